@@ -1,0 +1,28 @@
+"""From images to the inputs of a network, and from its outputs to names."""
+
+import numpy as np
+from keras.applications.imagenet_utils import decode_predictions
+
+__all__ = ["decode_predictions", "preprocess_input"]
+
+# Channel statistics of ImageNet on the scale [0, 1].
+MEAN = np.array([0.485, 0.456, 0.406], "float32")
+STD = np.array([0.229, 0.224, 0.225], "float32")
+
+
+def preprocess_input(images):
+    """Normalises images by the channel means and deviations of ImageNet.
+
+    Only arithmetic operators are used, so it runs on arrays and on the tensors of any backend,
+    within `tf.data` too.
+
+    Args:
+        images: float array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`; NumPy arrays
+            may have any dtype.
+
+    Returns:
+        `(images / 255 - mean) / std`, of the shape of `images`.
+    """
+    if isinstance(images, np.ndarray):
+        images = images.astype("float32")
+    return (images - 255 * MEAN) * (1 / (255 * STD))

@@ -1,0 +1,6 @@
+"""Keras layers: the lambda layer and the other building blocks of LambdaResNets."""
+
+from lambda_keras.layers.lambda_layer import LambdaLayer
+from lambda_keras.layers.squeeze_excitation import SqueezeExcitation
+
+__all__ = ["LambdaLayer", "SqueezeExcitation"]

@@ -1,0 +1,57 @@
+"""Squeeze-and-excitation (Hu et al., 2018, arXiv:1709.01507)."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class SqueezeExcitation(keras.layers.Layer):
+    """Rescales every channel by a gate computed from the channel means.
+
+    `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate`
+    (Hu et al., 2018, equations 2-4). The squeezed width is `ratio` times the number of channels;
+    LambdaResNets use 1/4 (E.1).
+
+    Args:
+        ratio: float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor of shape `(batch, *grid, channels)`, channels last.
+
+    Returns:
+        Tensor of the shape of `inputs`.
+
+    Raises:
+        ValueError: if `ratio` is not in (0, 1].
+    """
+
+    def __init__(self, ratio: float = 0.25, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 < ratio <= 1:
+            raise ValueError(f"expected a squeeze ratio in (0, 1]. Received: ratio={ratio}")
+        self.ratio = ratio
+
+    def build(self, input_shape):
+        channels = input_shape[-1]
+        squeezed = max(1, int(channels * self.ratio))
+        self.squeeze = keras.layers.Dense(
+            squeezed, activation="relu", dtype=self.dtype_policy, name="squeeze"
+        )
+        self.excite = keras.layers.Dense(
+            channels, activation="sigmoid", dtype=self.dtype_policy, name="excite"
+        )
+        self.squeeze.build((None, channels))
+        self.excite.build((None, squeezed))
+
+    def call(self, inputs):
+        grid_axes = tuple(range(1, len(inputs.shape) - 1))
+        means = ops.mean(inputs, axis=grid_axes)
+        gates = self.excite(self.squeeze(means))
+        return inputs * ops.expand_dims(gates, grid_axes)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "ratio": self.ratio}
