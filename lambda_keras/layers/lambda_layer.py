@@ -1,28 +1,39 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
+import math
+
 import keras
 from keras import initializers, ops, regularizers
 
 from lambda_keras.layers import position_lambdas
-from lambda_keras.layers.content_lambdas import content_outputs
+from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
+from lambda_keras.layers.position_embeddings import (
+    relative_positions,
+    standardize_scope,
+    unit_normal,
+)
 
-MAX_GRID_RANK = 3
+CHOICES = {
+    "position_embedding": ("relative", "absolute", "shared", None),
+    "query_normalization": ("batch", "softmax", None),
+    "key_normalization": KEY_NORMALIZATIONS,
+    "value_normalization": ("batch", None),
+    "implementation": ("auto", *position_lambdas.IMPLEMENTATIONS),
+}
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LambdaLayer(keras.layers.Layer):
-    """Multi-query lambda layer (Figures 3, 5 and 8).
+    """Lambda layer: a context becomes a linear function, which is applied to each query.
 
-    A context is turned into a linear function, the lambda, which is applied to each query
-    (Eq. 1 and 2):
+    `outputs[n] = (content_lambda + position_lambda[n])^T queries[n]` (Eq. 1 and 2), with
+    `content_lambda = softmax(keys)^T values`, the softmax over the context positions, and
+    `position_lambda[n] = embeddings[n]^T values`. Several queries (heads) per position share a
+    lambda (multi-query, Figures 3 and 5).
 
-    `outputs[n] = (content_lambda + position_lambda[n])^T queries[n]`, with
-    `content_lambda = softmax(keys)^T values` (softmax over the context positions) and
-    `position_lambda[n] = embeddings[n]^T values`.
-
-    Queries and values pass a batch normalization; position embeddings are relative, which makes
-    the layer translation equivariant (3.3), and zero outside of the scope (3.4). Weights are
-    initialised as in E.1. Softmax and statistics are computed in float32 under any dtype policy.
+    Queries and values pass a batch normalization. Relative position embeddings make the layer
+    translation equivariant (3.3); outside of the scope they are zero (3.4). Weights are initialised
+    as in E.1. Softmax and statistics are computed in float32 under any dtype policy.
 
     Args:
         filters: int, depth d of the outputs, divisible by `num_heads`; the value depth is
@@ -31,38 +42,62 @@ class LambdaLayer(keras.layers.Layer):
         key_dim: int, query and key depth k. Defaults to `16`.
         intra_depth: int, intra-depth u of keys, values and embeddings (B.4). Defaults to `1`.
         scope: odd int or tuple of odd ints, one for each axis of the grid: the neighbourhood that
-            position lambdas see (3.4); or `None` for the whole context, with embeddings for
-            every offset of the grid that the layer is built for. Defaults to `23`.
+            position lambdas see (3.4); or `None` for the whole context, with an embedding for
+            every offset in the grid that the layer is built for. Defaults to `23`.
+        strides: int, of the 3-wide average pooling that follows the layer in place of a strided
+            convolution (E.1); `1` for none. Defaults to `1`.
+        dilation_rate: int, distance between the positions in the scope (3.4). Defaults to `1`.
+        multi_query: bool; `False` for keys, values and embeddings of each head's own (multi-head,
+            Figure 7). Defaults to `True`.
         use_content: bool, whether there is a content lambda (Table 10). Defaults to `True`.
-        use_position: bool, whether there are position lambdas (Table 10). Defaults to `True`.
-        implementation: how position lambdas are computed: `"einsum"`, `"conv"`,
-            `"depthwise_conv"` (Figure 5), or `"auto"`, which takes the faster one for the
-            size of the grid. Results differ by rounding only. Defaults to `"auto"`.
-        momentum: float, of the moving statistics of both batch normalizations.
+        position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions,
+            for contexts without structure (the scope is ignored); `"shared"`, relative ones of a
+            `RelativePositionEmbedding` given to the call (Table 4); or `None` for no position
+            lambdas (Table 10). Defaults to `"relative"`.
+        causal: bool, whether a query sees only the context positions up to its own, in raster
+            order (B.2). Defaults to `False`.
+        query_normalization: `"batch"`, `"softmax"` (over k) or `None` (Table 12).
+            Defaults to `"batch"`.
+        key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
+            Defaults to `"softmax"`.
+        value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
+        implementation: how position lambdas are computed; results differ by rounding only.
+            `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5, `"query_first"` is the
+            einsum in the other order; `"auto"` takes the fastest for the size of the grid.
+            Absolute embeddings and masks go with the einsum orders only. Defaults to `"auto"`.
+        momentum: float, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
-        epsilon: float, of both batch normalizations. Defaults to `1e-5`.
-        query_initializer: initializer of the query projection.
-            Defaults to `N(0, (k d)^-1/2)` (E.1).
-        key_initializer: initializer of the key projection. Defaults to `N(0, d^-1/2)` (E.1).
-        value_initializer: initializer of the value projection. Defaults to `N(0, d^-1/2)` (E.1).
-        embeddings_initializer: initializer of the position embeddings.
-            Defaults to `N(0, 1)` (E.1).
+        epsilon: float, of the batch normalizations. Defaults to `1e-5`.
+        query_initializer: Defaults to `N(0, (k d)^-1/2)` (E.1; the second number is the standard
+            deviation).
+        key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
+        value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
+        embeddings_initializer: Defaults to `N(0, 1)` (E.1).
         kernel_regularizer: regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: regularizer of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor of shape `(batch, *grid, depth)` with a grid of one, two or three axes,
-            channels last. The sizes of the grid may be unknown when the scope is local.
-        training: bool, whether the batch normalizations use the statistics of the batch.
+        inputs: tensor `(batch, *grid, depth)` with a grid of one, two or three axes, channels
+            last: sequences, images or video. Sizes of the grid may be unknown if the scope is
+            local.
+        context: tensor `(batch, *context grid, context depth)`, of the same rank as `inputs`.
+            Defaults to `inputs`.
+        position_embeddings: tensor `(*relative positions, u, k)`, the output of a
+            `RelativePositionEmbedding`, if `position_embedding="shared"`.
+        attention_mask: bool tensor `(n, m)`, shared by the batch: which context positions each
+            query sees (Figure 6). Keys are normalised over these only.
+        mask: bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
+            neither context nor part of the batch statistics.
+        context_mask: bool tensor `(batch, *context grid)`, the same for `context`.
+        training: bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
-        Tensor of shape `(batch, *grid, filters)`.
+        Tensor `(batch, *grid, filters)`, with the grid divided by `strides`, rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, `filters` is not divisible by
-            `num_heads`, a scope is even or does not fit the rank of the inputs, or the grid of a
-            global layer is unknown or changes.
+        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+            the shape of the inputs.
 
     Example:
 
@@ -78,8 +113,15 @@ class LambdaLayer(keras.layers.Layer):
         key_dim: int = 16,
         intra_depth: int = 1,
         scope: int | tuple[int, ...] | None = 23,
+        strides: int = 1,
+        dilation_rate: int = 1,
+        multi_query: bool = True,
         use_content: bool = True,
-        use_position: bool = True,
+        position_embedding: str | None = "relative",
+        causal: bool = False,
+        query_normalization: str | None = "batch",
+        key_normalization: str | None = "softmax",
+        value_normalization: str | None = "batch",
         implementation: str = "auto",
         momentum: float = 0.99,
         epsilon: float = 1e-5,
@@ -92,106 +134,235 @@ class LambdaLayer(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        for name, value in [
-            ("filters", filters),
-            ("num_heads", num_heads),
-            ("key_dim", key_dim),
-            ("intra_depth", intra_depth),
-        ]:
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"expected a positive integer. Received: {name}={value!r}")
-        if filters % num_heads:
-            raise ValueError(
-                "expected filters to be divisible by num_heads. "
-                f"Received: filters={filters}, num_heads={num_heads}"
-            )
-        if not (use_content or use_position):
-            raise ValueError(
-                "expected at least one of content and position lambdas. "
-                "Received: use_content=False, use_position=False"
-            )
-        if implementation not in ("auto", *position_lambdas.IMPLEMENTATIONS):
-            raise ValueError(
-                f"expected implementation to be 'auto' or one of "
-                f"{sorted(position_lambdas.IMPLEMENTATIONS)}. "
-                f"Received: implementation={implementation!r}"
-            )
         self.filters = filters
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.intra_depth = intra_depth
-        self.scope = _standardize_scope(scope)
+        self.scope = standardize_scope(scope)
+        self.strides = strides
+        self.dilation_rate = dilation_rate
+        self.multi_query = multi_query
         self.use_content = use_content
-        self.use_position = use_position
+        self.position_embedding = position_embedding
+        self.causal = causal
+        self.query_normalization = query_normalization
+        self.key_normalization = key_normalization
+        self.value_normalization = value_normalization
         self.implementation = implementation
         self.momentum = momentum
         self.epsilon = epsilon
         self.query_initializer = initializers.get(query_initializer or _fan_in(1 / key_dim))
         self.key_initializer = initializers.get(key_initializer or _fan_in(1.0))
         self.value_initializer = initializers.get(value_initializer or _fan_in(1.0))
-        self.embeddings_initializer = initializers.get(
-            embeddings_initializer or initializers.RandomNormal(stddev=1.0)
-        )
+        self.embeddings_initializer = unit_normal(embeddings_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        self.supports_masking = True
+        self._check_arguments()
 
-    def build(self, input_shape):
-        *grid, depth = input_shape[1:]
-        if not 1 <= len(grid) <= MAX_GRID_RANK or depth is None:
+    def _check_arguments(self):
+        for name in ("filters", "num_heads", "key_dim", "intra_depth", "strides", "dilation_rate"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"expected a positive integer. Received: {name}={value!r}")
+        if self.filters % self.num_heads:
             raise ValueError(
-                f"expected inputs of shape (batch, *grid, depth) with a grid of 1 to "
-                f"{MAX_GRID_RANK} axes and a known depth. Received: shape {tuple(input_shape)}"
+                "expected filters to be divisible by num_heads. "
+                f"Received: filters={self.filters}, num_heads={self.num_heads}"
             )
-        self._global_grid = None
-        if self.use_position:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"expected {name} to be one of {choices}. "
+                    f"Received: {name}={getattr(self, name)!r}"
+                )
+        if not self.use_content and self.position_embedding is None:
+            raise ValueError(
+                "expected a content lambda or position lambdas. "
+                "Received: use_content=False, position_embedding=None"
+            )
+        if self.position_embedding == "absolute" and self.implementation not in (
+            "auto",
+            *position_lambdas.DENSE,
+        ):
+            raise ValueError(
+                f"expected one of the implementations {('auto', *position_lambdas.DENSE)} for "
+                f"absolute embeddings. Received: implementation={self.implementation!r}"
+            )
+        if self.position_embedding == "shared" and not self.multi_query:
+            raise ValueError(
+                "expected multi_query=True for shared embeddings. Received: multi_query=False"
+            )
+        if self.implementation == "depthwise_conv" and self.intra_depth > 1:
+            raise ValueError(
+                "expected intra_depth=1 for implementation='depthwise_conv' (Figure 8 has no such "
+                f"form). Received: intra_depth={self.intra_depth}"
+            )
+
+    def build(self, inputs_shape, context_shape=None):
+        context_shape = inputs_shape if context_shape is None else context_shape
+        self._check_shapes(inputs_shape, context_shape)
+        grid, context_grid = tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1])
+        tables = () if self.multi_query else (self.num_heads,)
+        positions = None
+        if self.position_embedding == "relative":
+            positions = relative_positions(self.scope, grid)
+        elif self.position_embedding == "absolute":
+            if None in grid + context_grid:
+                raise ValueError(
+                    "expected grids of known size, because absolute embeddings are one for each "
+                    f"pair of positions. Received: grid {grid}, context grid {context_grid}"
+                )
+            positions = (math.prod(grid), math.prod(context_grid))
+        self.position_embeddings = None
+        if positions is not None:
             self.position_embeddings = self.add_weight(
                 name="position_embeddings",
-                shape=(*self._relative_positions(grid), self.intra_depth, self.key_dim),
+                shape=(*tables, *positions, self.intra_depth, self.key_dim),
                 initializer=self.embeddings_initializer,
                 regularizer=self.embeddings_regularizer,
             )
-        value_dim = self.filters // self.num_heads
+        self._built_grids = (grid, context_grid)
+        self._groups = math.prod(tables)
+        units = self._groups * self.intra_depth
+        depth, context_depth = inputs_shape[-1], context_shape[-1]
         self.query = self._projection(
-            "query", self.num_heads * self.key_dim, self.query_initializer
+            "query", depth, self.num_heads * self.key_dim, self.query_initializer
         )
-        self.key = self._projection("key", self.key_dim * self.intra_depth, self.key_initializer)
         self.value = self._projection(
-            "value", value_dim * self.intra_depth, self.value_initializer
+            "value", context_depth, units * self._value_dim, self.value_initializer
         )
-        for projection in (self.query, self.key, self.value):
-            projection.build((None, depth))
-        self.query_normalization = self._batch_normalization("query_normalization")
-        self.query_normalization.build((None, None, self.query.units))
-        self.value_normalization = self._batch_normalization("value_normalization")
-        self.value_normalization.build((None, None, self.value.units))
-
-    def call(self, inputs, training=None):
-        self._check_grid(inputs.shape[1:-1])
-        batch, *grid, depth = ops.shape(inputs)
-        positions = ops.reshape(inputs, (batch, -1, depth))
-        queries = self.query_normalization(self.query(positions), training=training)
-        queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
-        values = self.value_normalization(self.value(positions), training=training)
-        values = ops.reshape(values, (batch, -1, *self._value_shape))
-
-        outputs = 0
+        self.key = None
         if self.use_content:
-            keys = self.key(positions)
-            keys = ops.reshape(keys, (batch, -1, self.key_dim, self.intra_depth))
-            outputs = content_outputs(queries, keys, values)
-        if self.use_position:
-            implementation = self.implementation
-            if implementation == "auto":
-                implementation = position_lambdas.fastest(tuple(inputs.shape[1:-1]))
-            outputs = outputs + position_lambdas.IMPLEMENTATIONS[implementation](
-                ops.reshape(queries, (batch, *grid, self.num_heads, self.key_dim)),
-                ops.reshape(values, (batch, *grid, *self._value_shape)),
-                ops.cast(self.position_embeddings, values.dtype),
+            self.key = self._projection(
+                "key", context_depth, units * self.key_dim, self.key_initializer
             )
-        return ops.reshape(outputs, (batch, *grid, self.filters))
+        self.query_batch_norm = self.value_batch_norm = None
+        if self.query_normalization == "batch":
+            self.query_batch_norm = self._batch_norm("query_batch_norm", self.query.units)
+        if self.value_normalization == "batch":
+            self.value_batch_norm = self._batch_norm("value_batch_norm", self.value.units)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.filters)
+    def call(
+        self,
+        inputs,
+        context=None,
+        position_embeddings=None,
+        attention_mask=None,
+        mask=None,
+        context_mask=None,
+        training=None,
+    ):
+        if context is None:
+            context, context_mask = inputs, mask
+        self._check_call(inputs, context, position_embeddings, attention_mask)
+        batch, *grid, depth = ops.shape(inputs)
+        context_grid, context_depth = grid, depth
+        if context is not inputs:
+            _, *context_grid, context_depth = ops.shape(context)
+        positions = ops.reshape(inputs, (batch, -1, depth))
+        context = ops.reshape(context, (batch, -1, context_depth))
+        mask, padding = _flatten_mask(mask), _flatten_mask(context_mask)
+
+        queries = self.query(positions)
+        if self.query_batch_norm is not None:
+            queries = self.query_batch_norm(queries, training=training, mask=mask)
+        queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
+        if self.query_normalization == "softmax":
+            queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), self.compute_dtype)
+        values = self.value(context)
+        if self.value_batch_norm is not None:
+            values = self.value_batch_norm(values, training=training, mask=padding)
+        if padding is not None:
+            values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
+        values = ops.reshape(
+            values, (batch, -1, self._groups, self._value_dim, self.intra_depth)
+        )
+
+        # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
+        heads = self.num_heads // self._groups
+        group_queries = [
+            queries[:, :, group * heads : (group + 1) * heads] for group in range(self._groups)
+        ]
+        outputs = 0
+        if self.key is not None:
+            keys = ops.reshape(
+                self.key(context), (batch, -1, self._groups, self.key_dim, self.intra_depth)
+            )
+            outputs = ops.concatenate(
+                [
+                    content_outputs(
+                        group_queries[group],
+                        keys[:, :, group],
+                        values[:, :, group],
+                        self.key_normalization,
+                        padding,
+                        attention_mask,
+                        self.causal,
+                    )
+                    for group in range(self._groups)
+                ],
+                axis=2,
+            )
+        if self.position_embedding is not None:
+            embeddings = position_embeddings
+            if embeddings is None:
+                embeddings = self.position_embeddings
+            embeddings = ops.cast(embeddings, values.dtype)
+            if self.multi_query:
+                embeddings = embeddings[None]
+            outputs = outputs + ops.concatenate(
+                [
+                    self._position_outputs(
+                        group_queries[group],
+                        values[:, :, group],
+                        embeddings[group],
+                        attention_mask,
+                        grid,
+                        context_grid,
+                    )
+                    for group in range(self._groups)
+                ],
+                axis=2,
+            )
+        outputs = ops.reshape(outputs, (batch, *grid, self.filters))
+        if self.strides > 1:
+            outputs = ops.average_pool(
+                outputs, 3, self.strides, padding="same", data_format="channels_last"
+            )
+        return outputs
+
+    def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid):
+        """Position lambdas of one group of heads, applied: `(b, n, h, v)`."""
+        static_grid = tuple(size if isinstance(size, int) else None for size in grid)
+        implementation = self.implementation
+        if implementation == "auto":
+            implementation = position_lambdas.fastest(static_grid)
+        if self.position_embedding != "absolute":
+            embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
+            if self.causal:
+                embeddings = position_lambdas.mask_future(embeddings)
+        if self.position_embedding == "absolute" or mask is not None:
+            if self.position_embedding != "absolute":
+                embeddings = position_lambdas.dense_embeddings(embeddings, grid, context_grid)
+            elif self.causal:
+                visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))
+                embeddings = embeddings * visible[:, :, None, None]
+            if mask is not None:
+                embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
+            return position_lambdas.dense_outputs(queries, values, embeddings, implementation)
+        return position_lambdas.relative_outputs(
+            queries, values, embeddings, grid, context_grid, implementation
+        )
+
+    def compute_output_shape(self, inputs_shape, context_shape=None):
+        del context_shape
+        grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
+        return (inputs_shape[0], *grid, self.filters)
+
+    def compute_mask(self, inputs, previous_mask):
+        del inputs
+        return previous_mask if self.strides == 1 else None
 
     def get_config(self):
         return {
@@ -201,8 +372,15 @@ class LambdaLayer(keras.layers.Layer):
             "key_dim": self.key_dim,
             "intra_depth": self.intra_depth,
             "scope": self.scope,
+            "strides": self.strides,
+            "dilation_rate": self.dilation_rate,
+            "multi_query": self.multi_query,
             "use_content": self.use_content,
-            "use_position": self.use_position,
+            "position_embedding": self.position_embedding,
+            "causal": self.causal,
+            "query_normalization": self.query_normalization,
+            "key_normalization": self.key_normalization,
+            "value_normalization": self.value_normalization,
             "implementation": self.implementation,
             "momentum": self.momentum,
             "epsilon": self.epsilon,
@@ -215,11 +393,11 @@ class LambdaLayer(keras.layers.Layer):
         }
 
     @property
-    def _value_shape(self):
-        return (self.filters // self.num_heads, self.intra_depth)
+    def _value_dim(self):
+        return self.filters // self.num_heads
 
-    def _projection(self, name, units, initializer):
-        return keras.layers.Dense(
+    def _projection(self, name, depth, units, initializer):
+        projection = keras.layers.Dense(
             units,
             use_bias=False,
             kernel_initializer=initializer,
@@ -227,53 +405,96 @@ class LambdaLayer(keras.layers.Layer):
             dtype=self.dtype_policy,
             name=name,
         )
+        projection.build((None, None, depth))
+        return projection
 
-    def _batch_normalization(self, name):
-        return keras.layers.BatchNormalization(
+    def _batch_norm(self, name, channels):
+        batch_norm = keras.layers.BatchNormalization(
             momentum=self.momentum, epsilon=self.epsilon, dtype=self.dtype_policy, name=name
         )
+        batch_norm.build((None, None, channels))
+        return batch_norm
 
-    def _relative_positions(self, grid):
-        """Numbers of relative positions along the axes of the grid."""
-        if self.scope is None:
-            if None in grid:
-                raise ValueError(
-                    "expected a grid of known size, because scope=None has one embedding for "
-                    f"every offset in it. Received: grid {tuple(grid)}"
-                )
-            self._global_grid = tuple(grid)
-            return tuple(2 * size - 1 for size in grid)
-        if isinstance(self.scope, int):
-            return (self.scope,) * len(grid)
-        if len(self.scope) != len(grid):
+    def _check_shapes(self, inputs_shape, context_shape):
+        rank = len(inputs_shape) - 2
+        if not 1 <= rank <= 3 or inputs_shape[-1] is None or context_shape[-1] is None:
             raise ValueError(
-                f"expected one scope for each of the {len(grid)} axes of the grid. "
-                f"Received: scope={self.scope}"
+                "expected inputs (batch, *grid, depth) with a grid of 1 to 3 axes and a known "
+                f"depth. Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
             )
-        return self.scope
-
-    def _check_grid(self, grid):
-        if self._global_grid is not None and tuple(grid) != self._global_grid:
+        if len(context_shape) != len(inputs_shape):
             raise ValueError(
-                f"expected the grid {self._global_grid} that this global lambda layer "
-                f"(scope=None) was built for. Received: grid {tuple(grid)}"
+                "expected a context of the rank of the inputs. "
+                f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
+            )
+        if self.implementation == "depthwise_conv" and rank == 3:
+            raise ValueError(
+                "expected a grid of 1 or 2 axes for implementation='depthwise_conv'. "
+                f"Received: inputs {tuple(inputs_shape)}"
+            )
+
+    def _check_call(self, inputs, context, position_embeddings, attention_mask):
+        self._check_shapes(inputs.shape, context.shape)
+        grids = (tuple(inputs.shape[1:-1]), tuple(context.shape[1:-1]))
+        fixed = self.position_embedding == "absolute" or (
+            self.position_embedding == "relative" and self.scope is None
+        )
+        if fixed and grids != self._built_grids:
+            raise ValueError(
+                "expected the grids of inputs and context that the position embeddings were built "
+                f"for, {self._built_grids}. Received: {grids}"
+            )
+        if self.causal and grids[0] != grids[1]:
+            raise ValueError(
+                "expected a context on the grid of the inputs, because causal=True. "
+                f"Received: grids {grids[0]} and {grids[1]}"
+            )
+        if self.position_embedding == "shared":
+            self._check_shared(position_embeddings, grids[0])
+        elif position_embeddings is not None:
+            raise ValueError(
+                "expected no position_embeddings in the call unless position_embedding='shared'. "
+                f"Received: position_embedding={self.position_embedding!r}"
+            )
+        if attention_mask is None:
+            return
+        sizes = tuple(None if None in grid else math.prod(grid) for grid in grids)
+        shape = tuple(attention_mask.shape)
+        if len(shape) != 2 or any(
+            None not in (size, given) and size != given for size, given in zip(sizes, shape)
+        ):
+            raise ValueError(
+                f"expected an attention_mask of shape (queries, context positions) = {sizes}, "
+                f"shared by the batch. Received: shape {shape}"
+            )
+        if self.position_embedding is not None and self.implementation not in (
+            "auto",
+            *position_lambdas.DENSE,
+        ):
+            raise ValueError(
+                f"expected one of the implementations {('auto', *position_lambdas.DENSE)} with an "
+                f"attention_mask. Received: implementation={self.implementation!r}"
+            )
+
+    def _check_shared(self, position_embeddings, grid):
+        expected = (*relative_positions(self.scope, grid), self.intra_depth, self.key_dim)
+        received = None if position_embeddings is None else tuple(position_embeddings.shape)
+        if received != expected:
+            raise ValueError(
+                "expected position_embeddings of a RelativePositionEmbedding with shape "
+                f"{expected}, because position_embedding='shared'. Received: {received}"
             )
 
 
 def _fan_in(scale):
-    """N(0, scale^1/2 fan_in^-1/2): fan-in initialisation (E.1)."""
+    """N(0, (scale / fan_in)^1/2): fan-in initialisation (E.1)."""
     return initializers.VarianceScaling(
         scale=scale, mode="fan_in", distribution="untruncated_normal"
     )
 
 
-def _standardize_scope(scope):
-    sizes = (scope,) if isinstance(scope, int) else scope
-    if sizes is None:
+def _flatten_mask(mask):
+    """`(b, *grid)` -> bool `(b, n)`."""
+    if mask is None:
         return None
-    if not all(isinstance(size, int) and size > 0 and size % 2 for size in sizes):
-        raise ValueError(
-            f"expected scope to be None or positive odd integers, so that it has a centre. "
-            f"Received: scope={scope!r}"
-        )
-    return scope if isinstance(scope, int) else tuple(sizes)
+    return ops.cast(ops.reshape(mask, (ops.shape(mask)[0], -1)), "bool")

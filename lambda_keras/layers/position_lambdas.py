@@ -5,23 +5,20 @@ Every function computes the same thing (Eq. 1 and 2, position part),
     outputs[b, n, h, v] = sum_k queries[b, n, h, k] sum_m,u E[n, m, u, k] values[b, m, v, u]
 
 where `E[n, m] = embeddings[m - n + scope // 2]` inside the scope and 0 outside of it, on a grid of
-one, two or three dimensions. Letters of the paper:
+one, two or three axes. Letters of the paper:
 
     b batch, n query positions, m context positions, r relative positions (the scope),
     k query/key depth, u intra-depth, v value depth, h heads
+
+`relative_outputs` runs them. The functions of one form take queries `(b, *grid, h, k)`, values
+`(b, *grid, v, u)` and embeddings `(*scope, u, k)`, and return `(b, n, h, v)`.
 """
 
 import math
 from collections.abc import Callable
 
+import numpy as np
 from keras import ops
-
-APPLY_LAMBDAS = "bnhk,bnkv->bnhv"
-
-
-def grid_of(tensor, trailing: int = 2) -> tuple:
-    """Sizes of the grid axes of a `(batch, *grid, ...)` tensor with `trailing` last axes."""
-    return tuple(ops.shape(tensor)[1 : len(tensor.shape) - trailing])
 
 
 def flatten_grid(tensor):
@@ -30,43 +27,72 @@ def flatten_grid(tensor):
     return ops.reshape(tensor, (batch, -1, i, j))
 
 
-def dense_embeddings(embeddings, grid: tuple):
+def dilate(embeddings, rate: int):
+    """Embeddings of a dilated scope (3.4): zeros between the relative positions."""
+    if rate == 1:
+        return embeddings
+    *scope, u, k = embeddings.shape
+    for axis, reach in enumerate(scope):
+        embeddings = ops.expand_dims(embeddings, axis + 1)
+        padding = [(0, 0)] * len(embeddings.shape)
+        padding[axis + 1] = (0, rate - 1)
+        embeddings = ops.pad(embeddings, padding)
+        shape = list(embeddings.shape)
+        shape[axis : axis + 2] = [reach * rate]
+        embeddings = ops.reshape(embeddings, shape)
+        embeddings = ops.take(embeddings, range((reach - 1) * rate + 1), axis=axis)
+    return embeddings
+
+
+def mask_future(embeddings):
+    """Zeroes the embeddings of positions after the query's in raster order (B.2)."""
+    *scope, u, k = embeddings.shape
+    past = np.arange(math.prod(scope)) <= math.prod(scope) // 2
+    return embeddings * ops.cast(past.reshape(*scope, 1, 1), embeddings.dtype)
+
+
+def dense_embeddings(embeddings, query_grid: tuple, context_grid: tuple):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
 
-    Positions outside of the scope get zeros (3.4). The indices are computed by operations rather
-    than stored, so that a graph holds no n x m constant and the sizes may be unknown.
+    The indices are computed by operations rather than stored, so that a graph holds no constant of
+    size n x m and the sizes may be unknown.
     """
     *scope, u, k = embeddings.shape
     rank = len(scope)
     index, inside = 0, True
-    for axis, (size, reach) in enumerate(zip(grid, scope)):
-        positions = ops.arange(size, dtype="int32")
-        offset = positions[None, :] - positions[:, None] + reach // 2
-        # Axes of the result: n_1 ... n_rank, m_1 ... m_rank.
+    for axis, reach in enumerate(scope):
+        rows = ops.arange(query_grid[axis], dtype="int32")[:, None]
+        columns = ops.arange(context_grid[axis], dtype="int32")[None, :]
+        # Axes n_1 ... n_rank, m_1 ... m_rank.
         shape = [1] * (2 * rank)
-        shape[axis] = shape[rank + axis] = size
-        offset = ops.reshape(offset, shape)
+        shape[axis], shape[rank + axis] = query_grid[axis], context_grid[axis]
+        offset = ops.reshape(columns - rows + reach // 2, shape)
         index = index * reach + offset
         inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
-    outside = math.prod(scope)  # the row of zeros appended below
+    outside = math.prod(scope)  # the row of zeros that is appended
     rows = ops.reshape(embeddings, (outside, u * k))
     rows = ops.concatenate([rows, ops.zeros_like(rows[:1])])
-    positions = math.prod(grid)
     dense = ops.take(rows, ops.reshape(ops.where(inside, index, outside), (-1,)), axis=0)
-    return ops.reshape(dense, (positions, positions, u, k))
+    return ops.reshape(dense, (math.prod(query_grid), math.prod(context_grid), u, k))
 
 
-def einsum(queries, values, embeddings):
-    """Figures 3 and 5: dense embeddings, masked outside of the scope, and two einsums."""
-    dense = dense_embeddings(embeddings, grid_of(values))
-    lambdas = ops.einsum("nmuk,bmvu->bnkv", dense, flatten_grid(values))
-    return ops.einsum(APPLY_LAMBDAS, flatten_grid(queries), lambdas)
+def dense_outputs(queries, values, dense, implementation: str):
+    """Position outputs from queries `(b, n, h, k)`, values `(b, m, v, u)` and `E` `(n, m, u, k)`.
+
+    `"einsum"` computes position lambdas and applies them (Figure 3). `"query_first"` takes the same
+    product in the other order, and never holds the lambdas `(b, n, k, v)`.
+    """
+    if implementation == "query_first":
+        mixed = ops.einsum("bnhk,nmuk->bnhmu", queries, dense)
+        return ops.einsum("bnhmu,bmvu->bnhv", mixed, values)
+    lambdas = ops.einsum("nmuk,bmvu->bnkv", dense, values)
+    return ops.einsum("bnhk,bnkv->bnhv", queries, lambdas)
 
 
 def conv(queries, values, embeddings):
     """Figures 5 and 8: the lambda convolution as an (n+1)-d convolution over (*grid, v).
 
-    There are no 4-d convolutions, so on a 3-d grid v is folded into the batch instead.
+    There are no 4-d convolutions: on a 3-d grid v is folded into the batch instead.
     """
     *scope, u, k = embeddings.shape
     if len(scope) < 3:
@@ -82,13 +108,8 @@ def conv(queries, values, embeddings):
 
 def depthwise_conv(queries, values, embeddings):
     """Figure 5: the lambda convolution as a depthwise convolution with channel multiplier k."""
-    *scope, u, k = embeddings.shape
+    *scope, _, k = embeddings.shape
     batch, *grid, v, _ = ops.shape(values)
-    if len(scope) > 2 or u > 1:
-        raise ValueError(
-            "implementation='depthwise_conv' exists on grids of one or two dimensions and for "
-            f"intra_depth=1. Received: grid of {len(scope)} dimensions, intra_depth={u}"
-        )
     kernel = ops.tile(embeddings, (*(1 for _ in scope), v, 1))
     lambdas = ops.depthwise_conv(
         ops.reshape(values, (batch, *grid, v)), kernel, padding="same", data_format="channels_last"
@@ -97,11 +118,57 @@ def depthwise_conv(queries, values, embeddings):
     return ops.einsum("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
 
 
-IMPLEMENTATIONS: dict[str, Callable] = {
-    "einsum": einsum,
-    "conv": conv,
-    "depthwise_conv": depthwise_conv,
-}
+# Forms that take any embeddings `(n, m, u, k)`, masked or absolute ones too.
+DENSE = ("einsum", "query_first")
+# Forms that take relative embeddings, queries and values on one grid.
+LOCAL: dict[str, Callable] = {"conv": conv, "depthwise_conv": depthwise_conv}
+IMPLEMENTATIONS = (*DENSE, *LOCAL)
+
+
+def relative_outputs(queries, values, embeddings, grid, context_grid, implementation: str):
+    """Position outputs by one of the implementations.
+
+    Args:
+        queries: tensor `(b, n, h, k)`.
+        values: tensor `(b, m, v, u)`.
+        embeddings: tensor `(*scope, u, k)`.
+        grid: sizes of the axes that n is made of.
+        context_grid: sizes of the axes that m is made of. Contexts of another size lie beside the
+            queries from the first position on.
+        implementation: one of `IMPLEMENTATIONS`.
+
+    Returns:
+        Tensor `(b, n, h, v)`.
+    """
+    if implementation in DENSE:
+        dense = dense_embeddings(embeddings, grid, context_grid)
+        return dense_outputs(queries, values, dense, implementation)
+    common = grid
+    if grid is not context_grid:
+        common = tuple(_maximum(n, m) for n, m in zip(grid, context_grid))
+    outputs = LOCAL[implementation](
+        _on_grid(queries, grid, common), _on_grid(values, context_grid, common), embeddings
+    )
+    if common is grid:
+        return outputs
+    batch, _, h, v = ops.shape(outputs)
+    outputs = ops.reshape(outputs, (batch, *common, h, v))
+    return flatten_grid(outputs[(slice(None), *(slice(size) for size in grid))])
+
+
+def _on_grid(tensor, grid, common):
+    """`(b, n, i, j)` -> `(b, *common, i, j)`, filled up with zeros."""
+    batch, _, i, j = ops.shape(tensor)
+    tensor = ops.reshape(tensor, (batch, *grid, i, j))
+    if common is grid:
+        return tensor
+    padding = [(0, full - size) for full, size in zip(common, grid)]
+    return ops.pad(tensor, [(0, 0), *padding, (0, 0), (0, 0)])
+
+
+def _maximum(n, m):
+    known = isinstance(n, int) and isinstance(m, int)
+    return max(n, m) if known else ops.maximum(n, m)
 
 
 def fastest(grid: tuple) -> str:
@@ -111,4 +178,4 @@ def fastest(grid: tuple) -> str:
     """
     if None in grid or math.prod(grid) > 20**2:
         return "conv"
-    return "einsum"
+    return "query_first"

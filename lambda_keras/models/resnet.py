@@ -123,13 +123,10 @@ def _lambda_bn(x, filters, spec, strides, name):
         key_dim=spec.key_dim,
         intra_depth=spec.intra_depth,
         scope=spec.scope,
+        strides=strides,
         **BATCH_NORM,
         name=f"{name}_lambda",
     )(x)
-    if strides > 1:  # in place of the strided convolution (E.1)
-        x = layers.AveragePooling2D(
-            3, strides, padding="same", data_format="channels_last", name=f"{name}_pool"
-        )(x)
     return _bn(x, "relu", "ones", name)
 
 

@@ -1,0 +1,122 @@
+"""Relative position embeddings that several lambda layers share (Table 4)."""
+
+import keras
+from keras import initializers, regularizers
+
+
+def relative_positions(scope: int | tuple[int, ...] | None, grid: tuple) -> tuple[int, ...]:
+    """Numbers of relative positions along the axes of a grid: the scope, or all offsets.
+
+    Raises:
+        ValueError: if a global scope (`None`) meets a grid of unknown size, or a tuple a grid of
+            another rank.
+    """
+    if scope is None:
+        if None in grid:
+            raise ValueError(
+                "expected a grid of known size, because scope=None has one embedding for every "
+                f"offset in it. Received: grid {tuple(grid)}"
+            )
+        return tuple(2 * size - 1 for size in grid)
+    if isinstance(scope, int):
+        return (scope,) * len(grid)
+    if len(scope) != len(grid):
+        raise ValueError(
+            f"expected one scope for each of the {len(grid)} axes of the grid. "
+            f"Received: scope={scope}"
+        )
+    return scope
+
+
+def standardize_scope(scope):
+    """Checks a scope, and turns a list (from a config) into a tuple."""
+    if scope is None:
+        return None
+    sizes = (scope,) if isinstance(scope, int) else tuple(scope)
+    if not sizes or not all(isinstance(size, int) and size > 0 and size % 2 for size in sizes):
+        raise ValueError(
+            "expected scope to be None or positive odd integers, so that it has a centre. "
+            f"Received: scope={scope!r}"
+        )
+    return scope if isinstance(scope, int) else sizes
+
+
+def unit_normal(initializer):
+    """The initializer of position embeddings: N(0, 1) unless another is given (E.1)."""
+    return initializers.get(initializer or initializers.RandomNormal(stddev=1.0))
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class RelativePositionEmbedding(keras.layers.Layer):
+    """One table of relative position embeddings for several lambda layers (Table 4).
+
+    The table is counted and saved once. All layers that take it must agree in `key_dim`,
+    `intra_depth` and `scope`, and be multi-query.
+
+    Args:
+        scope: odd int, tuple of odd ints, or `None` for every offset of the grid of the inputs.
+            Defaults to `23`.
+        key_dim: int, query and key depth k. Defaults to `16`.
+        intra_depth: int, intra-depth u. Defaults to `1`.
+        embeddings_initializer: Defaults to `N(0, 1)` (E.1).
+        embeddings_regularizer: Defaults to `None`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, *grid, depth)`, of which only the shape is used.
+
+    Returns:
+        Tensor `(*relative positions, intra_depth, key_dim)`, the `position_embeddings` that
+        `LambdaLayer(..., position_embedding="shared")` is called with.
+
+    Example:
+
+    >>> inputs = keras.Input((14, 14, 32))
+    >>> table = RelativePositionEmbedding(scope=7)(inputs)
+    >>> x = LambdaLayer(32, scope=7, position_embedding="shared")(inputs, position_embeddings=table)
+    >>> x = LambdaLayer(32, scope=7, position_embedding="shared")(x, position_embeddings=table)
+    >>> x.shape
+    (None, 14, 14, 32)
+    """
+
+    def __init__(
+        self,
+        scope: int | tuple[int, ...] | None = 23,
+        key_dim: int = 16,
+        intra_depth: int = 1,
+        embeddings_initializer=None,
+        embeddings_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.scope = standardize_scope(scope)
+        self.key_dim = key_dim
+        self.intra_depth = intra_depth
+        self.embeddings_initializer = unit_normal(embeddings_initializer)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+
+    def build(self, input_shape):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=self.compute_output_shape(input_shape),
+            initializer=self.embeddings_initializer,
+            regularizer=self.embeddings_regularizer,
+        )
+
+    def call(self, inputs):
+        del inputs
+        return keras.ops.convert_to_tensor(self.embeddings)
+
+    def compute_output_shape(self, input_shape):
+        positions = relative_positions(self.scope, tuple(input_shape[1:-1]))
+        return (*positions, self.intra_depth, self.key_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "scope": self.scope,
+            "key_dim": self.key_dim,
+            "intra_depth": self.intra_depth,
+            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
+        }
