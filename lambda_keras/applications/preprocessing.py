@@ -1,13 +1,13 @@
 """From images to the inputs of a network, and from its outputs to names."""
 
 import numpy as np
-from keras.applications.imagenet_utils import decode_predictions
-
-__all__ = ["decode_predictions", "preprocess_input"]
+from keras.applications import imagenet_utils
 
 # Channel statistics of ImageNet on the scale [0, 1].
 MEAN = np.array([0.485, 0.456, 0.406], "float32")
 STD = np.array([0.229, 0.224, 0.225], "float32")
+
+decode_predictions = imagenet_utils.decode_predictions
 
 
 def preprocess_input(images):

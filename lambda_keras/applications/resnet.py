@@ -80,7 +80,9 @@ def build(
     if pooling not in (None, "avg", "max"):
         raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
     if not isinstance(classes, int) or classes < 1:
-        raise ValueError(f"expected classes to be a positive integer. Received: classes={classes!r}")
+        raise ValueError(
+            f"expected classes to be a positive integer. Received: classes={classes!r}"
+        )
     inputs = _inputs(input_tensor, input_shape, minimum=8 if spec.stem == "small" else 32)
     model = build_resnet(spec, inputs, include_top, pooling, classes, classifier_activation, name)
     if weights is not None:

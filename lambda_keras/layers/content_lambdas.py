@@ -13,7 +13,13 @@ KEY_NORMALIZATIONS = ("softmax", "l2", None)
 
 
 def content_outputs(
-    queries, keys, values, normalization="softmax", padding=None, mask=None, causal=False
+    queries,
+    keys,
+    values,
+    normalization: str | None = "softmax",
+    padding=None,
+    mask=None,
+    causal: bool = False,
 ):
     """Normalises keys, computes content lambdas, applies them.
 

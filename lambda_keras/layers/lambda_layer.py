@@ -102,7 +102,7 @@ class LambdaLayer(keras.layers.Layer):
     Example:
 
     >>> layer = LambdaLayer(64, scope=7)
-    >>> layer(np.ones((2, 14, 10, 32))).shape
+    >>> keras.ops.shape(layer(np.ones((2, 14, 10, 32))))
     (2, 14, 10, 64)
     """
 
@@ -275,9 +275,7 @@ class LambdaLayer(keras.layers.Layer):
             values = self.value_batch_norm(values, training=training, mask=padding)
         if padding is not None:
             values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
-        values = ops.reshape(
-            values, (batch, -1, self._groups, self._value_dim, self.intra_depth)
-        )
+        values = ops.reshape(values, (batch, -1, self._groups, self._value_dim, self.intra_depth))
 
         # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
         heads = self.num_heads // self._groups
@@ -461,7 +459,8 @@ class LambdaLayer(keras.layers.Layer):
         sizes = tuple(None if None in grid else math.prod(grid) for grid in grids)
         shape = tuple(attention_mask.shape)
         if len(shape) != 2 or any(
-            None not in (size, given) and size != given for size, given in zip(sizes, shape)
+            None not in (size, given) and size != given
+            for size, given in zip(sizes, shape, strict=True)
         ):
             raise ValueError(
                 f"expected an attention_mask of shape (queries, context positions) = {sizes}, "

@@ -31,7 +31,7 @@ def dilate(embeddings, rate: int):
     """Embeddings of a dilated scope (3.4): zeros between the relative positions."""
     if rate == 1:
         return embeddings
-    *scope, u, k = embeddings.shape
+    scope = embeddings.shape[:-2]
     for axis, reach in enumerate(scope):
         embeddings = ops.expand_dims(embeddings, axis + 1)
         padding = [(0, 0)] * len(embeddings.shape)
@@ -46,7 +46,7 @@ def dilate(embeddings, rate: int):
 
 def mask_future(embeddings):
     """Zeroes the embeddings of positions after the query's in raster order (B.2)."""
-    *scope, u, k = embeddings.shape
+    scope = embeddings.shape[:-2]
     past = np.arange(math.prod(scope)) <= math.prod(scope) // 2
     return embeddings * ops.cast(past.reshape(*scope, 1, 1), embeddings.dtype)
 
@@ -145,7 +145,7 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
         return dense_outputs(queries, values, dense, implementation)
     common = grid
     if grid is not context_grid:
-        common = tuple(_maximum(n, m) for n, m in zip(grid, context_grid))
+        common = tuple(_maximum(n, m) for n, m in zip(grid, context_grid, strict=True))
     outputs = LOCAL[implementation](
         _on_grid(queries, grid, common), _on_grid(values, context_grid, common), embeddings
     )
@@ -162,7 +162,7 @@ def _on_grid(tensor, grid, common):
     tensor = ops.reshape(tensor, (batch, *grid, i, j))
     if common is grid:
         return tensor
-    padding = [(0, full - size) for full, size in zip(common, grid)]
+    padding = [(0, full - size) for full, size in zip(common, grid, strict=True)]
     return ops.pad(tensor, [(0, 0), *padding, (0, 0), (0, 0)])
 
 

@@ -7,7 +7,8 @@ from lambda_keras.layers import LambdaLayer, SqueezeExcitation
 from lambda_keras.models.specs import STAGES, LambdaSpec, ResNetSpec
 
 # Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
-BATCH_NORM = {"momentum": 0.99, "epsilon": 1e-5}
+MOMENTUM = 0.99
+EPSILON = 1e-5
 
 
 def build_resnet(
@@ -93,7 +94,11 @@ def _bottleneck(
     if shortcut is not None:
         if shortcut == "pool" and strides > 1:
             residual = layers.AveragePooling2D(
-                2, strides, padding="same", data_format="channels_last", name=f"{name}_shortcut_pool"
+                2,
+                strides,
+                padding="same",
+                data_format="channels_last",
+                name=f"{name}_shortcut_pool",
             )(residual)
         residual = _conv_bn(
             residual,
@@ -124,14 +129,21 @@ def _lambda_bn(x, filters, spec, strides, name):
         intra_depth=spec.intra_depth,
         scope=spec.scope,
         strides=strides,
-        **BATCH_NORM,
+        momentum=MOMENTUM,
+        epsilon=EPSILON,
         name=f"{name}_lambda",
     )(x)
     return _bn(x, "relu", "ones", name)
 
 
 def _conv_bn(
-    x, filters, kernel_size, strides=1, activation="relu", gamma_initializer="ones", name=""
+    x,
+    filters,
+    kernel_size,
+    strides=1,
+    activation: str | None = "relu",
+    gamma_initializer="ones",
+    name="",
 ):
     x = layers.Conv2D(
         filters,
@@ -148,6 +160,6 @@ def _conv_bn(
 
 def _bn(x, activation, gamma_initializer, name):
     x = layers.BatchNormalization(
-        **BATCH_NORM, gamma_initializer=gamma_initializer, name=f"{name}_bn"
+        momentum=MOMENTUM, epsilon=EPSILON, gamma_initializer=gamma_initializer, name=f"{name}_bn"
     )(x)
     return layers.Activation(activation, name=f"{name}_{activation}")(x) if activation else x

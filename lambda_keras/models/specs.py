@@ -59,7 +59,7 @@ def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[in
         )
     return tuple(
         tuple(range(1, number + 1)) if letter == "L" else ()
-        for number, letter in zip(blocks, letters)
+        for number, letter in zip(blocks, letters, strict=True)
     )
 
 

@@ -63,15 +63,11 @@ def _shapes_in_file(path: Path) -> dict[str, list[tuple[int, ...]]]:
     """Shapes of the arrays of every layer, by the name of the layer."""
     shapes = {}
     with h5py.File(path, "r") as file:
-        for group in file.get("layers", {}).values():
-            arrays: list[tuple[int, ...]] = []
-            group.visititems(
-                lambda _, item, arrays=arrays: (
-                    arrays.append(item.shape) if isinstance(item, h5py.Dataset) else None
-                )
-            )
+        layers = file.get("layers")
+        for group in layers.values() if isinstance(layers, h5py.Group) else ():
+            arrays = []
+            group.visititems(lambda _, item, arrays=arrays: arrays.append(item))
+            arrays = sorted(item.shape for item in arrays if isinstance(item, h5py.Dataset))
             if arrays:
-                shapes[group["vars"].attrs.get("name", "") or group.attrs.get("name", "")] = sorted(
-                    arrays
-                )
+                shapes[group["vars"].attrs["name"]] = arrays
     return shapes

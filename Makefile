@@ -1,0 +1,65 @@
+# Each target first makes the virtual environment it needs from a lock file in requirements/.
+PYTHON ?= python3.11
+
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint test-jax test-torch lock clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, evaluate and export it
+	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
+	  --output_dir runs/digits --overwrite true
+	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
+
+test: lint  ## Lint, type-check and run every test on TensorFlow
+	.venv/bin/python -m pytest -n 2
+
+lint: .venv/installed  ## ruff (rules and format) and pyright
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/pyright --pythonpath .venv/bin/python
+
+# tests/zoo and tests/notebooks need TensorFlow; these two environments have none.
+BACKEND_TESTS = -m pytest -n 2 tests --ignore=tests/zoo --ignore=tests/notebooks
+
+test-jax: .venv-jax/installed  ## Run the tests of lambda_keras on JAX, without TensorFlow
+	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS)
+
+test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
+	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS)
+
+.venv/installed: requirements/tensorflow.lock
+.venv-jax/installed: requirements/jax.lock
+.venv-torch/installed: requirements/torch.lock
+.venv/installed .venv-jax/installed .venv-torch/installed:
+	@echo "Installing $< into $(@D), which takes a minute or two"
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Keeps the versions that still fit; `make lock LOCK_ARGS=--upgrade` takes the newest ones.
+COMPILE = .venv-lock/bin/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 \
+  --fork-strategy fewest --constraint requirements/constraints.txt \
+  --custom-compile-command "make lock" $(LOCK_ARGS)
+
+lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.toml
+	$(COMPILE) --generate-hashes --extra train --extra dev --output-file requirements/tensorflow.lock
+	$(COMPILE) --generate-hashes --extra jax --extra test --output-file requirements/jax.lock
+# PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
+# is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
+	$(COMPILE) --no-annotate --extra torch --extra test --output-file requirements/torch.lock
+	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock && rm requirements/torch.lock.bak
+
+.venv-lock/installed: Makefile
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
+	@touch $@
+
+clean:  ## Remove the environments and caches; runs/ stays
+	rm -rf .venv .venv-jax .venv-torch .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

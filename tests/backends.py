@@ -1,0 +1,60 @@
+"""Gradients of a Keras layer on whichever backend the tests run."""
+
+import keras
+import numpy as np
+
+
+def output_and_gradients(layer, inputs, cotangent, **call):
+    """Output of `layer(*inputs, **call)`, and gradients of `sum(cotangent * output)`.
+
+    Args:
+        layer: built layer.
+        inputs: list of NumPy arrays, the tensors to differentiate by besides the weights.
+        cotangent: NumPy array of the shape of the output.
+        **call: further call arguments.
+
+    Returns:
+        `(output, gradients of the inputs, gradients of layer.trainable_variables)`.
+    """
+    gradients = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+    return gradients[keras.backend.backend()](layer, inputs, cotangent, call)
+
+
+def _tensorflow(layer, inputs, cotangent, call):
+    import tensorflow as tf
+
+    inputs = [tf.Variable(array) for array in inputs]
+    with tf.GradientTape() as tape:
+        output = layer(*[tf.convert_to_tensor(variable) for variable in inputs], **call)
+        scalar = tf.reduce_sum(output * cotangent)
+    weights = [variable.value for variable in layer.trainable_variables]
+    gradients = tape.gradient(scalar, inputs + weights)
+    arrays = [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+    return output.numpy(), arrays[: len(inputs)], arrays[len(inputs) :]
+
+
+def _jax(layer, inputs, cotangent, call):
+    import jax
+
+    weights = [variable.value for variable in layer.trainable_variables]
+    state = [variable.value for variable in layer.non_trainable_variables]
+
+    def scalar(inputs, weights):
+        output, _ = layer.stateless_call(weights, state, *inputs, **call)
+        return (output * cotangent).sum(), output
+
+    inputs = [jax.numpy.asarray(array) for array in inputs]
+    grad = jax.value_and_grad(scalar, argnums=(0, 1), has_aux=True)
+    (_, output), (by_inputs, by_weights) = grad(inputs, weights)
+    return np.array(output), list(map(np.array, by_inputs)), list(map(np.array, by_weights))
+
+
+def _torch(layer, inputs, cotangent, call):
+    import torch
+
+    inputs = [torch.tensor(array, requires_grad=True) for array in inputs]
+    weights = [variable.value for variable in layer.trainable_variables]
+    output = layer(*inputs, **call)
+    gradients = torch.autograd.grad((output * torch.tensor(cotangent)).sum(), inputs + weights)
+    arrays = [gradient.numpy() for gradient in gradients]
+    return output.detach().numpy(), arrays[: len(inputs)], arrays[len(inputs) :]

@@ -1,0 +1,332 @@
+"""The lambda layer as a Keras layer: serialisation, dtypes, shapes, masks, errors."""
+
+import doctest
+
+import keras
+import numpy as np
+import pytest
+from keras.src import testing
+
+from lambda_keras import layers
+from lambda_keras.layers import (
+    LambdaLayer,
+    RelativePositionEmbedding,
+    lambda_layer,
+    position_embeddings,
+    position_lambdas,
+)
+
+SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3}
+
+# Layer arguments, shape of one example, numbers of trainable weights and of moving statistics.
+VARIANTS = {
+    **{
+        name: ({"implementation": name}, (4, 5, 6), 8, 4)
+        for name in position_lambdas.IMPLEMENTATIONS
+    },
+    "auto": ({}, (4, 5, 6), 8, 4),
+    "global": ({"scope": None}, (4, 5, 6), 8, 4),
+    "intra_depth": ({"intra_depth": 2}, (4, 5, 6), 8, 4),
+    "multi_head": ({"multi_query": False}, (4, 5, 6), 8, 4),
+    "content_only": ({"position_embedding": None}, (4, 5, 6), 7, 4),
+    "position_only": ({"use_content": False}, (4, 5, 6), 7, 4),
+    "absolute": ({"position_embedding": "absolute"}, (5, 6), 8, 4),
+    "causal": ({"causal": True}, (5, 6), 8, 4),
+    "strides": ({"strides": 2}, (4, 5, 6), 8, 4),
+    "dilation": ({"dilation_rate": 2}, (4, 5, 6), 8, 4),
+    "sequence": ({}, (5, 6), 8, 4),
+    "video": ({}, (2, 3, 4, 6), 8, 4),
+    "softmax_queries": ({"query_normalization": "softmax"}, (4, 5, 6), 6, 2),
+    "l2_keys": ({"key_normalization": "l2"}, (4, 5, 6), 8, 4),
+    "no_normalization": (
+        {"query_normalization": None, "key_normalization": None, "value_normalization": None},
+        (4, 5, 6),
+        4,
+        0,
+    ),
+    "regularizers": (
+        {"kernel_regularizer": "l2", "embeddings_regularizer": "l2"},
+        (4, 5, 6),
+        8,
+        4,
+    ),
+}
+
+
+def small(**arguments):
+    return LambdaLayer(**{**SMALL, **arguments})
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def to_numpy(tensor):
+    return keras.ops.convert_to_numpy(tensor)
+
+
+class TestAsKerasLayer(testing.TestCase):
+    """Keras' own checks: config, build, symbolic and eager shapes, fit, mixed precision."""
+
+    def check(self, name):
+        arguments, example, trainable, statistics = VARIANTS[name]
+        layer = small(**arguments)
+        self.run_layer_test(
+            LambdaLayer,
+            init_kwargs={**SMALL, **arguments},
+            input_shape=(2, *example),
+            expected_output_shape=layer.compute_output_shape((2, *example)),
+            expected_num_trainable_weights=trainable,
+            expected_num_non_trainable_weights=statistics,
+            expected_num_seed_generators=0,
+            expected_num_losses=4 if name == "regularizers" else 0,
+            supports_masking=True,
+        )
+
+
+for name in VARIANTS:
+    setattr(TestAsKerasLayer, f"test_{name}", lambda self, name=name: self.check(name))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_saved_and_loaded_model_gives_the_same_outputs(name, tmp_path):
+    arguments, example, *_ = VARIANTS[name]
+    inputs = keras.Input(example)
+    model = keras.Model(inputs, small(**arguments)(inputs))
+    x = normal(2, *example)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+@pytest.mark.parametrize("implementation", position_lambdas.IMPLEMENTATIONS)
+def test_half_precision_is_near_float32(implementation, dtype):
+    x = normal(2, 5, 4, 6)
+    exact = small(implementation=implementation)
+    expected = to_numpy(exact(x))
+    layer = small(implementation=implementation, dtype=dtype)
+    layer.build(x.shape)
+    layer.set_weights(exact.get_weights())
+    output = layer(x)
+    assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
+    output = to_numpy(keras.ops.cast(output, "float32"))
+    tolerance = 2e-3 if layer.compute_dtype == "float16" else 3e-2
+    assert np.abs(output - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def test_softmax_is_computed_in_float32():
+    """Keys that float16 cannot tell apart from infinity still normalise (PEERS: fp16 NaN)."""
+    layer = small(position_embedding=None, dtype="mixed_float16")
+    x = normal(2, 64, 64, 6) * 100
+    assert np.isfinite(to_numpy(keras.ops.cast(layer(x), "float32"))).all()
+
+
+@pytest.mark.parametrize("implementation", ["auto", *position_lambdas.IMPLEMENTATIONS])
+def test_grid_of_unknown_size(implementation):
+    inputs = keras.Input((None, None, 6))
+    layer = small(implementation=implementation)
+    model = keras.Model(inputs, layer(inputs))
+    assert model.output_shape == (None, None, None, 8)
+    for size in [(5, 4), (2, 7)]:
+        x = normal(2, *size, 6)
+        np.testing.assert_allclose(
+            model.predict(x, verbose=0), to_numpy(layer(x)), rtol=1e-5, atol=1e-5
+        )
+
+
+def test_context_of_unknown_size():
+    inputs, context = keras.Input((None, 6)), keras.Input((None, 5))
+    layer = small(implementation="conv")
+    model = keras.Model([inputs, context], layer(inputs, context=context))
+    x, c = normal(2, 4, 6), normal(2, 7, 5, seed=1)
+    np.testing.assert_allclose(
+        model.predict([x, c], verbose=0), to_numpy(layer(x, context=c)), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("implementation", position_lambdas.IMPLEMENTATIONS)
+def test_compiled_training_step(implementation):
+    model = keras.Sequential(
+        [keras.Input((5, 4, 6)), small(implementation=implementation), keras.layers.Flatten()]
+    )
+    model.compile("sgd", "mse", jit_compile=keras.backend.backend() != "torch")
+    before = [to_numpy(variable).copy() for variable in model.trainable_variables]
+    history = model.fit(normal(4, 5, 4, 6), normal(4, 160), batch_size=2, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+    for variable, value in zip(model.trainable_variables, before, strict=True):
+        assert not np.array_equal(to_numpy(variable), value), variable.path
+
+
+def test_initialisation():
+    """E.1: N(0, (k d)^-1/2) for queries, N(0, d^-1/2) for keys and values, N(0, 1) embeddings."""
+    depth = 256
+    layer = LambdaLayer(512, key_dim=16, scope=23)
+    layer.build((None, 14, 14, depth))
+    for weights, expected in [
+        (layer.query.kernel, (16 * depth) ** -0.5),
+        (layer.key.kernel, depth**-0.5),
+        (layer.value.kernel, depth**-0.5),
+        (layer.position_embeddings, 1.0),
+    ]:
+        weights = to_numpy(weights)
+        assert weights.std() == pytest.approx(expected, rel=0.06)
+        assert abs(weights.mean()) < 0.06 * expected
+        # Not truncated: a normal draw of thousands has values beyond 2.5 deviations.
+        assert np.abs(weights).max() > 2.5 * expected
+
+
+def test_shared_embeddings_are_counted_saved_and_trained_once(tmp_path):
+    inputs = keras.Input((5, 4, 8))
+    table = RelativePositionEmbedding(scope=3, key_dim=3)(inputs)
+    x = small(position_embedding="shared")(inputs, position_embeddings=table)
+    x = small(position_embedding="shared")(x, position_embeddings=table)
+    model = keras.Model(inputs, x)
+    tables = [variable for variable in model.trainable_variables if "embedding" in variable.path]
+    assert [variable.shape for variable in tables] == [(3, 3, 1, 3)]
+    model.compile("sgd", "mse")
+    model.fit(normal(2, 5, 4, 8), normal(2, 5, 4, 8, seed=1), verbose=0)
+    clone = keras.Model.from_config(model.get_config())
+    assert len(clone.weights) == len(model.weights)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    x = normal(2, 5, 4, 8)
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+def test_shared_embeddings_equal_own_ones():
+    x = normal(2, 5, 4, 6)
+    own, shared = small(), small(position_embedding="shared")
+    expected = to_numpy(own(x))
+    table = RelativePositionEmbedding(scope=3, key_dim=3)
+    shared(x, position_embeddings=table(x))
+    values = {variable.path.split("/", 1)[1]: variable for variable in own.variables}
+    for variable in shared.variables:
+        variable.assign(values[variable.path.split("/", 1)[1]])
+    table.embeddings.assign(own.position_embeddings)
+    np.testing.assert_array_equal(to_numpy(shared(x, position_embeddings=table(x))), expected)
+
+
+def test_shared_embeddings_train_all_layers():
+    """RelativePositionEmbedding has a gradient through each of its layers, global scope too."""
+    inputs = keras.Input((3, 4, 8))
+    table = RelativePositionEmbedding(scope=None, key_dim=3)(inputs)
+    assert table.shape == (5, 7, 1, 3)
+    outputs = small(scope=None, position_embedding="shared")(inputs, position_embeddings=table)
+    assert keras.Model(inputs, outputs).output_shape == (None, 3, 4, 8)
+
+
+def test_padding_mask_of_an_embedding_arrives():
+    """Keras' automatic masks: padded tokens change nothing at the others."""
+    tokens = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])
+    model = keras.Sequential(
+        [keras.layers.Embedding(9, 6, mask_zero=True), small(), keras.layers.Dense(2)]
+    )
+    outputs = to_numpy(model(tokens))
+    longer = to_numpy(model(np.pad(tokens, [(0, 0), (0, 3)])))
+    np.testing.assert_allclose(outputs[0, :3], longer[0, :3], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs[1], longer[1, :5], rtol=1e-5, atol=1e-6)
+
+
+def test_query_that_sees_nothing_gets_zeros():
+    layer = small(query_normalization=None)
+    mask = np.ones((4, 4), bool)
+    mask[2] = False
+    outputs = to_numpy(layer(normal(1, 4, 6), attention_mask=mask))
+    assert np.all(outputs[0, 2] == 0)
+    assert np.all(outputs[0, 1] != 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"filters": 0}, "positive integer. Received: filters=0"),
+        ({"filters": 9}, "divisible by num_heads. Received: filters=9, num_heads=2"),
+        ({"key_dim": 2.5}, "positive integer. Received: key_dim=2.5"),
+        ({"num_heads": -1}, "positive integer. Received: num_heads=-1"),
+        ({"intra_depth": 0}, "positive integer. Received: intra_depth=0"),
+        ({"strides": 0}, "positive integer. Received: strides=0"),
+        ({"dilation_rate": 0}, "positive integer. Received: dilation_rate=0"),
+        ({"scope": 4}, "odd integers.*Received: scope=4"),
+        ({"scope": (3, 2)}, r"odd integers.*Received: scope=\(3, 2\)"),
+        ({"scope": "all"}, "odd integers.*Received: scope='all'"),
+        ({"implementation": "fast"}, "implementation to be one of.*'fast'"),
+        ({"key_normalization": "batch"}, "key_normalization to be one of.*'batch'"),
+        ({"query_normalization": "l2"}, "query_normalization to be one of.*'l2'"),
+        ({"value_normalization": "softmax"}, "value_normalization to be one of.*'softmax'"),
+        ({"position_embedding": "rotary"}, "position_embedding to be one of.*'rotary'"),
+        ({"use_content": False, "position_embedding": None}, "content lambda or position lambdas"),
+        (
+            {"position_embedding": "absolute", "implementation": "conv"},
+            "absolute embeddings. Received: implementation='conv'",
+        ),
+        ({"position_embedding": "shared", "multi_query": False}, "multi_query=True"),
+        (
+            {"intra_depth": 2, "implementation": "depthwise_conv"},
+            "expected intra_depth=1.*Received: intra_depth=2",
+        ),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shapes", "message"),
+    [
+        ({}, [(2, 6)], "grid of 1 to 3 axes"),
+        ({}, [(2, 2, 2, 2, 2, 6)], "grid of 1 to 3 axes"),
+        ({"implementation": "depthwise_conv"}, [(1, 2, 2, 2, 6)], "grid of 1 or 2 axes"),
+        ({"scope": (3, 3)}, [(2, 5, 6)], r"one scope for each of the 1 axes.*scope=\(3, 3\)"),
+        ({}, [(2, 4, 6), (2, 3, 3, 6)], "context of the rank of the inputs"),
+        ({"causal": True}, [(2, 4, 6), (2, 5, 6)], r"causal=True. Received: grids \(4,\) and"),
+        ({"position_embedding": "shared"}, [(2, 5, 6)], r"\(3, 1, 3\).*Received: None"),
+    ],
+)
+def test_bad_inputs(arguments, shapes, message):
+    with pytest.raises(ValueError, match=message):
+        small(**arguments)(*[normal(*shape) for shape in shapes])
+
+
+def test_unknown_depth_or_size():
+    with pytest.raises(ValueError, match="known depth"):
+        small().build((None, 4, 4, None))
+    with pytest.raises(ValueError, match="grid of known size, because scope=None"):
+        small(scope=None).build((None, 4, None, 6))
+    with pytest.raises(ValueError, match="grids of known size, because absolute"):
+        small(position_embedding="absolute").build((None, None, 6))
+
+
+@pytest.mark.parametrize("arguments", [{"scope": None}, {"position_embedding": "absolute"}])
+def test_fixed_grid_fed_another_size(arguments):
+    layer = small(**arguments)
+    layer(normal(1, 4, 4, 6))
+    with pytest.raises(ValueError, match=r"built for.*\(4, 4\).*Received: .*\(2, 8\)"):
+        layer(normal(1, 2, 8, 6))
+
+
+def test_bad_call_arguments():
+    x = normal(2, 4, 6)
+    with pytest.raises(
+        ValueError, match=r"\(4, 4\), shared by the batch. Received: shape \(4, 5\)"
+    ):
+        small()(x, attention_mask=np.ones((4, 5), bool))
+    with pytest.raises(ValueError, match=r"Received: shape \(2, 4, 4\)"):
+        small()(x, attention_mask=np.ones((2, 4, 4), bool))
+    with pytest.raises(
+        ValueError, match=r"with an attention_mask.* Received: implementation='conv'"
+    ):
+        small(implementation="conv")(x, attention_mask=np.ones((4, 4), bool))
+    with pytest.raises(ValueError, match="no position_embeddings in the call"):
+        small()(x, position_embeddings=np.ones((3, 1, 3)))
+    with pytest.raises(ValueError, match=r"\(3, 1, 3\).*Received: \(5, 1, 3\)"):
+        small(position_embedding="shared")(x, position_embeddings=np.ones((5, 1, 3)))
+
+
+@pytest.mark.parametrize("module", [lambda_layer, position_embeddings])
+def test_examples_in_docstrings(module):
+    names = {"np": np, "keras": keras, **vars(layers)}
+    result = doctest.testmod(module, extraglobs=names)
+    assert result.attempted > 0
+    assert result.failed == 0

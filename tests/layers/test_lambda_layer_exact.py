@@ -1,0 +1,273 @@
+"""The lambda layer equals the NumPy float64 reference: outputs and gradients, every variant."""
+
+import itertools
+import zlib
+
+import backends
+import keras
+import numpy as np
+import pytest
+import reference
+
+from lambda_keras.layers import LambdaLayer, position_lambdas
+
+TOLERANCE = 1e-5
+ALL = ("auto", *position_lambdas.IMPLEMENTATIONS)
+NO_DEPTHWISE = tuple(name for name in ALL if name != "depthwise_conv")
+DENSE = ("auto", *position_lambdas.DENSE)
+
+# name: (grid, layer arguments, implementations). Depth 5, 8 filters, 2 heads and k = 3 unless said.
+CASES = {
+    "square": ((4, 4), {"scope": 3}, ALL),
+    "non_square": ((5, 3), {"scope": 3}, ALL),
+    "tuple_scope": ((4, 5), {"scope": (1, 5)}, ALL),
+    "scope_larger_than_map": ((3, 4), {"scope": 11}, ALL),
+    "one_pixel": ((1, 1), {"scope": 5}, ALL),
+    "one_row": ((1, 6), {"scope": 3}, ALL),
+    "global": ((3, 4), {"scope": None}, ALL),
+    "one_head": ((3, 3), {"scope": 3, "num_heads": 1}, ALL),
+    "as_many_heads_as_filters": ((3, 3), {"scope": 3, "num_heads": 8}, ALL),
+    "intra_depth": ((4, 3), {"scope": 3, "intra_depth": 2}, NO_DEPTHWISE),
+    "global_intra_depth": ((2, 3), {"scope": None, "intra_depth": 3}, NO_DEPTHWISE),
+    "sequence": ((7,), {"scope": 5}, ALL),
+    "global_sequence": ((6,), {"scope": None}, ALL),
+    "sequence_intra_depth": ((6,), {"scope": 3, "intra_depth": 2}, NO_DEPTHWISE),
+    "video": ((2, 3, 4), {"scope": 3}, NO_DEPTHWISE),
+    "video_intra_depth": ((2, 2, 3), {"scope": (1, 3, 3), "intra_depth": 2}, NO_DEPTHWISE),
+    "global_video": ((2, 2, 3), {"scope": None}, NO_DEPTHWISE),
+    "dilation": ((5, 6), {"scope": 3, "dilation_rate": 2}, ALL),
+    "dilation_sequence": ((9,), {"scope": 3, "dilation_rate": 3}, ALL),
+    "strides": ((5, 6), {"scope": 3, "strides": 2}, ALL),
+    "strides_sequence": ((7,), {"scope": 3, "strides": 2}, ALL),
+    "strides_video": ((2, 3, 4), {"scope": 3, "strides": 2}, NO_DEPTHWISE),
+    "multi_head": ((3, 4), {"scope": 3, "multi_query": False}, ALL),
+    "multi_head_global_intra_depth": (
+        (3, 2),
+        {"scope": None, "multi_query": False, "intra_depth": 2},
+        NO_DEPTHWISE,
+    ),
+    "content_only": ((3, 4), {"position_embedding": None}, ("auto",)),
+    "content_only_multi_head_intra_depth": (
+        (3, 4),
+        {"position_embedding": None, "multi_query": False, "intra_depth": 2},
+        ("auto",),
+    ),
+    "position_only": ((4, 3), {"scope": 3, "use_content": False}, ALL),
+    "absolute": ((3, 3), {"position_embedding": "absolute"}, DENSE),
+    "absolute_multi_head": (
+        (4,),
+        {"position_embedding": "absolute", "multi_query": False},
+        DENSE,
+    ),
+    "absolute_causal": ((5,), {"position_embedding": "absolute", "causal": True}, DENSE),
+    "causal": ((7,), {"scope": 5, "causal": True}, ALL),
+    "causal_global": ((5,), {"scope": None, "causal": True}, ALL),
+    "causal_intra_depth": ((5,), {"scope": 3, "causal": True, "intra_depth": 2}, NO_DEPTHWISE),
+    "causal_image": ((3, 4), {"scope": 3, "causal": True}, ALL),
+    "causal_multi_head": ((5,), {"scope": 3, "causal": True, "multi_query": False}, ALL),
+    "causal_dilation": ((7,), {"scope": 3, "causal": True, "dilation_rate": 2}, ALL),
+    "causal_l2": ((5,), {"scope": 3, "causal": True, "key_normalization": "l2"}, ("auto",)),
+    "causal_no_key_normalization": (
+        (5,),
+        {"scope": 3, "causal": True, "key_normalization": None},
+        ("auto",),
+    ),
+    "l2_keys": ((4, 3), {"scope": 3, "key_normalization": "l2"}, ("auto",)),
+    "no_key_normalization": ((4, 3), {"scope": 3, "key_normalization": None}, ("auto",)),
+    "softmax_queries": ((4, 3), {"scope": 3, "query_normalization": "softmax"}, ("auto",)),
+    "no_normalization": (
+        (4, 3),
+        {
+            "scope": 3,
+            "query_normalization": None,
+            "key_normalization": None,
+            "value_normalization": None,
+        },
+        ("auto",),
+    ),
+}
+# name: (grid, context grid, layer arguments, call arguments to draw, implementations).
+CALLS = {
+    "context": ((4, 3), (4, 3), {"scope": 3}, (), ALL),
+    "longer_context": ((4, 3), (6, 5), {"scope": 5}, (), ALL),
+    "shorter_context": ((5, 4), (3, 2), {"scope": 5}, (), ALL),
+    "mixed_context": ((5, 2), (3, 4), {"scope": 3}, (), ALL),
+    "sequence_context": ((4,), (9,), {"scope": 7}, (), ALL),
+    "video_context": ((2, 2, 3), (3, 2, 2), {"scope": 3}, (), NO_DEPTHWISE),
+    "absolute_context": ((4,), (6,), {"position_embedding": "absolute"}, (), DENSE),
+    "content_only_context": ((3, 3), (4, 2), {"position_embedding": None}, (), ("auto",)),
+    "multi_head_context": ((4,), (6,), {"scope": 3, "multi_query": False}, (), ALL),
+    "attention_mask": ((3, 3), None, {"scope": 3}, ("attention_mask",), DENSE),
+    "attention_mask_intra_depth": (
+        (5,),
+        None,
+        {"scope": 3, "intra_depth": 2},
+        ("attention_mask",),
+        DENSE,
+    ),
+    "attention_mask_absolute": (
+        (5,),
+        None,
+        {"position_embedding": "absolute"},
+        ("attention_mask",),
+        DENSE,
+    ),
+    "attention_mask_content_only": (
+        (5,),
+        None,
+        {"position_embedding": None},
+        ("attention_mask",),
+        ("auto",),
+    ),
+    "attention_mask_l2": (
+        (5,),
+        None,
+        {"scope": 3, "key_normalization": "l2"},
+        ("attention_mask",),
+        ("auto",),
+    ),
+    "attention_mask_causal": (
+        (6,),
+        None,
+        {"scope": 5, "causal": True},
+        ("attention_mask",),
+        DENSE,
+    ),
+    "attention_mask_context": ((4,), (6,), {"scope": 5}, ("attention_mask",), DENSE),
+    "padding": ((6,), None, {"scope": 3}, ("mask",), ALL),
+    "padding_image": ((3, 3), None, {"scope": 3}, ("mask",), ALL),
+    "padding_l2": ((6,), None, {"scope": 3, "key_normalization": "l2"}, ("mask",), ("auto",)),
+    "padding_causal": ((6,), None, {"scope": 3, "causal": True}, ("mask",), ALL),
+    "padding_context": ((4,), (6,), {"scope": 3}, ("mask", "context_mask"), ALL),
+    "padding_attention_mask_multi_head": (
+        (5,),
+        None,
+        {"scope": 3, "multi_query": False},
+        ("mask", "attention_mask"),
+        DENSE,
+    ),
+}
+
+
+EVERYTHING = [
+    pytest.param(
+        grid,
+        context_grid,
+        arguments,
+        masks,
+        implementation,
+        training,
+        id=f"{name}-{implementation}-{'training' if training else 'inference'}",
+    )
+    for name, (grid, context_grid, arguments, masks, implementations) in {
+        **{name: (grid, None, a, (), i) for name, (grid, a, i) in CASES.items()},
+        **CALLS,
+    }.items()
+    for implementation, training in itertools.product(implementations, (False, True))
+]
+
+
+def randomize(layer, rng):
+    """Gives every weight, statistics too, a value that no initialisation gives."""
+    for variable in layer.variables:
+        draw = rng.normal(size=variable.shape)
+        if "variance" in variable.path or "gamma" in variable.path:
+            draw = rng.uniform(0.5, 1.5, size=variable.shape)
+        variable.assign(draw.astype("float32"))
+
+
+def weights_of(layer):
+    """The weights by the names that the reference uses, in float64, and where they come from."""
+    names, arrays = [], []
+    for variable in layer.variables:
+        *_, owner, name = variable.path.split("/")
+        names.append(("position_embeddings", None) if owner == layer.name else (owner, name))
+        arrays.append(np.array(keras.ops.convert_to_numpy(variable), "float64"))
+    return names, arrays
+
+
+def as_dictionary(names, arrays):
+    weights: dict = {}
+    for (owner, name), array in zip(names, arrays, strict=True):
+        if name in (None, "kernel"):
+            weights[owner] = array
+        else:
+            weights.setdefault(owner, {})[name] = array
+    return weights
+
+
+def draw_masks(names, rng, batch, grid, context_grid):
+    """Random masks under which every example and query sees something."""
+    n, m = int(np.prod(grid)), int(np.prod(context_grid))
+    masks = {}
+    if "attention_mask" in names:
+        masks["attention_mask"] = (rng.random((n, m)) < 0.6) | np.eye(n, m, dtype=bool)
+        masks["attention_mask"][:, 0] = True
+    for name, sizes in (("mask", grid), ("context_mask", context_grid)):
+        if name in names:
+            masks[name] = rng.random((batch, *sizes)) < 0.6
+            masks[name].reshape(batch, -1)[:, 0] = True
+    return masks
+
+
+def assert_near(received, expected, scale=None):
+    """Equal up to TOLERANCE relative to the largest value."""
+    scale = np.abs(expected).max() if scale is None else scale
+    assert np.abs(received - expected).max() <= TOLERANCE * scale
+
+
+@pytest.mark.parametrize(
+    ("grid", "context_grid", "arguments", "masks", "implementation", "training"), EVERYTHING
+)
+def test_equals_the_reference(grid, context_grid, arguments, masks, implementation, training):
+    """Outputs, and gradients by inputs, context and every weight along random directions."""
+    arguments = {"num_heads": 2, "key_dim": 3, **arguments}
+    rng = np.random.default_rng(zlib.crc32(f"{grid}{arguments}".encode()))
+    batch = 2
+    inputs = [rng.normal(size=(batch, *grid, 5)).astype("float32")]
+    if context_grid is not None:
+        inputs.append(rng.normal(size=(batch, *context_grid, 4)).astype("float32"))
+    call = draw_masks(masks, rng, batch, grid, context_grid or grid)
+
+    layer = LambdaLayer(8, implementation=implementation, **arguments)
+    layer(*inputs)
+    randomize(layer, rng)
+    names, weights = weights_of(layer)
+    arguments = {name: value for name, value in arguments.items() if name != "scope"}
+
+    def expected_output(*arrays):
+        return reference.lambda_layer(
+            arrays[0],
+            as_dictionary(names, arrays[len(inputs) :]),
+            arrays[1] if context_grid is not None else None,
+            training=training,
+            **arguments,
+            **call,
+        )
+
+    expected = expected_output(*[array.astype("float64") for array in inputs], *weights)
+    cotangent = rng.normal(size=expected.shape).astype("float32")
+    output, by_inputs, by_weights = backends.output_and_gradients(
+        layer, inputs, cotangent, training=training, **call
+    )
+    assert output.shape == layer.compute_output_shape(inputs[0].shape)
+    assert_near(output, expected)
+
+    trainable = {
+        variable.path: value
+        for variable, value in zip(layer.trainable_variables, by_weights, strict=True)
+    }
+    gradients = by_inputs + [trainable.get(variable.path) for variable in layer.variables]
+    for index, gradient in enumerate(gradients):
+        if gradient is None:  # moving statistics
+            continue
+        direction = rng.normal(size=gradient.shape)
+        derivative = reference.derivative(
+            lambda *arrays: (expected_output(*arrays) * cotangent).sum(),
+            [*inputs, *weights],
+            index,
+            direction,
+        )
+        scale = np.linalg.norm(gradient) * np.linalg.norm(direction)
+        # Batch statistics make some gradients vanish; rounding is then relative to the terms.
+        assert_near((gradient * direction).sum(), derivative, max(scale, np.linalg.norm(cotangent)))

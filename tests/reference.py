@@ -1,0 +1,159 @@
+"""The equations of the paper in NumPy float64, one position at a time.
+
+Nothing here is fast or clever, and nothing branches on values, so that a complex step gives exact
+derivatives: `Im f(x + i eps d) / eps` is the derivative of `f` at `x` along `d`, without any
+difference of near numbers (Squire and Trapp, 1998).
+"""
+
+import itertools
+
+import numpy as np
+
+STEP = 1e-30
+
+
+def embed(embeddings, query_grid, context_grid, dilation=1):
+    """E[n, m] = embeddings[(m - n) / dilation + scope // 2] inside the scope, else 0 (3.3, 3.4)."""
+    *scope, u, k = embeddings.shape
+    queries = list(itertools.product(*map(range, query_grid)))
+    contexts = list(itertools.product(*map(range, context_grid)))
+    dense = np.zeros((len(queries), len(contexts), u, k), embeddings.dtype)
+    for (i, n), (j, m) in itertools.product(enumerate(queries), enumerate(contexts)):
+        offset = np.subtract(m, n)
+        index = offset // dilation + np.array(scope) // 2
+        if (offset % dilation == 0).all() and (index >= 0).all() and (index < scope).all():
+            dense[i, j] = embeddings[tuple(index)]
+    return dense
+
+
+def softmax(x, axis):
+    exponentials = np.exp(x - x.real.max(axis=axis, keepdims=True))
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+def normalize_keys(keys, how):
+    """Keys `(m, k, u)` of the context elements that a query sees, over these (Table 12)."""
+    if how == "softmax":
+        return softmax(keys, axis=0)
+    if how == "l2":
+        return keys / np.sqrt((keys * keys).sum(axis=0, keepdims=True))
+    return keys
+
+
+def batch_norm(x, weights, training, epsilon, mask=None):
+    """x of shape (b, n, c); the statistics skip the positions that the mask has as false."""
+    if not training:
+        mean, variance = weights["moving_mean"], weights["moving_variance"]
+    else:
+        seen = x.reshape(-1, x.shape[-1]) if mask is None else x[mask]
+        mean = seen.mean(axis=0)
+        variance = ((seen - mean) ** 2).mean(axis=0)
+    return (x - mean) / np.sqrt(variance + epsilon) * weights["gamma"] + weights["beta"]
+
+
+def average_pool(x, strides):
+    """3-wide average pooling, padding "same", which counts real positions only (E.1)."""
+    grid = x.shape[1:-1]
+    sizes = [-(-size // strides) for size in grid]
+    pooled = np.zeros((x.shape[0], *sizes, x.shape[-1]), x.dtype)
+    for position in itertools.product(*map(range, sizes)):
+        window = []
+        for size, out, i in zip(grid, sizes, position, strict=True):
+            before = max((out - 1) * strides + 3 - size, 0) // 2
+            start = i * strides - before
+            window.append(slice(max(start, 0), min(start + 3, size)))
+        block = x[(slice(None), *window)]
+        pooled[(slice(None), *position)] = block.mean(axis=tuple(range(1, x.ndim - 1)))
+    return pooled
+
+
+def lambda_layer(
+    inputs,
+    weights,
+    context=None,
+    *,
+    num_heads,
+    key_dim,
+    intra_depth=1,
+    strides=1,
+    dilation_rate=1,
+    multi_query=True,
+    use_content=True,
+    position_embedding="relative",
+    causal=False,
+    query_normalization="batch",
+    key_normalization="softmax",
+    value_normalization="batch",
+    attention_mask=None,
+    mask=None,
+    context_mask=None,
+    training=False,
+    epsilon=1e-5,
+):
+    """Eq. 1 and 2 for every example, query and head.
+
+    `weights` has `query`, `key`, `value` (kernels), `query_batch_norm` and `value_batch_norm`
+    (dictionaries), and `position_embeddings`.
+    """
+    if context is None:
+        context, context_mask = inputs, mask
+    batch, *grid, _ = inputs.shape
+    context_grid = context.shape[1:-1]
+    x = inputs.reshape(batch, -1, inputs.shape[-1])
+    c = context.reshape(batch, -1, context.shape[-1])
+    n_total, m_total = x.shape[1], c.shape[1]
+    groups = 1 if multi_query else num_heads
+    dtype = np.result_type(x, c, *_arrays(weights))
+    mask = None if mask is None else mask.reshape(batch, -1)
+    context_mask = None if context_mask is None else context_mask.reshape(batch, -1)
+
+    queries = x @ weights["query"]
+    if query_normalization == "batch":
+        queries = batch_norm(queries, weights["query_batch_norm"], training, epsilon, mask)
+    queries = queries.reshape(batch, n_total, num_heads, key_dim)
+    if query_normalization == "softmax":
+        queries = softmax(queries, axis=-1)
+    values = c @ weights["value"]
+    if value_normalization == "batch":
+        values = batch_norm(values, weights["value_batch_norm"], training, epsilon, context_mask)
+    values = values.reshape(batch, m_total, groups, -1, intra_depth)
+    if use_content:
+        keys = (c @ weights["key"]).reshape(batch, m_total, groups, key_dim, intra_depth)
+    if position_embedding is not None:
+        tables = weights["position_embeddings"]
+        tables = tables[None] if multi_query else tables
+        if position_embedding != "absolute":
+            tables = [embed(table, grid, context_grid, dilation_rate) for table in tables]
+
+    outputs = np.zeros((batch, n_total, num_heads, values.shape[3]), dtype)
+    for b, n, h in itertools.product(range(batch), range(n_total), range(num_heads)):
+        group = 0 if multi_query else h
+        seen = np.ones(m_total, bool)
+        if context_mask is not None:
+            seen &= context_mask[b]
+        if attention_mask is not None:
+            seen &= attention_mask[n]
+        if causal:
+            seen &= np.arange(m_total) <= n
+        v = values[b, seen, group]
+        lambda_n = np.zeros((key_dim, v.shape[1]), dtype)
+        if use_content and seen.any():
+            normalized = normalize_keys(keys[b, seen, group], key_normalization)
+            lambda_n = lambda_n + np.einsum("mku,mvu->kv", normalized, v)
+        if position_embedding is not None:
+            lambda_n = lambda_n + np.einsum("muk,mvu->kv", tables[group][n][seen], v)
+        outputs[b, n, h] = lambda_n.T @ queries[b, n, h]
+    outputs = outputs.reshape(batch, *grid, -1)
+    return outputs if strides == 1 else average_pool(outputs, strides)
+
+
+def _arrays(weights):
+    for value in weights.values():
+        yield from _arrays(value) if isinstance(value, dict) else [value]
+
+
+def derivative(function, arrays, index, direction):
+    """Derivative of a scalar function of a list of arrays, along a direction of one of them."""
+    arrays = [np.asarray(array, "float64") for array in arrays]
+    arrays[index] = arrays[index] + 1j * STEP * direction
+    return function(*arrays).imag / STEP

@@ -1,0 +1,131 @@
+"""The import law: layers -> models -> applications -> zoo, and Keras alone below zoo."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("lambda_keras", "zoo")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+# Each room may import itself and the rooms before it; lambda_keras alone stands for its __init__.
+ROOMS = (
+    "lambda_keras.layers",
+    "lambda_keras.models",
+    "lambda_keras.weights",
+    "lambda_keras.applications",
+    "lambda_keras",
+    "zoo",
+)
+# Slow to import or optional: zoo imports them inside the functions that need them.
+HEAVY = {"PIL", "matplotlib", "official", "scipy", "sklearn", "tensorflow_datasets"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(node: ast.AST, module: str, is_package: bool) -> list[str]:
+    """Absolute names of what one import statement imports; `from a import b` gives a.b."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        parts = module.split(".")
+        parents = parts[: len(parts) - node.level + is_package]
+        base = ".".join([*parents, *([base] if base else [])])
+    return [f"{base}.{alias.name}" for alias in node.names]
+
+
+def imports_of(path: Path, *, inside_functions: bool = True) -> list[str]:
+    pending, found = [ast.parse(path.read_text(encoding="utf-8"))], []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not inside_functions:
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        found += imported_modules(node, module_name(path), path.name == "__init__.py")
+        pending += ast.iter_child_nodes(node)
+    return found
+
+
+def room(module: str) -> int | None:
+    matches = [rank for rank, name in enumerate(ROOMS) if f"{module}.".startswith(f"{name}.")]
+    return matches[0] if matches else None
+
+
+def describe(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_sources_are_found():
+    assert {module_name(path).split(".")[0] for path in SOURCES} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=describe)
+def test_imports_run_one_way(path):
+    own = room(module_name(path))
+    later = [name for name in imports_of(path) if (room(name) or 0) > own]
+    assert not later, f"{ROOMS[own]} may not import {later}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=describe)
+def test_packages_import_nothing_from_tests_or_notebooks(path):
+    tops = {name.split(".")[0] for name in imports_of(path)}
+    assert not tops & {"tests", "notebooks"}
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.is_relative_to(ROOT / "lambda_keras")], ids=describe
+)
+def test_lambda_keras_imports_keras_and_numpy_only(path):
+    allowed = {"keras", "lambda_keras", "numpy"}
+    if "weights" in path.parts:
+        allowed.add("h5py")  # the format of Keras' weights files, which Keras itself depends on
+    tops = {name.split(".")[0] for name in imports_of(path)}
+    assert tops - set(sys.stdlib_module_names) <= allowed
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.is_relative_to(ROOT / "zoo")], ids=describe
+)
+def test_zoo_imports_heavy_packages_where_it_needs_them(path):
+    tops = {name.split(".")[0] for name in imports_of(path, inside_functions=False)}
+    assert not tops & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("statement", "module", "is_package", "expected"),
+    [
+        ("import keras.ops", "lambda_keras.layers.x", False, ["keras.ops"]),
+        ("from zoo import data", "lambda_keras.layers.x", False, ["zoo.data"]),
+        ("from . import y", "lambda_keras.layers.x", False, ["lambda_keras.layers.y"]),
+        ("from .y import z", "lambda_keras.layers", True, ["lambda_keras.layers.y.z"]),
+        ("from ..models import z", "lambda_keras.layers.x", False, ["lambda_keras.models.z"]),
+        ("from ..models import z", "lambda_keras.layers", True, ["lambda_keras.models.z"]),
+    ],
+)
+def test_import_statements_are_resolved(statement, module, is_package, expected):
+    assert imported_modules(ast.parse(statement).body[0], module, is_package) == expected
+
+
+def test_importing_lambda_keras_loads_only_keras_and_itself():
+    script = (
+        "import sys, keras; before = set(sys.modules); import lambda_keras.applications;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = result.stdout.split()
+    assert "lambda_keras.layers" in loaded
+    others = (
+        {name.split(".")[0] for name in loaded} - {"lambda_keras"} - set(sys.stdlib_module_names)
+    )
+    assert not others
