@@ -97,7 +97,9 @@ def test_lambda_keras_imports_keras_and_numpy_only(path):
 )
 def test_zoo_imports_heavy_packages_where_it_needs_them(path):
     tops = {name.split(".")[0] for name in imports_of(path, inside_functions=False)}
-    assert not tops & HEAVY
+    # A run must miss matplotlib before it trains, not when it draws its curves.
+    allowed = {"matplotlib"} if path.name == "plots.py" else set()
+    assert not tops & HEAVY - allowed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,43 @@
+"""A finished run and a folder of photographs, for the tests that need them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo.config import TrainConfig
+
+QUICK = {
+    "model": {"image_size": 16},
+    "optimizer": {"warmup_epochs": 0},
+    "training": {"epochs": 1},
+}
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> Path:
+    """Folder of a run of one epoch on small digits."""
+    from zoo.trainer import train
+
+    folder = tmp_path_factory.mktemp("runs") / "quick"
+    train(TrainConfig(output_dir=folder, **QUICK))
+    return folder
+
+
+def write_image(path: Path, color, size=(40, 30)) -> Path:
+    """Writes a noisy picture of one colour."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng(0).integers(-20, 20, (size[1], size[0], 3))
+    Image.fromarray(np.clip(noise + color, 0, 255).astype("uint8")).save(path)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """Folder with the classes blue and red, ten JPEG or PNG files each."""
+    for i in range(10):
+        suffix = ("jpg", "png", "JPEG")[i % 3]
+        write_image(tmp_path / "photos" / "red" / f"{i}.{suffix}", (200, 30, 30), (40, 30 + i))
+        write_image(tmp_path / "photos" / "blue" / f"{i}.{suffix}", (30, 30, 200))
+    return tmp_path / "photos"

@@ -1,0 +1,130 @@
+"""Settings: precedence, errors of one line, saving and reading back."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoo.config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig, TrainingConfig
+
+CONFIGS = sorted(Path("tpu_configs").glob("*.yaml"))
+
+
+def parse(*arguments):
+    return TrainConfig.from_command_line([str(a) for a in arguments])
+
+
+def test_defaults_are_valid():
+    assert parse().model.size == 32
+
+
+def test_command_line_over_file_over_default(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("data: {batch_size: 8, augment: false}\n")
+    config = parse("--config", file, "--data.batch_size", 16)
+    assert config.data.batch_size == 16
+    assert config.data.augment is False
+    assert config.data.source == "digits"
+
+
+def test_environment_variables_are_no_settings(monkeypatch):
+    monkeypatch.setenv("STRATEGY", "mirrored")
+    monkeypatch.setenv("OUTPUT_DIR", "elsewhere")
+    assert parse() == TrainConfig()
+
+
+def test_resolved_config_reloads_equal(tmp_path):
+    config = parse(
+        "--model.overrides", "name=small", "--model.overrides", "depth=7", "--data.batch_size", 8
+    )
+    assert config.model.overrides == {"name": "small", "depth": 7}
+    (tmp_path / "c.yaml").write_text(config.to_yaml())
+    assert TrainConfig.from_file(tmp_path / "c.yaml").to_yaml() == config.to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--data.bath_size", 9], ["--data.bath_size", "did you mean '--data.batch_size'"]),
+        (["--data.source", "digts"], ["data.source", "'digts'", "Allowed: digits, image_folder"]),
+        (["--data.batch_size", 0], ["data.batch_size", "greater than or equal to 1", "'0'"]),
+        (["--training.epochs", "many"], ["training.epochs", "integer", "'many'"]),
+        (["--model.name", "lambda_resnet51"], ["model.name", "did you mean 'lambda_resnet50'"]),
+        (["--model.weights", "no.weights.h5"], ["model.weights", "existing", "no.weights.h5"]),
+        (["--model.overrides", "classes=3"], ["model.overrides", "['classes']"]),
+        (["--data.source", "image_folder"], ["data", "needs a folder", "dir=None"]),
+        (["--data.dir", "x"], ["data", "image_folder only", "dir=x"]),
+        (["--training.epochs", 2], ["optimizer.warmup_epochs", "fewer than", "(2)"]),
+        (["--strategy", "one_device", "--tpu", "a"], ["tpu", "strategy=one_device"]),
+        (["--config", "missing.yaml"], ["config", "missing.yaml", "not found"]),
+        (["extra"], ["'extra'", "Allowed"]),
+    ],
+)
+def test_wrong_settings_are_named_in_one_line(arguments, parts):
+    with pytest.raises(ValueError, match=re.escape(parts[0])) as caught:
+        parse(*arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("data: {bath_size: 9}", ["data.bath_size", "did you mean 'batch_size'", "augment"]),
+        ("dta: {}", ["dta", "did you mean 'data'"]),
+        ("data: {source: digts}", ["data.source", "did you mean 'digits'"]),
+        ("- 1", ["key: value"]),
+        ("a: [", ["not YAML"]),
+    ],
+)
+def test_wrong_files_are_named_in_one_line(tmp_path, text, parts):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(parts[0])) as caught:
+        TrainConfig.from_file(tmp_path / "c.yaml")
+    assert "\n" not in str(caught.value)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "section", [ModelConfig, DataConfig, OptimizerConfig, TrainingConfig, TrainConfig]
+)
+def test_every_setting_is_described(section):
+    undescribed = [
+        name
+        for name, field in section.model_fields.items()
+        if not field.description and name not in ("model", "data", "optimizer", "training")
+    ]
+    assert undescribed == []
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
+def test_published_configs_are_valid(file, tmp_path):
+    head = file.read_text().splitlines()[:3]
+    assert head[0].startswith("# Command: python -m zoo.train --config tpu_configs/" + file.name)
+    assert head[1].startswith("# Hardware: ")
+    assert head[2].startswith("# Expected top-1: ")
+    assert parse("--config", file).model.name in file.name
+
+
+def test_help_and_errors_come_without_tensorflow():
+    code = (
+        "import sys; from zoo import cli, train\n"
+        "try: cli.run(train.main)\n"
+        "finally: print('imported', 'tensorflow' in sys.modules or 'keras' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    helped = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    assert helped.returncode == 0
+    assert "--training.label_smoothing float" in helped.stdout
+    assert "(default: 0.1)" in helped.stdout
+    assert "imported False" in helped.stdout
+    failed = subprocess.run([*command, "--epochs", "3"], capture_output=True, text=True)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: no such setting. Received: '--epochs'")
+    assert failed.stderr.count("\n") == 1
+    assert "imported False" in failed.stdout

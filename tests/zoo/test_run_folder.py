@@ -1,0 +1,64 @@
+"""Run folders: what is refused, what is removed."""
+
+import pytest
+
+from zoo import run_folder
+from zoo.config import TrainConfig
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "run"
+
+
+def start(folder):
+    return run_folder.start(TrainConfig(output_dir=folder))
+
+
+def test_new_and_empty_folders_are_fine(folder):
+    run_folder.check_unused(folder, overwrite=False)
+    folder.mkdir()
+    run_folder.check_unused(folder, overwrite=False)
+
+
+@pytest.mark.parametrize("state", ["finished", "unfinished"])
+def test_a_run_is_refused_unless_overwritten(folder, state):
+    start(folder)
+    if state == "finished":
+        run_folder.write_metrics(folder, {})
+    with pytest.raises(ValueError, match=f"holds an? {state} run.*--overwrite true"):
+        run_folder.check_unused(folder, overwrite=False)
+    run_folder.check_unused(folder, overwrite=True)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_other_folders_are_always_refused(folder, overwrite):
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("precious")
+    with pytest.raises(ValueError, match="other files"):
+        run_folder.check_unused(folder, overwrite)
+
+
+def test_start_removes_the_old_run_and_nothing_else(folder):
+    start(folder)
+    run_folder.write_metrics(folder, {"test": 1})
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "last.weights.h5").write_bytes(b"old")
+    (folder / "notes.txt").write_text("mine")
+    start(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "notes.txt"]
+
+
+def test_load_config_of_a_finished_run_only(folder):
+    start(folder)
+    with pytest.raises(ValueError, match="expected the folder of a finished run"):
+        run_folder.load_config(folder)
+    run_folder.write_metrics(folder, {})
+    assert run_folder.load_config(folder).to_yaml() == TrainConfig(output_dir=folder).to_yaml()
+
+
+def test_metrics_are_never_half_written(folder):
+    start(folder)
+    with pytest.raises(ValueError, match="JSON"):
+        run_folder.write_metrics(folder, {"loss": float("nan")})
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]

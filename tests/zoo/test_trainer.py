@@ -1,0 +1,139 @@
+"""One run from end to end."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo import run_folder, trainer
+from zoo.config import TrainConfig
+from zoo.data import load_data
+from zoo.inference import predict
+
+QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
+
+
+def test_run_folder_is_complete(run):
+    names = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    events = {name for name in names if re.match(r"logs/(train|validation)/events.*", name)}
+    assert len(events) == 2
+    assert names - events == {
+        "config.yaml",
+        "checkpoints/last.weights.h5",
+        "curves.png",
+        "metrics.json",
+        "model.keras",
+        "predictions.png",
+    }
+    for name in ("curves.png", "predictions.png"):
+        with Image.open(run / name) as image:
+            image.verify()
+
+
+def test_config_reloads_equal(run):
+    expected = TrainConfig(output_dir=run, **QUICK)
+    assert run_folder.load_config(run).model_dump() == expected.model_dump()
+
+
+def test_metrics_are_those_of_the_saved_model(run):
+    metrics = json.loads((run / "metrics.json").read_text())
+    config = run_folder.load_config(run)
+    model = keras.models.load_model(run / "model.keras")
+    images, labels = load_data(config.data, 16).test.sample(1000)
+    accuracy = (predict(model, images).argmax(-1) == labels).mean()
+    assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    assert metrics["history"]["val_accuracy"] == [pytest.approx(accuracy, abs=1e-6)]
+    assert (metrics["training_images"], metrics["test_images"]) == (1437, 360)
+    assert metrics["trainable_parameters"] == sum(
+        math.prod(w.shape) for w in model.trainable_weights
+    )
+
+
+def test_checkpoint_has_the_final_weights(run):
+    model = keras.models.load_model(run / "model.keras")
+    expected = model.get_weights()
+    for variable in model.variables:
+        variable.assign(np.zeros(variable.shape, variable.dtype))
+    model.load_weights(run / "checkpoints" / "last.weights.h5")
+    for a, b in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_finished_run_is_refused_before_any_work(run, monkeypatch):
+    monkeypatch.setattr(trainer, "load_data", lambda *_: pytest.fail("work began"))
+    before = (run / "metrics.json").stat().st_mtime_ns
+    with pytest.raises(ValueError, match="holds a finished run"):
+        trainer.train(run_folder.load_config(run))
+    assert (run / "metrics.json").stat().st_mtime_ns == before
+
+
+def test_weights_of_other_classes_are_refused_before_training(run, photos, tmp_path):
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 16, "weights": run / "checkpoints" / "last.weights.h5"},
+        data={"source": "image_folder", "dir": photos, "batch_size": 4},
+    )
+    with pytest.raises(ValueError, match="do not fit the model"):
+        trainer.train(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_of_the_same_classes_are_the_start(run):
+    config = run_folder.load_config(run)
+    weights = run / "checkpoints" / "last.weights.h5"
+    config = config.model_copy(
+        update={"model": config.model.model_copy(update={"weights": weights})}
+    )
+    model = trainer._compiled_model(config, load_data(config.data, 16))
+    expected = keras.models.load_model(run / "model.keras").get_weights()
+    for a, b in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_unknown_constructor_argument_is_refused(tmp_path):
+    config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"pooing": "avg"}})
+    with pytest.raises(ValueError, match="did you mean 'pooling'"):
+        trainer.train(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_image_folder_is_refused(tmp_path):
+    data = {"source": "image_folder", "dir": tmp_path / "nowhere"}
+    with pytest.raises(ValueError, match="nowhere"):
+        trainer.train(TrainConfig(output_dir=tmp_path / "run", data=data))
+    assert not (tmp_path / "run").exists()
+
+
+def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 8},
+        optimizer={"learning_rate": 1e20, "warmup_epochs": 0},
+        training={"epochs": 2},
+    )
+    with pytest.raises(ValueError, match=r"lower optimizer\.learning_rate"):
+        trainer.train(config)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_dtype_policy_is_restored():
+    with trainer._precision("mixed_bfloat16"):
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+    assert keras.config.dtype_policy().name == "float32"
+
+
+@pytest.mark.slow
+def test_image_folder_config_trains(photos, tmp_path):
+    config = TrainConfig.from_command_line(
+        "--config tpu_configs/lambda_resnet50_image_folder.yaml --model.image_size 32 "
+        f"--data.dir {photos} --data.batch_size 4 --training.epochs 1 "
+        f"--optimizer.warmup_epochs 0 --output_dir {tmp_path / 'run'}".split()
+    )
+    metrics = trainer.train(config)
+    assert metrics["class_names"] == ["blue", "red"]
+    assert Path(tmp_path / "run" / "predictions.png").is_file()

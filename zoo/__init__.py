@@ -1,0 +1,1 @@
+"""Training, evaluation and export of the models in `lambda_keras`, on TensorFlow."""

@@ -1,0 +1,30 @@
+"""What errors say: the nearest names, and which package to install."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+
+def unknown(received: str, allowed: Iterable[str]) -> str:
+    """Returns the end of an error message: what came, the nearest match, and what is allowed."""
+    allowed = list(allowed)
+    nearest = get_close_matches(received, allowed, n=1)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    return f"Received: {received!r}{hint}. Allowed: {', '.join(allowed)}"
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Wraps the import of an optional package, so that a missing one says what to install.
+
+    Args:
+        extra: The optional dependency group of lambda_keras that holds the package.
+
+    Raises:
+        ImportError: If an import inside the `with` block does not find its package.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
+        raise ImportError(message, name=error.name) from error

@@ -1,0 +1,123 @@
+"""Image files in one sub-folder per class: listing, splitting and checking them."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from zoo.errors import needs_extra
+from zoo.split import stratified_split
+
+SUFFIXES = (".jpg", ".jpeg", ".png")
+TEST_FOLDERS = ("val", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Files:
+    """Image files and the index of each one's class."""
+
+    paths: list[str]
+    labels: list[int]
+
+    def select(self, indices: list[int]) -> Self:
+        """Returns some of the files."""
+        return type(self)([self.paths[i] for i in indices], [self.labels[i] for i in indices])
+
+
+def list_folder(
+    folder: Path, test_fraction: float, seed: int
+) -> tuple[Files, Files, tuple[str, ...]]:
+    """Lists the training files, the test files and the classes.
+
+    Args:
+        folder: Folder with `train/CLASS/*` and `val/CLASS/*` (or `validation/`, `test/`), or
+            with `CLASS/*`, of which a part is held out for the test, the same of each class.
+        test_fraction: That part, between 0 and 1.
+        seed: Seed of the choice.
+
+    Returns:
+        Training files, test files, class names in alphabetical order.
+
+    Raises:
+        ValueError: If a folder is missing, has fewer than two classes, or a class is empty.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
+    if not (folder / "train").is_dir():
+        classes = _class_names(folder)
+        return *_split(_list_classes(folder, classes), test_fraction, seed), classes
+    test = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
+    if test is None:
+        raise ValueError(f"data.dir: {folder} has train/ but none of {', '.join(TEST_FOLDERS)}")
+    classes = _class_names(folder / "train")
+    if classes != _class_names(test):
+        differing = sorted(set(classes) ^ set(_class_names(test)))
+        raise ValueError(f"data.dir: {folder / 'train'} and {test} differ in classes: {differing}")
+    return _list_classes(folder / "train", classes), _list_classes(test, classes), classes
+
+
+def check_readable(files: list[str]) -> None:
+    """Reads every file once, so that none ends the training halfway.
+
+    A header alone does not show that a file is cut off. So the whole file is read, but JPEGs
+    are decoded at 1/8 of their size only, which costs a fraction of an epoch.
+
+    Raises:
+        ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.
+    """
+    with needs_extra("train"):
+        import PIL.Image  # noqa: F401
+    from rich.progress import track
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = track(pool.map(_why_unreadable, files), "Checking images", total=len(files))
+        broken = [f"{path} ({why})" for path, why in zip(files, results, strict=True) if why]
+    if broken:
+        more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+        raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
+
+
+def _why_unreadable(path: str) -> str:
+    from PIL import Image
+
+    try:
+        with Image.open(path, formats=("JPEG", "PNG")) as image:
+            image.draft(image.mode, (1, 1))
+            image.load()
+    except Exception as error:  # Pillow's decoders raise many kinds
+        return "not a JPEG or PNG image" if "cannot identify" in str(error) else str(error)
+    return ""
+
+
+def _class_names(folder: Path) -> tuple[str, ...]:
+    names = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
+    if len(names) < 2:
+        raise ValueError(
+            f"data.dir: expected one sub-folder for each of two or more classes in {folder}. "
+            f"Received: {names}"
+        )
+    return tuple(names)
+
+
+def _list_classes(folder: Path, class_names: tuple[str, ...]) -> Files:
+    files = Files([], [])
+    for label, name in enumerate(class_names):
+        found = sorted(
+            str(path)
+            for path in (folder / name).rglob("*")
+            if path.suffix.lower() in SUFFIXES and path.name[0] != "."
+        )
+        if not found:
+            raise ValueError(f"data.dir: no images ({', '.join(SUFFIXES)}) in {folder / name}")
+        files.paths.extend(found)
+        files.labels.extend([label] * len(found))
+    return files
+
+
+def _split(files: Files, test_fraction: float, seed: int) -> tuple[Files, Files]:
+    try:
+        train, test = stratified_split(files.labels, test_fraction, seed)
+    except ValueError as error:
+        raise ValueError(f"data.test_fraction={test_fraction}: {error}") from None
+    return files.select(train), files.select(test)

@@ -1,0 +1,132 @@
+"""Pictures of a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zoo.errors import needs_extra
+from zoo.files import replacing
+
+with needs_extra("train"):
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+TRAIN, TEST, WRONG = "#8a93a6", "#1f5fbf", "#c62828"
+INK, PALE = "#222831", "#e3e6ec"
+
+
+def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None:
+    """Draws loss and accuracy over the epochs, for training and test images.
+
+    Args:
+        history: `keras.callbacks.History.history` with `loss`, `val_loss`, `accuracy` and
+            `val_accuracy`.
+        title: Head line.
+        path: PNG file to write.
+    """
+    figure = _figure(10, 4.2)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    loss, accuracy = figure.subplots(1, 2)
+    _curve(loss, history["loss"], history["val_loss"], "Loss (label smoothing included)")
+    loss.set_ylim(bottom=0)
+    percent = {k: 100 * np.asarray(history[k]) for k in ("accuracy", "val_accuracy")}
+    _curve(accuracy, percent["accuracy"], percent["val_accuracy"], "Top-1 accuracy (%)")
+    accuracy.set_ylim(top=100.5)
+    last = percent["val_accuracy"][-1]
+    accuracy.annotate(
+        f"{last:.2f}",
+        (len(percent["val_accuracy"]), last),
+        xytext=(6, -3),
+        textcoords="offset points",
+        color=TEST,
+        fontweight="bold",
+        annotation_clip=False,
+    )
+    loss.legend(frameon=False, labelcolor=INK)
+    _save(figure, path)
+
+
+def plot_predictions(
+    images: np.ndarray,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    class_names: Sequence[str],
+    title: str,
+    path: Path,
+    columns: int = 8,
+    rows: int = 4,
+) -> None:
+    """Draws test images with their predicted and true classes; mistakes come first, in red.
+
+    Args:
+        images: Images in [0, 255], shape `(count, height, width, 3)`.
+        labels: Indices of the true classes, shape `(count,)`.
+        probabilities: Predictions, shape `(count, classes)`.
+        class_names: Names of the classes.
+        title: Head line.
+        path: PNG file to write.
+        columns: Images per row. Defaults to 8.
+        rows: Rows; at most half of all images are mistakes. Defaults to 4.
+    """
+    predicted = probabilities.argmax(-1)
+    wrong, right = np.flatnonzero(predicted != labels), np.flatnonzero(predicted == labels)
+    room = min(rows * columns, len(images))
+    mistakes = wrong[: max(room // 2, room - len(right))]
+    shown = [*mistakes, *right[: room - len(mistakes)]]
+
+    rows = -(-len(shown) // columns)
+    figure = _figure(1.45 * columns, 1.78 * rows + 0.5)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, i in zip(axes, shown, strict=False):
+        guess, label = int(predicted[i]), int(labels[i])
+        _tile(
+            axis,
+            images[i],
+            f"{class_names[guess]}  {100 * probabilities[i, guess]:.0f} %",
+            f"true: {class_names[label]}",
+            wrong=guess != label,
+        )
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Figure:
+    # A Figure of its own, not pyplot: no global state, no display, safe in threads.
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _curve(axis: Axes, train: ArrayLike, test: ArrayLike, title: str) -> None:
+    epochs = np.arange(1, np.size(train) + 1)
+    marker = "o" if len(epochs) < 10 else None
+    axis.plot(epochs, train, color=TRAIN, marker=marker, lw=1.8, ms=4, label="training images")
+    axis.plot(epochs, test, color=TEST, marker=marker, lw=2.2, ms=4, label="test images")
+    axis.set_title(title, loc="left", fontsize=10.5, color=INK)
+    axis.set_xlabel("Epoch", color=INK)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid(color=PALE, lw=0.8)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(colors=INK)
+
+
+def _tile(axis: Axes, image: np.ndarray, head: str, foot: str, wrong: bool) -> None:
+    color = WRONG if wrong else INK
+    axis.set_axis_on()
+    axis.imshow(np.clip(image, 0, 255).astype("uint8"))
+    axis.set(xticks=[], yticks=[])
+    axis.set_title(head, fontsize=9.5, color=color, fontweight="bold" if wrong else "normal", pad=3)
+    axis.set_xlabel(foot, fontsize=8.5, color=color, labelpad=2)
+    for spine in axis.spines.values():
+        spine.set(color=color if wrong else PALE, linewidth=2.5 if wrong else 1)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with replacing(path) as beside:
+        figure.savefig(beside, dpi=130)
