@@ -1,5 +1,6 @@
 """LambdaResNets and ResNet-50: thin constructors over the specs of `models.specs`."""
 
+import numbers
 import os
 from dataclasses import replace
 from typing import Protocol
@@ -79,12 +80,14 @@ def build(
         )
     if pooling not in (None, "avg", "max"):
         raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
-    if not isinstance(classes, int) or classes < 1:
+    if isinstance(classes, bool) or not isinstance(classes, numbers.Integral) or classes < 1:
         raise ValueError(
             f"expected classes to be a positive integer. Received: classes={classes!r}"
         )
     inputs = _inputs(input_tensor, input_shape, minimum=8 if spec.stem == "small" else 32)
-    model = build_resnet(spec, inputs, include_top, pooling, classes, classifier_activation, name)
+    model = build_resnet(
+        spec, inputs, include_top, pooling, int(classes), classifier_activation, name
+    )
     if weights is not None:
         load_weights(model, weights)
     return model
@@ -93,14 +96,20 @@ def build(
 def _inputs(input_tensor, input_shape, minimum):
     if input_tensor is not None:
         if not keras.utils.is_keras_tensor(input_tensor):
-            input_tensor = keras.Input(tensor=input_tensor)
+            raise ValueError(
+                f"expected input_tensor to be a Keras tensor. Received: a {type(input_tensor)}"
+            )
         input_shape = tuple(input_tensor.shape[1:])
     elif input_shape is None:
         input_shape = (None, None, 3)
-    if len(input_shape) != 3 or input_shape[-1] is None:
+    if (
+        not isinstance(input_shape, (tuple, list))
+        or len(input_shape) != 3
+        or input_shape[-1] is None
+    ):
         raise ValueError(
             "expected input_shape (height, width, channels) with a known number of channels. "
-            f"Received: input_shape={tuple(input_shape)}"
+            f"Received: input_shape={input_shape}"
         )
     if any(size is not None and size < minimum for size in input_shape[:2]):
         raise ValueError(
@@ -162,7 +171,6 @@ LambdaResNet420 = _lambda_resnet(420, "LambdaResNet-420 (Table 18): 124.44 M par
 
 
 def ResNet50(
-    placement: str = "CCCC",
     include_top: bool = True,
     weights: str | os.PathLike | None = None,
     input_tensor=None,
@@ -171,6 +179,8 @@ def ResNet50(
     classes: int = 1000,
     classifier_activation="softmax",
     name: str = "resnet50",
+    *,
+    placement: str = "CCCC",
 ) -> keras.Model:
     """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages (Table 13).
 

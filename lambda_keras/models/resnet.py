@@ -60,7 +60,9 @@ def build_resnet(
         x = layers.Dense(
             classes, activation=classifier_activation, dtype="float32", name="predictions"
         )(x)
-    return keras.Model(keras.utils.get_source_inputs(inputs), x, name=name)
+    # A single input must not be a list: Keras would warn at every call on an array.
+    sources = keras.utils.get_source_inputs(inputs)
+    return keras.Model(sources[0] if len(sources) == 1 else sources, x, name=name)
 
 
 def _stem(x, spec):

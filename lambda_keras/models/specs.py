@@ -52,7 +52,7 @@ class ResNetSpec:
 
 def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[int, ...], ...]:
     """Blocks with lambda layers for a placement such as `"CCLL"`: C convolution, L lambda."""
-    if len(letters) != len(STAGES) or set(letters) - set("CL"):
+    if not isinstance(letters, str) or len(letters) != len(STAGES) or set(letters) - set("CL"):
         raise ValueError(
             "expected a placement of four letters C (convolution) or L (lambda layer), one for "
             f"each of the stages {STAGES}. Received: placement={letters!r}"

@@ -25,7 +25,7 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> None:
         ValueError: if the file is missing, is not such a file, is damaged, or holds the weights
             of another network or of another number of classes.
     """
-    path = Path(path)
+    path = Path(path) if isinstance(path, (str, os.PathLike)) else Path(f"{path!r}")
     if not path.name.endswith(".weights.h5") or not path.is_file():
         raise ValueError(
             "expected weights to be None or the path of a .weights.h5 file that exists "
@@ -33,7 +33,7 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> None:
         )
     try:
         found = _shapes_in_file(path)
-    except OSError as error:
+    except (OSError, KeyError) as error:
         raise ValueError(
             f"expected an intact HDF5 weights file. Received: {str(path)!r} ({error})"
         ) from error

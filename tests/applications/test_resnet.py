@@ -1,0 +1,375 @@
+"""The constructors, as the users of keras.applications know them."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import networks
+import numpy as np
+import pytest
+from keras import ops
+
+from lambda_keras import applications
+from lambda_keras.applications import LambdaResNet14, LambdaResNet50, ResNet50
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILY = networks.GOLDEN["resnet_rs_family"]
+PLACEMENTS = networks.GOLDEN["table13_resnet50_224_placement"]
+CONSTRUCTORS = [getattr(applications, name) for name in applications.__all__ if name[0].isupper()]
+# The others are the same code with more blocks.
+SHALLOW = [LambdaResNet14, LambdaResNet50, ResNet50]
+ARGUMENTS = (
+    "include_top",
+    "weights",
+    "input_tensor",
+    "input_shape",
+    "pooling",
+    "classes",
+    "classifier_activation",
+    "name",
+)
+
+shallow = pytest.mark.parametrize("constructor", SHALLOW, ids=lambda item: item.__name__)
+
+
+def small(**arguments) -> keras.Model:
+    """A LambdaResNet14 with five classes whose weights are all at work."""
+    model = LambdaResNet14(**{"classes": 5, **arguments})
+    networks.randomize(model)
+    return model
+
+
+# Sizes and structure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", FAMILY)
+def test_lambda_resnet_of_table_18(depth):
+    """One construction per depth: parameters to the unit, strides, and what each block holds."""
+    row = FAMILY[depth]
+    model = getattr(applications, f"LambdaResNet{depth}")(input_shape=(96, 160, 3))
+    assert networks.trainable_parameters(model) == row["lambda_resnet"]["trainable_params"]
+    assert model.name == f"lambda_resnet{depth}"
+    assert model.output_shape == (None, 1000)
+    for number, stage in enumerate(networks.STAGES):
+        stride = 4 * 2**number
+        assert model.get_layer(stage).output.shape == (
+            None,
+            96 // stride,
+            160 // stride,
+            256 * 2**number,
+        )
+    c2, c3, _, c5 = row["blocks"]
+    assert networks.lambda_blocks(model) == [
+        *(f"c4_block{block}" for block in row["lambda_blocks_c4"]),
+        *(f"c5_block{block}" for block in range(1, c5 + 1)),
+    ]
+    assert networks.squeeze_excitation_blocks(model) == networks.block_names((c2, c3, 0, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("letters", PLACEMENTS)
+def test_resnet50_with_placement_of_table_13(letters):
+    model = ResNet50(placement=letters)
+    assert networks.trainable_parameters(model) == PLACEMENTS[letters]["trainable_params"]
+    blocks = [
+        number if letter == "L" else 0 for number, letter in zip((3, 4, 6, 3), letters, strict=True)
+    ]
+    assert networks.lambda_blocks(model) == networks.block_names(blocks)
+    assert networks.squeeze_excitation_blocks(model) == []
+
+
+def test_lambda_resnet14_has_strides_1_to_8():
+    model = LambdaResNet14(input_shape=(32, 40, 3))
+    shapes = [model.get_layer(stage).output.shape for stage in networks.STAGES]
+    sizes = [(32, 40), (16, 20), (8, 10), (4, 5)]
+    assert shapes == [(None, *size, 64 * 2**number) for number, size in enumerate(sizes)]
+    assert networks.lambda_blocks(model) == ["c4_block1", "c5_block1"]
+
+
+@pytest.mark.parametrize("constructor", CONSTRUCTORS, ids=lambda item: item.__name__)
+def test_signature_of_keras_applications(constructor):
+    parameters = inspect.signature(constructor).parameters
+    assert tuple(name for name in parameters if name != "placement") == ARGUMENTS
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    assert defaults["include_top"] is True
+    assert defaults["weights"] is None
+    assert (defaults["classes"], defaults["classifier_activation"]) == (1000, "softmax")
+    assert constructor.__doc__
+
+
+# Arguments
+
+
+@shallow
+@pytest.mark.parametrize("channels", [1, 4])
+def test_no_top_of_unknown_size(constructor, channels):
+    model = constructor(include_top=False, input_shape=(None, None, channels))
+    width = 512 if constructor is LambdaResNet14 else 2048
+    assert model.input_shape == (None, None, None, channels)
+    assert model.output_shape == (None, None, None, width)
+
+
+@shallow
+@pytest.mark.parametrize("pooling", ["avg", "max"])
+def test_pooling_of_a_custom_input_tensor(constructor, pooling):
+    inputs = keras.Input((123, 123, 3), name="photographs")
+    model = constructor(include_top=False, input_tensor=inputs, pooling=pooling)
+    assert model.inputs[0] is inputs
+    assert model.output_shape == (None, 512 if constructor is LambdaResNet14 else 2048)
+
+
+@pytest.mark.parametrize("pooling", ["avg", "max"])
+def test_pooling_pools_the_features(pooling):
+    data = networks.images(2, 17, 19, 3)
+    features = small(include_top=False)
+    pooled = LambdaResNet14(include_top=False, pooling=pooling)
+    pooled.set_weights(features.get_weights())
+    expected = {"avg": np.mean, "max": np.max}[pooling](networks.predict(features, data), (1, 2))
+    np.testing.assert_allclose(networks.predict(pooled, data), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_odd_size():
+    model = small(include_top=False, input_shape=(123, 123, 3))
+    assert model.output_shape == (None, 16, 16, 512)
+    features = networks.predict(model, networks.images(1, 123, 123, 3))
+    assert features.shape == (1, 16, 16, 512)
+    assert np.all(np.isfinite(features))
+
+
+def test_input_tensor_in_the_middle_of_a_network():
+    """The model begins where the tensor comes from, so the scaling is part of it."""
+    inputs = keras.Input((16, 16, 3))
+    model = small(input_tensor=keras.layers.Rescaling(2.0)(inputs))
+    plain = LambdaResNet14(classes=5)
+    plain.set_weights(model.get_weights())
+    assert model.inputs[0] is inputs
+    data = networks.images(2, 16, 16, 3)
+    np.testing.assert_allclose(
+        networks.predict(model, data), networks.predict(plain, 2 * data), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_classifier_activation():
+    data = networks.images(2, 16, 16, 3)
+    probabilities = small()
+    logits = LambdaResNet14(classes=5, classifier_activation=None)
+    logits.set_weights(probabilities.get_weights())
+    exact = networks.predict(logits, data)
+    assert np.ptp(exact, axis=-1).max() < 10, "a saturated softmax would hide differences"
+    expected = np.exp(exact - exact.max(-1, keepdims=True))
+    expected /= expected.sum(-1, keepdims=True)
+    assert expected.shape == (2, 5)
+    np.testing.assert_allclose(
+        networks.predict(probabilities, data), expected, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_classes_and_name():
+    model = LambdaResNet14(classes=7, name="mine")
+    assert (model.name, model.output_shape) == ("mine", (None, 7))
+    assert LambdaResNet14().output_shape == (None, 1000)
+    assert (LambdaResNet14().name, ResNet50().name) == ("lambda_resnet14", "resnet50")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"pooling": "mean"}, "expected pooling to be None, 'avg' or 'max'. Received: 'mean'"),
+        ({"classes": 0}, "expected classes to be a positive integer. Received: classes=0"),
+        ({"classes": 2.5}, "expected classes to be a positive integer. Received: classes=2.5"),
+        ({"input_shape": (32, 32)}, r"expected input_shape .* Received: input_shape=\(32, 32\)"),
+        (
+            {"input_shape": (32, 32, None)},
+            r"known number of channels. Received: .*\(32, 32, None\)",
+        ),
+        ({"input_shape": (None, 7, 3)}, r"at least 8 pixels, .* Received: .*\(None, 7, 3\)"),
+        ({"weights": "imagenet"}, "no pretrained weights .* Received: weights='imagenet'"),
+    ],
+    ids=str,
+)
+def test_wrong_argument_raises(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        LambdaResNet14(**arguments)
+
+
+@pytest.mark.parametrize("constructor", [c for c in CONSTRUCTORS if c is not LambdaResNet14])
+def test_too_small_an_image_raises(constructor):
+    with pytest.raises(ValueError, match=r"at least 32 pixels, .* Received: .*\(31, 64, 3\)"):
+        constructor(input_shape=(31, 64, 3))
+
+
+def test_too_small_an_input_tensor_raises():
+    with pytest.raises(ValueError, match=r"at least 8 pixels, .* Received: .*\(8, 4, 3\)"):
+        LambdaResNet14(input_tensor=keras.Input((8, 4, 3)))
+
+
+def test_input_tensor_without_channels_axis_raises():
+    with pytest.raises(ValueError, match=r"expected input_shape .* Received: .*\(8, 8\)"):
+        LambdaResNet14(input_tensor=keras.Input((8, 8)))
+
+
+def test_array_as_input_tensor_raises():
+    with pytest.raises(ValueError, match=r"(?i)keras ?tensor"):
+        LambdaResNet14(input_tensor=networks.images(1, 8, 8, 3))
+
+
+@pytest.mark.parametrize("placement", [False, None, "CCL"])
+def test_placement_that_is_no_four_letters_raises(placement):
+    with pytest.raises(ValueError, match=f"Received: placement={placement!r}"):
+        ResNet50(placement=placement)
+
+
+def test_classes_as_numpy_integer():
+    """`labels.max() + 1` is a usual number of classes."""
+    assert small(classes=np.int64(3)).output_shape == (None, 3)
+    with pytest.raises(ValueError, match=r"positive integer. Received: classes=True"):
+        small(classes=True)
+
+
+def test_input_shape_that_is_no_shape_raises():
+    with pytest.raises(ValueError, match="Received: input_shape=32"):
+        LambdaResNet14(input_shape=32)
+
+
+def test_input_tensor_that_is_an_array_raises():
+    with pytest.raises(ValueError, match=r"Keras tensor. Received: a <class 'numpy.ndarray'>"):
+        LambdaResNet14(input_tensor=np.zeros((1, 32, 32, 3)))
+
+
+def test_unknown_placement_raises():
+    with pytest.raises(ValueError, match=r"four letters C .* Received: placement='CCLX'"):
+        ResNet50(placement="CCLX")
+
+
+def test_channels_first_raises():
+    keras.config.set_image_data_format("channels_first")
+    try:
+        with pytest.raises(ValueError, match=r"expected .* 'channels_last'.*'channels_first'"):
+            LambdaResNet14()
+    finally:
+        keras.config.set_image_data_format("channels_last")
+
+
+# Use
+
+
+@pytest.fixture
+def mixed_bfloat16():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+def test_call_on_an_array_or_a_tensor():
+    """Without a warning about the structure of the inputs, and as `predict` does."""
+    model = small()
+    data = networks.images(2, 16, 16, 3)
+    assert model.input_shape == (None, None, None, 3)
+    for inputs in (data, ops.convert_to_tensor(data)):
+        outputs = ops.convert_to_numpy(model(inputs, training=False))
+        np.testing.assert_allclose(outputs, networks.predict(model, data), rtol=1e-5, atol=1e-7)
+
+
+def test_config_round_trip():
+    model = small(include_top=False, pooling="max")
+    copy = keras.Model.from_config(model.get_config())
+    assert [layer.name for layer in copy.layers] == [layer.name for layer in model.layers]
+    copy.set_weights(model.get_weights())
+    data = networks.images(2, 13, 16, 3)
+    np.testing.assert_array_equal(networks.predict(copy, data), networks.predict(model, data))
+
+
+def test_save_and_load(tmp_path):
+    model, data = small(), networks.images(2, 13, 16, 3)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(
+        networks.predict(loaded, data), networks.predict(model, data), atol=1e-6
+    )
+
+
+def test_load_in_a_fresh_process(tmp_path):
+    model, data = small(), networks.images(2, 13, 16, 3)
+    model.save(tmp_path / "model.keras")
+    np.save(tmp_path / "images.npy", data)
+    program = (
+        "import keras, lambda_keras, numpy as np\n"
+        "model = keras.saving.load_model('model.keras')\n"
+        "np.save('outputs.npy', model.predict(np.load('images.npy'), verbose=0))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    outputs = np.load(tmp_path / "outputs.npy")
+    np.testing.assert_allclose(outputs, networks.predict(model, data), atol=1e-6)
+
+
+def test_weights_file_round_trip(tmp_path):
+    model, data = small(), networks.images(2, 13, 16, 3)
+    model.save_weights(tmp_path / "small.weights.h5")
+    loaded = LambdaResNet14(classes=5, weights=tmp_path / "small.weights.h5")
+    np.testing.assert_allclose(
+        networks.predict(loaded, data), networks.predict(model, data), atol=1e-6
+    )
+
+
+@pytest.mark.usefixtures("mixed_bfloat16")
+def test_mixed_bfloat16():
+    model = LambdaResNet14(classes=5, classifier_activation=None)
+    networks.randomize(model)
+    outputs = model(networks.images(2, 16, 16, 3), training=False)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
+    assert model.get_layer("c5").compute_dtype == "bfloat16"
+    assert {variable.dtype for variable in model.variables} == {"float32"}
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float32")
+    exact = LambdaResNet14(classes=5, classifier_activation=None)
+    keras.config.set_dtype_policy(policy)
+    exact.set_weights(model.get_weights())
+    expected = ops.convert_to_numpy(exact(networks.images(2, 16, 16, 3), training=False))
+    error = np.abs(ops.convert_to_numpy(outputs) - expected).max()
+    assert error < 0.1 * np.abs(expected).max()
+
+
+@pytest.mark.usefixtures("mixed_bfloat16")
+def test_training_step_in_mixed_bfloat16():
+    model = LambdaResNet14(classes=5)
+    networks.randomize(model)
+    assert np.isfinite(networks.fit_one_step(model, networks.images(5, 16, 16, 3), classes=5))
+    assert all(np.all(np.isfinite(array)) for array in model.get_weights())
+
+
+def test_training_step():
+    model = LambdaResNet14(classes=5)
+    before = model.get_weights()
+    loss = networks.fit_one_step(model, networks.images(5, 16, 16, 3), classes=5)
+    assert 0 < loss < 10
+    assert any(
+        not np.array_equal(old, new) for old, new in zip(before, model.get_weights(), strict=True)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("input_shape", [(None, None, 3), (224, 160, 3)], ids=["free", "fixed"])
+def test_lambda_resnet50_forward_train_save_load(input_shape, tmp_path):
+    model = LambdaResNet50(weights=None, input_shape=input_shape, classes=10)
+    data = networks.images(2, 224, 160, 3)
+    assert networks.predict(model, data).shape == (2, 10)
+    assert np.isfinite(networks.fit_one_step(model, data, classes=10))
+    expected = networks.predict(model, data)
+    np.testing.assert_allclose(expected.sum(-1), 1, rtol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(networks.predict(loaded, data), expected, atol=1e-6)

@@ -1,0 +1,112 @@
+"""Squeeze-and-excitation against NumPy, and as a Keras layer."""
+
+import backends
+import keras
+import networks
+import numpy as np
+import pytest
+from keras import ops
+from keras.src import testing
+
+from lambda_keras.layers import SqueezeExcitation
+
+
+def reference(layer, inputs):
+    """Hu et al. (2018), equations 2-4, in float64. Returns the output."""
+    w1, b1, w2, b2 = (array.astype("float64") for array in networks.values(layer.weights))
+    means = inputs.astype("float64").mean(axis=tuple(range(1, inputs.ndim - 1)), keepdims=True)
+    hidden = np.maximum(means @ w1 + b1, 0)
+    return inputs / (1 + np.exp(-(hidden @ w2 + b2)))
+
+
+def built(channels, **arguments):
+    layer = SqueezeExcitation(**arguments)
+    layer.build((None, 4, 4, channels))
+    layer.set_weights([networks.images(*w.shape, seed=i) for i, w in enumerate(layer.weights)])
+    return layer
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4, 8), (2, 1, 1, 8), (2, 7, 8), (2, 2, 3, 4, 8)])
+@pytest.mark.parametrize("ratio", [0.25, 0.5, 1])
+def test_equals_the_reference(shape, ratio):
+    inputs = networks.images(*shape)
+    layer = built(8, ratio=ratio)
+    outputs = ops.convert_to_numpy(layer(inputs))
+    np.testing.assert_allclose(outputs, reference(layer, inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_equals_finite_differences():
+    inputs, cotangent = networks.images(2, 3, 3, 8), networks.images(2, 3, 3, 8, seed=9)
+    direction = networks.images(2, 3, 3, 8, seed=10).astype("float64")
+    layer = built(8)
+    _, (gradient,), _ = backends.output_and_gradients(layer, [inputs], cotangent)
+    step = 1e-6
+    change = reference(layer, inputs + step * direction) - reference(
+        layer, inputs - step * direction
+    )
+    expected = (change * cotangent).sum() / (2 * step)
+    np.testing.assert_allclose((gradient * direction).sum(), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("channels", "ratio", "squeezed"), [(8, 0.25, 2), (64, 0.25, 16), (3, 0.25, 1), (7, 0.5, 3)]
+)
+def test_squeezed_width(channels, ratio, squeezed):
+    shapes = [tuple(weight.shape) for weight in built(channels, ratio=ratio).weights]
+    assert shapes == [(channels, squeezed), (squeezed,), (squeezed, channels), (channels,)]
+
+
+class KerasLayerTest(testing.TestCase):
+    """Keras' own checks: configuration, serialisation, shapes, dtypes, masking, training."""
+
+    def test_layer(self):
+        self.run_layer_test(
+            SqueezeExcitation,
+            init_kwargs={"ratio": 0.5},
+            input_shape=(2, 4, 3, 8),
+            expected_output_shape=(2, 4, 3, 8),
+            expected_num_trainable_weights=4,
+            expected_num_non_trainable_weights=0,
+            expected_num_seed_generators=0,
+            expected_num_losses=0,
+            supports_masking=False,
+            assert_built_after_instantiation=False,
+        )
+
+
+def test_config_round_trip():
+    layer = built(8, ratio=0.5, name="gate")
+    copy = SqueezeExcitation.from_config(layer.get_config())
+    assert copy.get_config() == layer.get_config()
+    assert (copy.ratio, copy.name) == (0.5, "gate")
+    inputs = networks.images(2, 3, 3, 8)
+    copy.build(inputs.shape)
+    copy.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(copy(inputs)), ops.convert_to_numpy(layer(inputs))
+    )
+
+
+@pytest.mark.parametrize("ratio", [0, -0.25, 1.5, float("nan")])
+def test_wrong_ratio_raises(ratio):
+    with pytest.raises(ValueError, match=f"squeeze ratio in .*Received: ratio={ratio}"):
+        SqueezeExcitation(ratio)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16"])
+def test_bfloat16(dtype):
+    layer = built(8, dtype=dtype)
+    inputs = networks.images(2, 5, 4, 8)
+    outputs = layer(inputs)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    expected_variables = "bfloat16" if dtype == "bfloat16" else "float32"
+    assert {weight.dtype for weight in layer.weights} == {expected_variables}
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(ops.cast(outputs, "float32")), reference(layer, inputs), atol=0.05
+    )
+
+
+def test_unknown_grid():
+    layer = built(8)
+    outputs = layer(keras.Input((None, None, 8)))
+    assert outputs.shape == (None, None, None, 8)

@@ -1,0 +1,209 @@
+"""The residual network builder."""
+
+import backends
+import keras
+import networks
+import numpy as np
+import pytest
+from keras import ops
+
+from lambda_keras.models.resnet import build_resnet
+from lambda_keras.models.specs import LambdaSpec, ResNetSpec
+
+
+def build(spec: ResNetSpec, input_shape, **arguments) -> keras.Model:
+    return build_resnet(spec, keras.Input(input_shape), **arguments)
+
+
+def endpoints(model: keras.Model) -> keras.Model:
+    return keras.Model(model.input, [model.get_layer(stage).output for stage in networks.STAGES])
+
+
+def ceil_divided(sizes, divisor: int) -> tuple[int, ...]:
+    return tuple(-(-size // divisor) for size in sizes)
+
+
+STEMS = [("v1", (4, 8, 16, 32)), ("rs", (4, 8, 16, 32)), ("small", (1, 2, 4, 8))]
+
+
+@pytest.mark.parametrize("size", [(64, 64), (33, 57), (32, 96)])
+@pytest.mark.parametrize(("stem", "strides"), STEMS)
+def test_endpoints_lie_at_their_strides(stem, strides, size):
+    model = endpoints(build(networks.tiny_spec(stem=stem), (*size, 3)))
+    expected = [
+        (None, *ceil_divided(size, stride), 16 * 2**number) for number, stride in enumerate(strides)
+    ]
+    assert model.output_shape == expected
+
+
+@pytest.mark.parametrize(("stem", "strides"), STEMS)
+@pytest.mark.parametrize("shortcut", ["conv", "pool"])
+def test_one_network_of_unknown_size_takes_every_size(stem, strides, shortcut):
+    spec = networks.tiny_spec(stem=stem, shortcut=shortcut)
+    model = endpoints(build(spec, (None, None, 3), include_top=False))
+    assert [shape[1:3] for shape in model.output_shape] == [(None, None)] * 4
+    for size in [(32, 32), (35, 61)]:
+        features = model(networks.images(2, *size, 3), training=False)
+        assert [tuple(feature.shape[1:3]) for feature in features] == [
+            ceil_divided(size, stride) for stride in strides
+        ]
+
+
+def test_values_do_not_depend_on_whether_the_size_was_known():
+    data = networks.images(2, 17, 22, 3)
+    fixed = networks.tiny_model((17, 22, 3))
+    free = networks.tiny_model((None, None, 3))
+    networks.randomize(fixed)
+    free.set_weights(fixed.get_weights())
+    np.testing.assert_allclose(
+        networks.predict(free, data), networks.predict(fixed, data), atol=1e-6
+    )
+
+
+def test_global_scope_with_known_size():
+    spec = networks.tiny_spec(lambda_layer=LambdaSpec(num_heads=2, key_dim=3, scope=None))
+    model = build(spec, (16, 24, 3), classes=5)
+    assert model.get_layer("c5_block2_2_lambda").position_embeddings.shape == (3, 5, 1, 3)
+    assert networks.predict(model, networks.images(2, 16, 24, 3)).shape == (2, 5)
+
+
+@pytest.mark.parametrize("shortcut", ["conv", "pool"])
+@pytest.mark.parametrize("training", [False, True])
+def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
+    model = networks.tiny_model(shortcut=shortcut)
+    names = networks.block_names((2, 1, 1, 2))
+    for name in names:
+        assert not np.any(networks.values([model.get_layer(f"{name}_3_bn").gamma])[0])
+    additions = [model.get_layer(f"{name}_add") for name in names]
+    inside = keras.Model(model.input, [[*layer.input, layer.output] for layer in additions])
+    outputs = inside(networks.images(2, 16, 16, 3), training=training)
+    for shortcut_features, branch, total in outputs:
+        assert np.any(ops.convert_to_numpy(shortcut_features))
+        np.testing.assert_array_equal(ops.convert_to_numpy(branch), 0)
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(total), ops.convert_to_numpy(shortcut_features)
+        )
+
+
+def test_all_other_gammas_start_at_one():
+    model = networks.tiny_model()
+    gammas = [
+        variable
+        for variable in model.trainable_variables
+        if variable.path.endswith("/gamma") and "_3_bn/" not in variable.path
+    ]
+    assert len(gammas) > 20
+    for gamma in networks.values(gammas):
+        np.testing.assert_array_equal(gamma, 1)
+
+
+def test_lambda_layers_sit_where_the_spec_says():
+    model = networks.tiny_model(blocks=(2, 2, 3, 1), lambda_blocks=((2,), (), (1, 3), (1,)))
+    expected = ["c2_block2", "c4_block1", "c4_block3", "c5_block1"]
+    assert networks.lambda_blocks(model) == expected
+    for name in networks.block_names((2, 2, 3, 1)):
+        kind = "lambda" if name in expected else "conv"
+        layer = model.get_layer(f"{name}_2_{kind}")
+        strides = layer.strides if kind == "lambda" else layer.strides[0]
+        assert strides == (2 if name.endswith("block1") and not name.startswith("c2") else 1)
+
+
+def test_squeeze_excitation_is_in_the_convolution_blocks_of_its_stages():
+    model = networks.tiny_model(
+        blocks=(2, 2, 2, 1),
+        lambda_blocks=((), (2,), (1,), (1,)),
+        squeeze_excitation=(True, True, True, False),
+    )
+    assert networks.squeeze_excitation_blocks(model) == [
+        "c2_block1",
+        "c2_block2",
+        "c3_block1",
+        "c4_block2",
+    ]
+
+
+def test_every_trainable_variable_has_a_gradient():
+    model = networks.tiny_model((16, 12, 3))
+    networks.randomize(model)
+    data = networks.images(4, 16, 12, 3)
+    cotangent = networks.images(4, 5, seed=1)
+    _, (image_gradient,), gradients = backends.output_and_gradients(
+        model, [data], cotangent, training=True
+    )
+    assert np.any(image_gradient)
+    without = [
+        variable.path
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+        if not np.all(np.isfinite(gradient)) or not np.abs(gradient).max() > 1e-5
+    ]
+    assert without == []
+
+
+def test_one_training_step_changes_every_variable():
+    model = networks.tiny_model((16, 12, 3), classifier_activation="softmax")
+    networks.randomize(model)
+    before = networks.values(model.variables)
+    loss = networks.fit_one_step(model, networks.images(5, 16, 12, 3), classes=5)
+    assert np.isfinite(loss)
+    variables = model.variables[: len(before)]
+    unchanged = [
+        variable.path
+        for variable, old, new in zip(variables, before, networks.values(variables), strict=True)
+        if np.array_equal(old, new)
+    ]
+    assert unchanged == []
+
+
+@pytest.mark.parametrize(
+    ("layer_name", "spec", "channels"),
+    [
+        ("stem_pool", {"stem": "v1"}, 4),
+        ("c3_block1_shortcut_pool", {"shortcut": "pool"}, 16),
+    ],
+)
+@pytest.mark.parametrize("size", [(6, 6), (5, 7)])
+def test_padding_of_a_pool_is_not_seen(layer_name, spec, channels, size):
+    """Zero padding would show as a maximum of 0, or as averages nearer to 0, at the border."""
+    pool = networks.tiny_model((None, None, 3), **spec).get_layer(layer_name)
+    outputs = ops.convert_to_numpy(pool(np.full((1, *size, channels), -1, "float32")))
+    assert outputs.shape == (1, *ceil_divided(size, 2), channels)
+    np.testing.assert_allclose(outputs, -1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(6, 6), (5, 7)])
+def test_padding_of_the_pool_of_a_strided_lambda_layer_is_not_seen(size):
+    """A constant image leaves the content lambda alone, which is the same at every position."""
+    layer = networks.tiny_model((None, None, 3)).get_layer("c4_block1_2_lambda")
+    layer.position_embeddings.assign(np.zeros(layer.position_embeddings.shape))
+    data = np.tile(networks.images(1, 1, 1, layer.query.kernel.shape[0]), (1, *size, 1))
+    outputs = ops.convert_to_numpy(layer(-np.abs(data)))
+    assert outputs.shape[1:3] == ceil_divided(size, 2)
+    assert np.any(outputs)
+    np.testing.assert_allclose(
+        outputs, np.broadcast_to(outputs[:, 1:2, 1:2], outputs.shape), rtol=1e-4, atol=1e-7
+    )
+
+
+def test_initialisation_of_lambda_layers():
+    """E.1: embeddings N(0, 1); keys and values N(0, d^-1/2); queries N(0, (k d)^-1/2)."""
+    spec = ResNetSpec(blocks=(1, 1, 1, 1), lambda_blocks=((), (), (), (1,)), stem="rs")
+    layer = build(spec, (None, None, 3), include_top=False).get_layer("c5_block1_2_lambda")
+    depth, key_dim = 512, 16
+    expected = {
+        "query": (layer.query.kernel, (key_dim * depth) ** -0.5),
+        "key": (layer.key.kernel, depth**-0.5),
+        "value": (layer.value.kernel, depth**-0.5),
+        "embeddings": (layer.position_embeddings, 1.0),
+    }
+    for name, (variable, deviation) in expected.items():
+        (sample,) = networks.values([variable])
+        error = deviation / np.sqrt(sample.size)
+        assert abs(sample.std() - deviation) < 5 * error / np.sqrt(2), name
+        assert abs(sample.mean()) < 5 * error, name
+        # Normal, not uniform or truncated: three values in a thousand lie beyond 3 deviations.
+        assert 0.001 < np.mean(np.abs(sample) > 3 * deviation) < 0.006, name
+
+
+def test_wrong_stem_raises():
+    with pytest.raises(ValueError, match=r"expected stem to be .* Received: stem='v2'"):
+        networks.tiny_model(stem="v2")

@@ -1,0 +1,110 @@
+"""Small networks, published sizes and measurements that the tests of the models share."""
+
+import json
+import math
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras import ops
+
+from lambda_keras.layers import LambdaLayer, SqueezeExcitation
+from lambda_keras.models.resnet import build_resnet
+from lambda_keras.models.specs import LambdaSpec, ResNetSpec
+
+GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
+STAGES = ("c2", "c3", "c4", "c5")
+
+
+def images(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal pixels of the given shape."""
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def tiny_spec(**changes) -> ResNetSpec:
+    """Every kind of block in a few thousand weights: lambda layers with and without stride."""
+    fields = {
+        "blocks": (2, 1, 1, 2),
+        "lambda_blocks": ((), (), (1,), (1, 2)),
+        "stem": "small",
+        "shortcut": "pool",
+        "squeeze_excitation": (True, True, False, False),
+        "filters": 4,
+        "lambda_layer": LambdaSpec(num_heads=2, key_dim=3, scope=3),
+    }
+    return ResNetSpec(**{**fields, **changes})
+
+
+def tiny_model(
+    input_shape=(16, 16, 3), classes=5, classifier_activation=None, **changes
+) -> keras.Model:
+    return build_resnet(
+        tiny_spec(**changes),
+        keras.Input(input_shape),
+        classes=classes,
+        classifier_activation=classifier_activation,
+    )
+
+
+def trainable_parameters(model: keras.Model) -> int:
+    return sum(math.prod(variable.shape) for variable in model.trainable_variables)
+
+
+def block_names(blocks) -> list[str]:
+    return [
+        f"{stage}_block{block}"
+        for stage, number in zip(STAGES, blocks, strict=True)
+        for block in range(1, number + 1)
+    ]
+
+
+def blocks_with(model: keras.Model, layer_type: type) -> list[str]:
+    """Names of the blocks that have a layer of a type, in the order of the network."""
+    return [
+        "_".join(layer.name.split("_")[:2])
+        for layer in model.layers
+        if isinstance(layer, layer_type)
+    ]
+
+
+def lambda_blocks(model: keras.Model) -> list[str]:
+    return blocks_with(model, LambdaLayer)
+
+
+def squeeze_excitation_blocks(model: keras.Model) -> list[str]:
+    return blocks_with(model, SqueezeExcitation)
+
+
+def values(variables) -> list[np.ndarray]:
+    """Copies of the values of variables."""
+    return [np.array(ops.convert_to_numpy(variable)) for variable in variables]
+
+
+def randomize(model: keras.Model) -> None:
+    """Moves gammas, betas, biases and statistics away from 0 and 1.
+
+    A new network ignores all but its shortcuts, because the last gammas of its blocks are 0; and
+    while the betas of the values are 0, the next normalization hides the gammas of the values.
+    """
+    rng = np.random.default_rng(1)
+    model.set_weights(
+        [
+            array + rng.uniform(0.1, 0.3, array.shape) if array.ndim == 1 else array
+            for array in model.get_weights()
+        ]
+    )
+    for layer in model.layers:
+        if layer.name == "predictions":  # A saturated softmax would hide differences.
+            layer.kernel.assign(0.1 * layer.kernel)
+
+
+def predict(model: keras.Model, inputs: np.ndarray) -> np.ndarray:
+    return np.asarray(model.predict(inputs, verbose=0), "float32")
+
+
+def fit_one_step(model: keras.Model, inputs: np.ndarray, classes: int) -> float:
+    """One step of plain gradient descent on labels 0, 1, ...; returns the loss."""
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+    labels = np.arange(len(inputs)) % classes
+    history = model.fit(inputs, labels, batch_size=len(inputs), epochs=1, verbose=0)
+    return history.history["loss"][0]

@@ -1,0 +1,143 @@
+"""Loading weights files, and refusing those that do not fit."""
+
+import h5py
+import keras
+import networks
+import numpy as np
+import pytest
+
+from lambda_keras.applications import LambdaResNet14, ResNet50
+from lambda_keras.weights import load_weights
+
+CLASSES = 3
+
+
+def small(**arguments) -> keras.Model:
+    return LambdaResNet14(**{"classes": CLASSES, **arguments})
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A network with random weights, and its file."""
+    model = small()
+    networks.randomize(model)
+    path = tmp_path / "small.weights.h5"
+    model.save_weights(path)
+    return model, path
+
+
+def assert_refused(model, path, match):
+    """Loading raises, and leaves the model as it was."""
+    before = networks.values(model.variables)
+    with pytest.raises(ValueError, match=match):
+        load_weights(model, path)
+    for old, new in zip(before, networks.values(model.variables), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "Path"])
+def test_right_file_loads(saved, kind):
+    model, path = saved
+    loaded = small(weights=kind(path))
+    for expected, received in zip(model.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, expected)
+    data = networks.images(2, 16, 16, 3)
+    np.testing.assert_array_equal(networks.predict(loaded, data), networks.predict(model, data))
+
+
+def test_model_of_another_input_size_takes_the_file(saved):
+    model, path = saved
+    loaded = small(input_shape=(24, 16, 3), weights=path)
+    data = networks.images(2, 24, 16, 3)
+    np.testing.assert_allclose(
+        networks.predict(loaded, data), networks.predict(model, data), atol=1e-6
+    )
+
+
+def test_model_without_classifier_takes_a_file_with_one(saved):
+    model, path = saved
+    features = small(include_top=False, pooling="avg", weights=path)
+    of_model = keras.Model(model.input, model.get_layer("avg_pool").output)
+    data = networks.images(2, 16, 16, 3)
+    np.testing.assert_allclose(
+        networks.predict(features, data), networks.predict(of_model, data), atol=1e-6
+    )
+
+
+def test_model_with_classifier_refuses_a_file_without(tmp_path):
+    path = tmp_path / "headless.weights.h5"
+    small(include_top=False).save_weights(path)
+    assert_refused(small(), path, r"predictions: expected \[.*\], received no such layer")
+
+
+def test_other_number_of_classes(saved):
+    _, path = saved
+    match = r"number of classes.*predictions: expected \[\(4,\), \(512, 4\)\], received \[\(3,\)"
+    with pytest.raises(ValueError, match=match):
+        small(classes=4, weights=path)
+    assert_refused(small(classes=4), path, match)
+
+
+def test_other_number_of_input_channels(saved):
+    _, path = saved
+    assert_refused(small(input_shape=(None, None, 1)), path, r"stem_conv: expected .*\(3, 3, 1, 16")
+
+
+def test_other_network(saved):
+    _, path = saved
+    model = ResNet50(include_top=False, input_shape=(32, 32, 3))
+    assert_refused(model, path, r"do not fit the model 'resnet50' .* and \d+ more layers")
+
+
+def test_network_inside_another_model(saved, tmp_path):
+    model, _ = saved
+    path = tmp_path / "wrapped.weights.h5"
+    keras.Sequential([model, keras.layers.Softmax()]).save_weights(path)
+    assert_refused(small(), path, "do not fit the model 'lambda_resnet14'")
+
+
+@pytest.mark.parametrize("kept", [0, 0.5, 0.99])
+def test_truncated_file(saved, kept):
+    _, path = saved
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content))])
+    assert_refused(small(), path, "intact HDF5 weights file.*small.weights.h5")
+
+
+def test_file_that_is_no_hdf5(tmp_path):
+    path = tmp_path / "text.weights.h5"
+    path.write_text("not weights", encoding="utf-8")
+    assert_refused(small(), path, "intact HDF5 weights file.*text.weights.h5")
+
+
+def test_missing_file(tmp_path):
+    assert_refused(small(), tmp_path / "none.weights.h5", "that exists.*none.weights.h5")
+
+
+def test_folder(tmp_path):
+    folder = tmp_path / "folder.weights.h5"
+    folder.mkdir()
+    assert_refused(small(), folder, "that exists.*folder.weights.h5")
+
+
+def test_wrong_suffix(saved):
+    _, path = saved
+    renamed = path.rename(path.with_name("small.h5"))
+    assert_refused(small(), renamed, r"path of a \.weights\.h5 file.*small\.h5")
+
+
+def test_path_that_is_no_path():
+    with pytest.raises(ValueError, match=r"that exists.*Received: weights='5'"):
+        small(weights=5)
+
+
+def test_hdf5_file_of_something_else(tmp_path):
+    path = tmp_path / "other.weights.h5"
+    with h5py.File(path, "w") as file:
+        file["layers/dense/kernel"] = np.zeros((2, 2))
+    assert_refused(small(), path, "intact HDF5 weights file.*other.weights.h5")
+
+
+def test_name_of_pretrained_weights():
+    with pytest.raises(ValueError, match=r"no pretrained weights.*Received: weights='imagenet'"):
+        small(weights="imagenet")
