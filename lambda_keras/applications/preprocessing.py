@@ -1,6 +1,7 @@
 """From images to the inputs of a network, and from its outputs to names."""
 
 import numpy as np
+from keras import ops
 from keras.applications import imagenet_utils
 
 # Channel statistics of ImageNet on the scale [0, 1].
@@ -13,8 +14,7 @@ decode_predictions = imagenet_utils.decode_predictions
 def preprocess_input(images):
     """Normalises images by the channel means and deviations of ImageNet.
 
-    Only arithmetic operators are used, so it runs on arrays and on the tensors of any backend,
-    within `tf.data` too.
+    It runs on arrays and on tensors of any backend, within `tf.data` too.
 
     Args:
         images: float array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`; NumPy arrays
@@ -23,6 +23,9 @@ def preprocess_input(images):
     Returns:
         `(images / 255 - mean) / std`, of the shape of `images`.
     """
+    offset, scale = 255 * MEAN, 1 / (255 * STD)
     if isinstance(images, np.ndarray):
         images = images.astype("float32")
-    return (images - 255 * MEAN) * (1 / (255 * STD))
+    elif ops.is_tensor(images):
+        offset, scale = ops.convert_to_tensor(offset), ops.convert_to_tensor(scale)
+    return (images - offset) * scale

@@ -7,6 +7,7 @@ from keras import initializers, ops, regularizers
 
 from lambda_keras.layers import position_lambdas
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
+from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
     relative_positions,
     standardize_scope,
@@ -325,9 +326,7 @@ class LambdaLayer(keras.layers.Layer):
             )
         outputs = ops.reshape(outputs, (batch, *grid, self.filters))
         if self.strides > 1:
-            outputs = ops.average_pool(
-                outputs, 3, self.strides, padding="same", data_format="channels_last"
-            )
+            outputs = average_pool(outputs, 3, self.strides)
         return outputs
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid):
