@@ -4,8 +4,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+BACKENDS = ("tensorflow", "jax", "torch")
 
-def run(command: Callable[[Sequence[str]], None]) -> None:
+
+def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACKENDS[:1]) -> None:
     """Runs a command with the arguments of this process.
 
     Bad input (`ValueError`), missing files and missing packages end it with one line and exit
@@ -13,17 +15,28 @@ def run(command: Callable[[Sequence[str]], None]) -> None:
 
     Args:
         command: Takes the command line arguments without the program's name.
+        backends: Keras backends that the command runs on. Defaults to TensorFlow alone.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no notes on CPU features
     try:
-        _choose_backend()
+        _check_backend(backends)
         command(sys.argv[1:])
     except (ValueError, FileNotFoundError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
-def _choose_backend() -> None:
+def use_backend(name: str) -> None:
+    """Makes Keras, which nothing may have imported yet, use a backend in place of KERAS_BACKEND."""
+    keras = sys.modules.get("keras")
+    if keras is not None and keras.config.backend() != name:
+        raise RuntimeError(f"Keras already runs on {keras.config.backend()}, not on {name}")
+    os.environ["KERAS_BACKEND"] = name
+
+
+def _check_backend(allowed: Sequence[str]) -> None:
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    if backend != "tensorflow":
-        raise ValueError(f"expected KERAS_BACKEND to be tensorflow. Received: {backend!r}")
+    if backend not in allowed:
+        raise ValueError(
+            f"expected KERAS_BACKEND to be {' or '.join(allowed)}. Received: {backend!r}"
+        )

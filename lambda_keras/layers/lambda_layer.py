@@ -63,9 +63,11 @@ class LambdaLayer(keras.layers.Layer):
             Defaults to `"softmax"`.
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
         implementation: how position lambdas are computed; results differ by rounding only.
-            `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5, `"query_first"` is the
-            einsum in the other order; `"auto"` takes the fastest for the size of the grid.
-            Absolute embeddings and masks go with the einsum orders only. Defaults to `"auto"`.
+            `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
+            einsum in the other order, without position lambdas in memory; `"fourier"` uses the
+            convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
+            Absolute embeddings and masks go with `"einsum"` and `"query_first"` only.
+            Defaults to `"auto"`.
         momentum: float, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
         epsilon: float, of the batch normalizations. Defaults to `1e-5`.
@@ -194,6 +196,11 @@ class LambdaLayer(keras.layers.Layer):
             raise ValueError(
                 "expected multi_query=True for shared embeddings. Received: multi_query=False"
             )
+        if self.implementation == "fourier" and self.causal:
+            raise ValueError(
+                "expected causal=False for implementation='fourier', whose rounding would let the "
+                "future through. Received: causal=True"
+            )
         if self.implementation == "depthwise_conv" and self.intra_depth > 1:
             raise ValueError(
                 "expected intra_depth=1 for implementation='depthwise_conv' (Figure 8 has no such "
@@ -319,6 +326,7 @@ class LambdaLayer(keras.layers.Layer):
                         attention_mask,
                         grid,
                         context_grid,
+                        training,
                     )
                     for group in range(self._groups)
                 ],
@@ -329,12 +337,9 @@ class LambdaLayer(keras.layers.Layer):
             outputs = average_pool(outputs, 3, self.strides)
         return outputs
 
-    def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid):
+    def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
         """Position lambdas of one group of heads, applied: `(b, n, h, v)`."""
-        static_grid = tuple(size if isinstance(size, int) else None for size in grid)
         implementation = self.implementation
-        if implementation == "auto":
-            implementation = position_lambdas.fastest(static_grid)
         if self.position_embedding != "absolute":
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
             if self.causal:
@@ -347,7 +352,18 @@ class LambdaLayer(keras.layers.Layer):
                 embeddings = embeddings * visible[:, :, None, None]
             if mask is not None:
                 embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
+            if implementation == "auto":
+                implementation = "query_first"
             return position_lambdas.dense_outputs(queries, values, embeddings, implementation)
+        if implementation == "auto":
+            implementation = position_lambdas.fastest(
+                tuple(size if isinstance(size, int) else None for size in grid),
+                embeddings.shape[:-2],
+                self._value_dim,
+                self.intra_depth,
+                self.causal,
+                bool(training),
+            )
         return position_lambdas.relative_outputs(
             queries, values, embeddings, grid, context_grid, implementation
         )
@@ -422,6 +438,11 @@ class LambdaLayer(keras.layers.Layer):
         if len(context_shape) != len(inputs_shape):
             raise ValueError(
                 "expected a context of the rank of the inputs. "
+                f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
+            )
+        if self.implementation == "fourier" and None in (*inputs_shape[1:-1], *context_shape[1:-1]):
+            raise ValueError(
+                "expected grids of known size for implementation='fourier'. "
                 f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
             )
         if self.implementation == "depthwise_conv" and rank == 3:

@@ -20,6 +20,9 @@ from collections.abc import Callable
 import numpy as np
 from keras import ops
 
+from lambda_keras.layers.fourier import fourier
+from lambda_keras.layers.xla import inside_xla
+
 
 def flatten_grid(tensor):
     """`(b, *grid, i, j)` -> `(b, n, i, j)`."""
@@ -121,7 +124,11 @@ def depthwise_conv(queries, values, embeddings):
 # Forms that take any embeddings `(n, m, u, k)`, masked or absolute ones too.
 DENSE = ("einsum", "query_first")
 # Forms that take relative embeddings, queries and values on one grid.
-LOCAL: dict[str, Callable] = {"conv": conv, "depthwise_conv": depthwise_conv}
+LOCAL: dict[str, Callable] = {
+    "conv": conv,
+    "depthwise_conv": depthwise_conv,
+    "fourier": fourier,
+}
 IMPLEMENTATIONS = (*DENSE, *LOCAL)
 
 
@@ -171,11 +178,41 @@ def _maximum(n, m):
     return max(n, m) if known else ops.maximum(n, m)
 
 
-def fastest(grid: tuple) -> str:
-    """The implementation that `"auto"` takes for a grid (sizes are None where unknown).
+# Up to this many positions dense embeddings are the least work, whatever the scope.
+MAX_DENSE_POSITIONS = 256
+# Transform matrices grow with the square of an axis; beyond this a convolution takes over.
+MAX_FOURIER_SIZE = 128
+# Inference with scopes up to this size: a convolution library needs no transform.
+MAX_CONV_SCOPE = 9
 
-    Dense embeddings cost n^2 and win on small grids only (E.1).
+
+def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, training: bool) -> str:
+    """The implementation that `"auto"` takes; `docs/benchmarks` has the measurements behind it.
+
+    * Small grids: `"query_first"`.
+    * Grids with an axis that is unknown or long, long sequences, causal layers: `"conv"`.
+    * Inference with a small scope where convolutions come from a library, that is not in XLA:
+      `"depthwise_conv"` for thin values, else `"conv"`.
+    * Everything else: `"fourier"`.
+
+    Args:
+        grid: sizes of the grid, `None` where unknown.
+        scope: numbers of relative positions, one for each axis, dilation included.
+        value_dim: value depth v.
+        intra_depth: intra-depth u.
+        causal: whether the future must not leak, not even by rounding.
+        training: whether a backward pass may follow.
+
+    Returns:
+        One of `IMPLEMENTATIONS`.
     """
-    if None in grid or math.prod(grid) > 20**2:
+    if None in grid:
         return "conv"
-    return "query_first"
+    if math.prod(grid) <= MAX_DENSE_POSITIONS:
+        return "query_first"
+    if max(grid) > MAX_FOURIER_SIZE or len(grid) == 1 or causal:
+        return "conv"
+    if not training and max(scope) <= MAX_CONV_SCOPE and not inside_xla():
+        thin = value_dim <= 32 and intra_depth == 1 and len(grid) < 3
+        return "depthwise_conv" if thin else "conv"
+    return "fourier"

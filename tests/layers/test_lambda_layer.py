@@ -122,7 +122,9 @@ def test_softmax_is_computed_in_float32():
     assert np.isfinite(to_numpy(keras.ops.cast(layer(x), "float32"))).all()
 
 
-@pytest.mark.parametrize("implementation", ["auto", *position_lambdas.IMPLEMENTATIONS])
+@pytest.mark.parametrize(
+    "implementation", ["auto", "einsum", "query_first", "conv", "depthwise_conv"]
+)
 def test_grid_of_unknown_size(implementation):
     inputs = keras.Input((None, None, 6))
     layer = small(implementation=implementation)
@@ -261,6 +263,7 @@ def test_query_that_sees_nothing_gets_zeros():
             "absolute embeddings. Received: implementation='conv'",
         ),
         ({"position_embedding": "shared", "multi_query": False}, "multi_query=True"),
+        ({"causal": True, "implementation": "fourier"}, "expected causal=False.*causal=True"),
         (
             {"intra_depth": 2, "implementation": "depthwise_conv"},
             "expected intra_depth=1.*Received: intra_depth=2",
@@ -294,6 +297,8 @@ def test_unknown_depth_or_size():
         small().build((None, 4, 4, None))
     with pytest.raises(ValueError, match="grid of known size, because scope=None"):
         small(scope=None).build((None, 4, None, 6))
+    with pytest.raises(ValueError, match="grids of known size for implementation='fourier'"):
+        small(implementation="fourier").build((None, 4, None, 6))
     with pytest.raises(ValueError, match="grids of known size, because absolute"):
         small(position_embedding="absolute").build((None, None, 6))
 

@@ -15,6 +15,7 @@ TOLERANCE = 1e-5
 ALL = ("auto", *position_lambdas.IMPLEMENTATIONS)
 NO_DEPTHWISE = tuple(name for name in ALL if name != "depthwise_conv")
 DENSE = ("auto", *position_lambdas.DENSE)
+CAUSAL = tuple(name for name in ALL if name != "fourier")
 
 # name: (grid, layer arguments, implementations). Depth 5, 8 filters, 2 heads and k = 3 unless said.
 CASES = {
@@ -60,12 +61,16 @@ CASES = {
         DENSE,
     ),
     "absolute_causal": ((5,), {"position_embedding": "absolute", "causal": True}, DENSE),
-    "causal": ((7,), {"scope": 5, "causal": True}, ALL),
-    "causal_global": ((5,), {"scope": None, "causal": True}, ALL),
-    "causal_intra_depth": ((5,), {"scope": 3, "causal": True, "intra_depth": 2}, NO_DEPTHWISE),
-    "causal_image": ((3, 4), {"scope": 3, "causal": True}, ALL),
-    "causal_multi_head": ((5,), {"scope": 3, "causal": True, "multi_query": False}, ALL),
-    "causal_dilation": ((7,), {"scope": 3, "causal": True, "dilation_rate": 2}, ALL),
+    "causal": ((7,), {"scope": 5, "causal": True}, CAUSAL),
+    "causal_global": ((5,), {"scope": None, "causal": True}, CAUSAL),
+    "causal_intra_depth": (
+        (5,),
+        {"scope": 3, "causal": True, "intra_depth": 2},
+        ("auto", "einsum", "query_first", "conv"),
+    ),
+    "causal_image": ((3, 4), {"scope": 3, "causal": True}, CAUSAL),
+    "causal_multi_head": ((5,), {"scope": 3, "causal": True, "multi_query": False}, CAUSAL),
+    "causal_dilation": ((7,), {"scope": 3, "causal": True, "dilation_rate": 2}, CAUSAL),
     "causal_l2": ((5,), {"scope": 3, "causal": True, "key_normalization": "l2"}, ("auto",)),
     "causal_no_key_normalization": (
         (5,),
@@ -137,7 +142,7 @@ CALLS = {
     "padding": ((6,), None, {"scope": 3}, ("mask",), ALL),
     "padding_image": ((3, 3), None, {"scope": 3}, ("mask",), ALL),
     "padding_l2": ((6,), None, {"scope": 3, "key_normalization": "l2"}, ("mask",), ("auto",)),
-    "padding_causal": ((6,), None, {"scope": 3, "causal": True}, ("mask",), ALL),
+    "padding_causal": ((6,), None, {"scope": 3, "causal": True}, ("mask",), CAUSAL),
     "padding_context": ((4,), (6,), {"scope": 3}, ("mask", "context_mask"), ALL),
     "padding_attention_mask_multi_head": (
         (5,),

@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 from lambda_keras.layers import LambdaLayer, position_lambdas
 
 implementations = st.sampled_from(position_lambdas.IMPLEMENTATIONS)
+# The rounding of Fourier transforms lets the future through; the layer refuses.
+causal_implementations = st.sampled_from(
+    [name for name in position_lambdas.IMPLEMENTATIONS if name != "fourier"]
+)
 seeds = st.integers(0, 2**32 - 1)
 few = settings(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -74,7 +78,7 @@ def test_content_lambda_ignores_the_order_of_the_context(seed, positions):
 @few
 @given(
     seed=seeds,
-    implementation=implementations,
+    implementation=causal_implementations,
     length=st.integers(2, 9),
     scope=st.sampled_from([1, 3, 7, None]),
     data=st.data(),
@@ -93,7 +97,7 @@ def test_causal_layer_has_no_gradient_from_the_future(seed, implementation, leng
 
 
 @few
-@given(seed=seeds, implementation=implementations)
+@given(seed=seeds, implementation=causal_implementations)
 def test_causal_image_layer_sees_the_past_in_raster_order(seed, implementation):
     """On a grid, the past of a pixel is every pixel before it in raster order."""
     rng = np.random.default_rng(seed)

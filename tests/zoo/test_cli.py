@@ -1,7 +1,9 @@
 """How commands start and fail."""
 
 import os
+import sys
 
+import keras
 import pytest
 
 from zoo import cli
@@ -34,3 +36,24 @@ def test_commands_run_on_tensorflow(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.run(lambda _: pytest.fail("ran"))
     assert "Received: 'jax'" in capsys.readouterr().err
+
+
+def test_commands_may_run_on_other_backends(monkeypatch, capsys):
+    for backend in cli.BACKENDS:
+        monkeypatch.setenv("KERAS_BACKEND", backend)
+        cli.run(lambda _: None, backends=cli.BACKENDS)
+    monkeypatch.setenv("KERAS_BACKEND", "theano")
+    with pytest.raises(SystemExit):
+        cli.run(lambda _: pytest.fail("ran"), backends=cli.BACKENDS)
+    assert "tensorflow or jax or torch. Received: 'theano'" in capsys.readouterr().err
+
+
+def test_backend_is_chosen_before_keras_is_imported_and_not_after(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "unread")
+    cli.use_backend(keras.config.backend())
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"
+    with pytest.raises(RuntimeError, match="Keras already runs on tensorflow, not on jax"):
+        cli.use_backend("jax")
+    monkeypatch.delitem(sys.modules, "keras")
+    cli.use_backend("jax")
+    assert os.environ["KERAS_BACKEND"] == "jax"

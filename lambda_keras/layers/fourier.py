@@ -1,0 +1,114 @@
+"""Position lambdas by the convolution theorem, with Fourier transforms as matrix products.
+
+Position lambdas correlate the values with the embeddings, so the spectrum of the lambdas is a
+product of two spectra. A transform along one axis of a feature map is a product with a constant
+matrix: at these sizes it is less work than any direct form and runs where hardware is fastest,
+the gradients too. The intra-depth costs next to nothing.
+
+A spectrum is a tensor `(2, frequencies, channels)`, real and imaginary parts; that of a real signal
+is symmetric, so half of the frequencies of the last axis are enough.
+"""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from lambda_keras.layers.xla import inside_xla
+
+
+def fourier(queries, values, embeddings):
+    """Position lambdas from spectra, applied: see `position_lambdas` for the arguments.
+
+    The grid must be known. On a grid that is longer by half a scope nothing wraps around, and the
+    circular correlation of the theorem is the one of the lambda layer.
+    """
+    batch, *grid, v, u = values.shape
+    batch = ops.shape(values)[0]
+    *scope, _, k = embeddings.shape
+    # Offsets that lead out of the grid from everywhere need no room.
+    reach = [min(size // 2, n - 1) for size, n in zip(scope, grid, strict=True)]
+    inside = [slice(size // 2 - p, size // 2 + p + 1) for size, p in zip(scope, reach, strict=True)]
+    embeddings = embeddings[tuple(inside)]
+    periods = [n + p for n, p in zip(grid, reach, strict=True)]
+    dtype = values.dtype
+    if ops.dtype(values) == "float16":  # whose range a spectrum leaves
+        values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
+
+    signal = ops.reshape(ops.moveaxis(values, 0, -3), (*grid, -1))
+    signal = _spectrum(signal, [range(n) for n in grid], periods)
+    signal = ops.reshape(signal, (2, signal.shape[1], -1, u))
+    kernel = ops.reshape(embeddings, (*embeddings.shape[:-2], u * k))
+    kernel = _spectrum(kernel, [range(-p, p + 1) for p in reach], periods)
+    kernel = ops.swapaxes(ops.reshape(kernel, (2, -1, u, k)), -1, -2)
+
+    # Signal times conjugate kernel, as real products over (part, u).
+    parts = ops.concatenate([signal[0], signal[1]], axis=-1)
+    real = ops.concatenate([kernel[0], kernel[1]], axis=-1)
+    imaginary = ops.concatenate([-kernel[1], kernel[0]], axis=-1)
+    lambdas = _products(parts[None], ops.stack([real, imaginary]))
+    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), grid, periods)
+    lambdas = ops.reshape(ops.cast(lambdas, dtype), (math.prod(grid), batch, v, k))
+    queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
+    return ops.swapaxes(_products(ops.swapaxes(queries, 0, 1), lambdas), 0, 1)
+
+
+def _products(left, right):
+    """`(..., i, k), (..., j, k) -> (..., i, j)` for many small matrices.
+
+    XLA runs products of small matrices one by one, but fuses the sum of products into one loop.
+    """
+    if inside_xla():
+        return ops.sum(left[..., :, None, :] * right[..., None, :, :], axis=-1)
+    return ops.matmul(left, ops.swapaxes(right, -1, -2))
+
+
+def _spectrum(signal, positions, periods):
+    """Spectrum of a real signal `(*grid, channels)` at the given positions along each axis."""
+    *leading, _ = shape = [len(axis) for axis in positions]
+    for axis in reversed(range(len(shape))):
+        # `(*axes to do, positions and parts, frequencies done and channels)`
+        last = axis == len(leading)
+        matrix = _forward_matrix(periods[axis], positions[axis], last)
+        signal = ops.reshape(signal, (math.prod(shape[:axis]), matrix.shape[1], -1))
+        signal = _transform(matrix, signal)
+    frequencies = math.prod(periods[:-1]) * (periods[-1] // 2 + 1)
+    return ops.reshape(signal, (2, frequencies, -1))
+
+
+def _inverse(spectrum, grid, periods):
+    """Real signal `(n, channels)` at the first positions of each period, from its spectrum."""
+    for axis, (size, period) in enumerate(zip(grid, periods, strict=True)):
+        # `(*axes done, parts and frequencies, frequencies to do and channels)`
+        matrix = _inverse_matrix(period, size, axis == len(grid) - 1)
+        spectrum = ops.reshape(spectrum, (math.prod(grid[:axis]), matrix.shape[1], -1))
+        spectrum = _transform(matrix, spectrum)
+    return spectrum
+
+
+def _transform(matrix, signal):
+    return ops.matmul(ops.cast(matrix, signal.dtype), signal)
+
+
+def _forward_matrix(period, positions, real):
+    """Rows (part, frequency); columns (position, part), or positions of a real signal."""
+    angles = 2 * np.pi / period * np.outer(np.arange(period), positions)
+    cos, sin = np.cos(angles), np.sin(angles)
+    if real:
+        half = period // 2 + 1
+        return np.concatenate([cos[:half], -sin[:half]])
+    matrix = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)])
+    return matrix.reshape(2 * period, -1)
+
+
+def _inverse_matrix(period, size, real):
+    """Rows (position, part), or positions of a real signal; columns (part, frequency)."""
+    angles = 2 * np.pi / period * np.outer(np.arange(size), np.arange(period))
+    cos, sin = np.cos(angles) / period, np.sin(angles) / period
+    if real:
+        half = period // 2 + 1
+        # Frequencies that stand for their mirror image too count twice.
+        weight = np.where(np.arange(half) % (period / 2) == 0, 1, 2)
+        return np.concatenate([weight * cos[:, :half], -weight * sin[:, :half]], axis=1)
+    matrix = np.stack([np.stack([cos, -sin], 1), np.stack([sin, cos], 1)], 1)
+    return matrix.reshape(2 * size, 2 * period)

@@ -1,0 +1,51 @@
+"""Compiled steps: what they return is what the layer returns, training included."""
+
+import keras
+import numpy as np
+import pytest
+from backends import output_and_gradients
+
+from zoo.benchmark.backends import create_layer, current_backend, random_tensor
+from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, Case
+
+CASE = Case(4, 8, 2, 3)
+
+
+def arrays(tensors):
+    return [keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")) for tensor in tensors]
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_forward(xla):
+    outputs = current_backend(xla).step(CASE, "conv", "float32", FORWARD)()
+    layer = create_layer(CASE, "conv", "float32")
+    expected = layer(random_tensor(CASE.shape, "float32", 1), training=False)
+    np.testing.assert_allclose(*arrays([outputs, expected]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_forward_backward(xla):
+    outputs, *_, gradients = current_backend(xla).step(CASE, "conv", "float32", FORWARD_BACKWARD)()
+    layer = create_layer(CASE, "conv", "float32")
+    inputs, cotangent = arrays(random_tensor(CASE.shape, "float32", seed) for seed in (1, 2))
+    expected, by_inputs, by_weights = output_and_gradients(
+        layer, [inputs], cotangent, training=True
+    )
+    assert len(gradients) == 1 + len(layer.trainable_weights)
+    for actual, wanted in zip(
+        arrays([outputs, *gradients]), [expected, *by_inputs, *by_weights], strict=True
+    ):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_half_precision():
+    step = current_backend().step(CASE, "einsum", "mixed_bfloat16", FORWARD_BACKWARD)
+    outputs, *_, gradients = step()
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    assert keras.backend.standardize_dtype(gradients[0].dtype) == "bfloat16"
+
+
+def test_runner_runs_so_many_times():
+    backend, started = current_backend(), []
+    backend.runner(lambda: started.append(None))(3)
+    assert len(started) == 3

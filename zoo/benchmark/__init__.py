@@ -1,0 +1,1 @@
+"""Benchmarks, one file per command: `python -m zoo.benchmark COMMAND --help`."""

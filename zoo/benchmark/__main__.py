@@ -1,0 +1,37 @@
+"""Finds the command: `python -m zoo.benchmark layer --help`."""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from zoo import cli
+from zoo.errors import unknown
+
+# Name: (module with `main`, what it measures). The modules are imported when they are asked for.
+COMMANDS = {
+    "layer": ("zoo.benchmark.layer", "time and memory of every implementation of the layer"),
+    "tpu-compile": ("zoo.benchmark.tpu_compile", "the layer compiled for TPU v5e, without one"),
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs the command that the first argument names with the other ones.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+
+    Raises:
+        ValueError: If there is no such command.
+    """
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: python -m zoo.benchmark COMMAND [OPTIONS]\n\ncommands:")
+        for name, (_, summary) in COMMANDS.items():
+            print(f"  {name:13}{summary}")
+        print("\npython -m zoo.benchmark COMMAND --help shows the options of one.")
+        return
+    if arguments[0] not in COMMANDS:
+        raise ValueError(f"no such command. {unknown(arguments[0], COMMANDS)}")
+    import_module(COMMANDS[arguments[0]][0]).main(arguments[1:])
+
+
+if __name__ == "__main__":
+    cli.run(main, backends=cli.BACKENDS)

@@ -1,0 +1,118 @@
+"""Pictures of benchmarks."""
+
+from pathlib import Path
+from typing import Any
+
+from zoo.benchmark.cases import BASELINE, FORWARD, MODES
+from zoo.errors import needs_extra
+from zoo.plots import INK, PALE, WRONG, _figure, _save
+
+with needs_extra("train"):
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+AUTO = "#1f5fbf"
+COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
+MARKERS = "osD^vP<>"
+
+
+def plot_layer(result: dict[str, Any], path: Path) -> None:
+    """Draws time and memory against map size: one row per scope, one line per implementation.
+
+    Only the maps with the batch of the first one are drawn; others would not be comparable.
+
+    Args:
+        result: Report of `python -m zoo.benchmark layer`.
+        path: PNG file to write.
+    """
+    batch = result["rows"][0]["batch"]
+    rows = [row for row in result["rows"] if row["batch"] == batch]
+    scopes = sorted({row["scope"] for row in rows})
+    panels = [(mode, "ms", "ms", 1.0) for mode in MODES]
+    if any(row[FORWARD]["temporary_bytes"] for row in rows):
+        panels.append((FORWARD, "temporary_bytes", "MB", 1e-6))
+    figure = _figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
+    hardware = result["hardware"]
+    place = hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} cores"
+    xla = ", XLA" if result["settings"]["xla"] else ""
+    figure.suptitle(
+        f"One lambda layer, batch {batch}, {result['settings']['dtype']}, "
+        f"{result['backend']}{xla}, {place}",
+        x=0.01,
+        ha="left",
+        fontsize=13,
+        fontweight="bold",
+        color=INK,
+    )
+    axes = figure.subplots(len(scopes), len(panels), squeeze=False)
+    titles = {"ms": "Time", "MB": "Temporary memory"}
+    for row_of_axes, scope in zip(axes, scopes, strict=True):
+        for axis, (mode, figure_name, unit, factor) in zip(row_of_axes, panels, strict=True):
+            lines = _lines([row for row in rows if row["scope"] == scope], mode, figure_name)
+            _draw(axis, lines, factor)
+            name = mode.replace("_", " + ")
+            axis.set_title(
+                f"{titles[unit]}, {name}, scope {scope}", loc="left", fontsize=10.5, color=INK
+            )
+            axis.set_ylabel(unit, color=INK)
+            _ticks(axis, {(row["size"], row["depth"]) for row in rows})
+    handles = {
+        handle.get_label(): handle
+        for axis in axes.flat
+        for handle in axis.get_legend_handles_labels()[0]
+    }
+    figure.legend(
+        handles=list(handles.values()),
+        loc="outside right upper",
+        frameon=False,
+        labelcolor=INK,
+    )
+    _save(figure, path)
+
+
+def _lines(rows: list[dict[str, Any]], mode: str, name: str) -> dict[str, list[tuple]]:
+    """Returns (map size, figure) by implementation, where there is a figure."""
+    lines: dict[str, list[tuple]] = {}
+    for row in sorted(rows, key=lambda row: row["size"]):
+        points = lines.setdefault(row["implementation"], [])
+        if row[mode][name]:
+            points.append((row["size"], row[mode][name]))
+    return lines
+
+
+def _draw(axis: Axes, lines: dict[str, list[tuple]], factor: float) -> None:
+    others = 0
+    for name, points in lines.items():
+        if name == "auto":  # a broad band under the line of whatever it takes
+            style = {"color": AUTO, "lw": 9, "alpha": 0.28, "solid_capstyle": "round", "zorder": 1}
+        elif name == BASELINE:
+            style = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5}
+        else:
+            style = {
+                "color": COLORS[others % len(COLORS)],
+                "marker": MARKERS[others % len(MARKERS)],
+                "lw": 1.5,
+                "ms": 4.5,
+            }
+            others += 1
+        label = f"{name} (the paper's)" if name == BASELINE else name
+        sizes, figures = [size for size, _ in points], [factor * number for _, number in points]
+        axis.plot(sizes, figures, label=label, **style)
+
+
+def _ticks(axis: Axes, sizes: set[tuple[int, int]]) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    depths: dict[int, list[int]] = {}
+    for size, depth in sorted(sizes):
+        depths.setdefault(size, []).append(depth)
+    labels = [f"{size}x{size}\nd {', '.join(map(str, d))}" for size, d in depths.items()]
+    axis.set_xticks(list(depths), labels)
+    axis.set_xlabel("Map size and depth", color=INK)
+    axis.grid(color=PALE, lw=0.8)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(colors=INK)

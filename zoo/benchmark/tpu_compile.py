@@ -1,0 +1,195 @@
+"""Compiles the lambda layer for a TPU without one: `python -m zoo.benchmark tpu-compile`."""
+
+import importlib.util
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from zoo import cli
+from zoo.benchmark import fresh, report
+from zoo.benchmark.cases import BASELINE, FORWARD, MODES, Case, Dtype, LayerSettings
+
+PACKAGES = ("jax", "libtpu")
+INSTALL = "pip install jax==0.10.2 libtpu==0.0.42.1"  # releases that go together
+TOPOLOGY = "v5e:2x2"  # the smallest that libtpu describes; one chip of it is compiled for
+CONVENTIONS = {
+    "operations": "floating-point operations of the compiled program, by XLA's cost analysis",
+    "bytes_accessed": "bytes that its operations read and write, by XLA's cost analysis",
+    "temporary_bytes": "its temporary memory in HBM, by XLA's memory analysis",
+    "seconds": "time of the compilation on this machine's CPU",
+    "ratios": f"operations, bytes and memory divided by those of {BASELINE}, the paper's order",
+}
+FIGURES = ("operations", "bytes_accessed", "temporary_bytes")
+
+
+class TpuCompileConfig(LayerSettings):
+    """Compiles the lambda layer for TPU v5e on a machine without one, and says what it costs.
+
+    Nothing is executed: operations, bytes accessed and temporary memory are XLA's own figures for
+    the compiled program. Needs jax and libtpu: pip install jax==0.10.2 libtpu==0.0.42.1
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark tpu-compile")
+
+    dtype: Dtype = Field(default="mixed_bfloat16", description="Keras dtype policy of the layer.")
+    scopes: tuple[int, ...] = Field(default=(23,), description="Scopes: odd numbers.")
+    sizes: tuple[str, ...] = Field(
+        default=("56x64x32", "14x256x64"),
+        description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH.",
+    )
+    seconds: int = Field(default=60, ge=1, description="Time limit of one compilation.")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then compiles, prints and writes.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+
+    Raises:
+        ValueError: If a setting is wrong.
+        ImportError: If jax or libtpu is missing.
+    """
+    config = TpuCompileConfig.from_command_line(arguments)
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f"{package} is not installed: {INSTALL}")
+    cli.use_backend("jax")
+    os.environ.update(_environment())
+    from lambda_keras.layers.lambda_layer import CHOICES
+
+    implementations = config.chosen(CHOICES["implementation"])
+    result = report.describe("tpu-compile", arguments, config, PACKAGES)
+    result["hardware"]["target"] = f"TPU {TOPOLOGY}, one chip"
+    result["conventions"] = CONVENTIONS
+    result["rows"] = []
+    for case in config.cases():
+        for mode in MODES:
+            print(f"{case}, {mode.replace('_', ' + ')}, {config.dtype}, TPU v5e")
+            print(report.table_line(_HEAD))
+            rows = []
+            for name in implementations:
+                report.progress(f"compiling {name}")
+                rows.append(compile_one(case, name, mode, config, rows[:1]))
+                report.progress("")
+                print_row(rows[-1])
+            print(flush=True)
+            result["rows"] += rows
+            if config.output is not None:  # after each table, so that nothing is lost
+                report.write(result, config.output)
+    if config.output is not None:
+        print(f"wrote {config.output}")
+
+
+def compile_one(
+    case: Case,
+    implementation: str,
+    mode: str,
+    config: TpuCompileConfig,
+    baseline: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns the figures of one compilation.
+
+    Args:
+        case: Shapes.
+        implementation: Of the layer.
+        mode: One of `MODES`.
+        config: dtype and time limit.
+        baseline: The row to compare with; empty: the new row itself.
+    """
+    request = {
+        "case": vars(case),
+        "implementation": implementation,
+        "dtype": config.dtype,
+        "mode": mode,
+        "seconds": config.seconds,
+    }
+    row = {
+        **vars(case),
+        "implementation": implementation,
+        "mode": mode,
+        **dict.fromkeys((*FIGURES, "seconds", "reason")),
+        **fresh.call("zoo.benchmark.tpu_compile", request, {}),
+    }
+    base = baseline[0] if baseline else row
+    row["ratios"] = {
+        name: row[name] / base[name] if row[name] is not None and base[name] else None
+        for name in FIGURES
+    }
+    return row
+
+
+_HEAD = ("implementation", "GFLOP", "ratio", "GB", "ratio", "temp GB", "ratio", "compiled")
+
+
+def print_row(row: dict[str, Any]) -> None:
+    """Prints one line of the table."""
+    if row["reason"]:
+        print(f"{row['implementation']:<18}- {row['reason']}", flush=True)
+        return
+    cells = []
+    for name in FIGURES:
+        cells += [report.digits(row[name], 1e-9), report.digits(row["ratios"][name])]
+    print(report.table_line([row["implementation"], *cells, f"{row['seconds']:.1f} s"]), flush=True)
+
+
+def _environment() -> dict[str, str]:
+    import libtpu  # pyright: ignore[reportMissingImports]
+
+    return {
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",  # there is no TPU machine to ask for its metadata
+        "TPU_LIBRARY_PATH": str(libtpu.get_library_path()),
+    }
+
+
+def _answer(
+    case: dict[str, int], implementation: str, dtype: str, mode: str, seconds: int
+) -> dict[str, float]:
+    from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
+
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY)
+    lowered = _lower(Case(**case), implementation, dtype, mode, topology.devices[0])
+    signal.alarm(seconds)  # ends this process: a compiler in C++ heeds no exception
+    start = time.perf_counter()
+    compiled = lowered.compile()
+    duration = time.perf_counter() - start
+    signal.alarm(0)
+    cost = compiled.cost_analysis()
+    return {
+        "operations": cost["flops"],
+        "bytes_accessed": cost["bytes accessed"],
+        "temporary_bytes": compiled.memory_analysis().temp_size_in_bytes,
+        "seconds": duration,
+    }
+
+
+def _lower(case: Case, implementation: str, dtype: str, mode: str, device: Any) -> Any:
+    """Returns the layer lowered for a TPU device that is only described."""
+    import jax  # pyright: ignore[reportMissingImports]
+
+    from zoo.benchmark.backends import Jax, create_layer, weights_of
+
+    layer = create_layer(case, implementation, dtype)
+    placed = jax.sharding.SingleDeviceSharding(device)
+
+    def described(shape, dtype):
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
+
+    weights = [[described(w.shape, w.dtype) for w in group] for group in weights_of(layer)]
+    tensor = described(case.shape, layer.compute_dtype)
+    backend = Jax()
+    if mode == FORWARD:
+        function, tensors = backend.pure_forward(layer), [tensor]
+    else:
+        function, tensors = backend.pure_forward_backward(layer), [tensor, tensor]
+    return jax.jit(function).trace(*weights, *tensors).lower(lowering_platforms=("tpu",))
+
+
+if __name__ == "__main__":
+    fresh.serve(_answer)
