@@ -92,8 +92,8 @@ def lambda_layer(
 ):
     """Eq. 1 and 2 for every example, query and head.
 
-    `weights` has `query`, `key`, `value` (kernels), `query_batch_norm` and `value_batch_norm`
-    (dictionaries), and `position_embeddings`.
+    `weights` has `query_kernel`, `key_kernel`, `value_kernel`, `position_embeddings`, and the
+    dictionaries `query_batch_norm` and `value_batch_norm`.
     """
     if context is None:
         context, context_mask = inputs, mask
@@ -107,18 +107,18 @@ def lambda_layer(
     mask = None if mask is None else mask.reshape(batch, -1)
     context_mask = None if context_mask is None else context_mask.reshape(batch, -1)
 
-    queries = x @ weights["query"]
+    queries = x @ weights["query_kernel"]
     if query_normalization == "batch":
         queries = batch_norm(queries, weights["query_batch_norm"], training, epsilon, mask)
     queries = queries.reshape(batch, n_total, num_heads, key_dim)
     if query_normalization == "softmax":
         queries = softmax(queries, axis=-1)
-    values = c @ weights["value"]
+    values = c @ weights["value_kernel"]
     if value_normalization == "batch":
         values = batch_norm(values, weights["value_batch_norm"], training, epsilon, context_mask)
     values = values.reshape(batch, m_total, groups, -1, intra_depth)
     if use_content:
-        keys = (c @ weights["key"]).reshape(batch, m_total, groups, key_dim, intra_depth)
+        keys = (c @ weights["key_kernel"]).reshape(batch, m_total, groups, key_dim, intra_depth)
     if position_embedding is not None:
         tables = weights["position_embeddings"]
         tables = tables[None] if multi_query else tables

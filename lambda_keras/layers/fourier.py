@@ -40,27 +40,32 @@ def fourier(queries, values, embeddings):
     signal = ops.reshape(signal, (2, signal.shape[1], -1, u))
     kernel = ops.reshape(embeddings, (*embeddings.shape[:-2], u * k))
     kernel = _spectrum(kernel, [range(-p, p + 1) for p in reach], periods)
-    kernel = ops.swapaxes(ops.reshape(kernel, (2, -1, u, k)), -1, -2)
+    kernel = ops.reshape(kernel, (2, -1, u, k))
 
     # Signal times conjugate kernel, as real products over (part, u).
-    parts = ops.concatenate([signal[0], signal[1]], axis=-1)
-    real = ops.concatenate([kernel[0], kernel[1]], axis=-1)
-    imaginary = ops.concatenate([-kernel[1], kernel[0]], axis=-1)
-    lambdas = _products(parts[None], ops.stack([real, imaginary]))
-    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), grid, periods)
-    lambdas = ops.reshape(ops.cast(lambdas, dtype), (math.prod(grid), batch, v, k))
+    signal = ops.concatenate([signal[0], signal[1]], axis=-1)
+    real = ops.concatenate([kernel[0], kernel[1]], axis=1)
+    imaginary = ops.concatenate([-kernel[1], kernel[0]], axis=1)
+    kernel = ops.stack([real, imaginary])
     queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
-    return ops.swapaxes(_products(ops.swapaxes(queries, 0, 1), lambdas), 0, 1)
-
-
-def _products(left, right):
-    """`(..., i, k), (..., j, k) -> (..., i, j)` for many small matrices.
-
-    XLA runs products of small matrices one by one, but fuses the sum of products into one loop.
-    """
+    queries = ops.swapaxes(queries, 0, 1)
+    # XLA runs products of small matrices one by one, but fuses a sum of products into one loop, best
+    # with the many channels last; libraries of matrix products have them batched.
     if inside_xla():
-        return ops.sum(left[..., :, None, :] * right[..., None, :, :], axis=-1)
-    return ops.matmul(left, ops.swapaxes(right, -1, -2))
+        signal, kernel = ops.moveaxis(signal, -1, 0), ops.moveaxis(kernel, 2, 0)
+        lambdas = ops.sum(kernel[..., None] * signal[:, None, :, None], axis=0)
+    else:
+        lambdas = ops.matmul(signal, kernel)
+    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), grid, periods)
+    lambdas = ops.cast(lambdas, dtype)
+    if inside_xla():
+        lambdas = ops.reshape(lambdas, (math.prod(grid), k, batch, v))
+        queries = ops.moveaxis(queries, -1, 1)
+        outputs = ops.sum(queries[..., None] * lambdas[:, :, :, None], axis=1)
+    else:
+        lambdas = ops.reshape(lambdas, (math.prod(grid), batch, v, k))
+        outputs = ops.matmul(queries, ops.swapaxes(lambdas, -1, -2))
+    return ops.swapaxes(outputs, 0, 1)
 
 
 def _spectrum(signal, positions, periods):

@@ -1,5 +1,6 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
+import itertools
 import math
 
 import keras
@@ -234,22 +235,22 @@ class LambdaLayer(keras.layers.Layer):
         self._groups = math.prod(tables)
         units = self._groups * self.intra_depth
         depth, context_depth = inputs_shape[-1], context_shape[-1]
-        self.query = self._projection(
-            "query", depth, self.num_heads * self.key_dim, self.query_initializer
+        self.query_kernel = self._add_kernel(
+            "query_kernel", depth, self.num_heads * self.key_dim, self.query_initializer
         )
-        self.value = self._projection(
-            "value", context_depth, units * self._value_dim, self.value_initializer
+        self.value_kernel = self._add_kernel(
+            "value_kernel", context_depth, units * self._value_dim, self.value_initializer
         )
-        self.key = None
+        self.key_kernel = None
         if self.use_content:
-            self.key = self._projection(
-                "key", context_depth, units * self.key_dim, self.key_initializer
+            self.key_kernel = self._add_kernel(
+                "key_kernel", context_depth, units * self.key_dim, self.key_initializer
             )
         self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization == "batch":
-            self.query_batch_norm = self._batch_norm("query_batch_norm", self.query.units)
+            self.query_batch_norm = self._batch_norm("query_batch_norm", self.query_kernel)
         if self.value_normalization == "batch":
-            self.value_batch_norm = self._batch_norm("value_batch_norm", self.value.units)
+            self.value_batch_norm = self._batch_norm("value_batch_norm", self.value_kernel)
 
     def call(
         self,
@@ -261,24 +262,28 @@ class LambdaLayer(keras.layers.Layer):
         context_mask=None,
         training=None,
     ):
-        if context is None:
+        own_context = context is None
+        if own_context:
             context, context_mask = inputs, mask
         self._check_call(inputs, context, position_embeddings, attention_mask)
-        batch, *grid, depth = ops.shape(inputs)
-        context_grid, context_depth = grid, depth
-        if context is not inputs:
-            _, *context_grid, context_depth = ops.shape(context)
-        positions = ops.reshape(inputs, (batch, -1, depth))
-        context = ops.reshape(context, (batch, -1, context_depth))
+        batch, *grid, _ = ops.shape(inputs)
+        context_grid = grid if own_context else ops.shape(context)[1:-1]
         mask, padding = _flatten_mask(mask), _flatten_mask(context_mask)
 
-        queries = self.query(positions)
+        kernels = [self.query_kernel, self.value_kernel]
+        kernels += [] if self.key_kernel is None else [self.key_kernel]
+        if own_context:
+            queries, values, *keys = _project(inputs, kernels)
+        else:
+            (queries,), (values, *keys) = (
+                _project(inputs, kernels[:1]),
+                _project(context, kernels[1:]),
+            )
         if self.query_batch_norm is not None:
             queries = self.query_batch_norm(queries, training=training, mask=mask)
         queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
         if self.query_normalization == "softmax":
             queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), self.compute_dtype)
-        values = self.value(context)
         if self.value_batch_norm is not None:
             values = self.value_batch_norm(values, training=training, mask=padding)
         if padding is not None:
@@ -291,10 +296,8 @@ class LambdaLayer(keras.layers.Layer):
             queries[:, :, group * heads : (group + 1) * heads] for group in range(self._groups)
         ]
         outputs = 0
-        if self.key is not None:
-            keys = ops.reshape(
-                self.key(context), (batch, -1, self._groups, self.key_dim, self.intra_depth)
-            )
+        if keys:
+            keys = ops.reshape(keys[0], (batch, -1, self._groups, self.key_dim, self.intra_depth))
             outputs = ops.concatenate(
                 [
                     content_outputs(
@@ -409,23 +412,19 @@ class LambdaLayer(keras.layers.Layer):
     def _value_dim(self):
         return self.filters // self.num_heads
 
-    def _projection(self, name, depth, units, initializer):
-        projection = keras.layers.Dense(
-            units,
-            use_bias=False,
-            kernel_initializer=initializer,
-            kernel_regularizer=self.kernel_regularizer,
-            dtype=self.dtype_policy,
+    def _add_kernel(self, name, depth, units, initializer):
+        return self.add_weight(
             name=name,
+            shape=(depth, units),
+            initializer=initializer,
+            regularizer=self.kernel_regularizer,
         )
-        projection.build((None, None, depth))
-        return projection
 
-    def _batch_norm(self, name, channels):
+    def _batch_norm(self, name, kernel):
         batch_norm = keras.layers.BatchNormalization(
             momentum=self.momentum, epsilon=self.epsilon, dtype=self.dtype_policy, name=name
         )
-        batch_norm.build((None, None, channels))
+        batch_norm.build((None, None, kernel.shape[-1]))
         return batch_norm
 
     def _check_shapes(self, inputs_shape, context_shape):
@@ -510,6 +509,16 @@ def _fan_in(scale):
     return initializers.VarianceScaling(
         scale=scale, mode="fan_in", distribution="untruncated_normal"
     )
+
+
+def _project(inputs, kernels):
+    """`(b, *grid, d)` -> `(b, n, units)` for each kernel, by a single product."""
+    batch, *_, depth = ops.shape(inputs)
+    kernel = ops.concatenate([ops.convert_to_tensor(kernel) for kernel in kernels], axis=1)
+    projected = ops.matmul(ops.reshape(inputs, (-1, depth)), kernel)
+    projected = ops.reshape(projected, (batch, -1, kernel.shape[1]))
+    ends = list(itertools.accumulate(kernel.shape[1] for kernel in kernels))
+    return ops.split(projected, ends[:-1], axis=-1)
 
 
 def _flatten_mask(mask):

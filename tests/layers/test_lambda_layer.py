@@ -166,9 +166,9 @@ def test_initialisation():
     layer = LambdaLayer(512, key_dim=16, scope=23)
     layer.build((None, 14, 14, depth))
     for weights, expected in [
-        (layer.query.kernel, (16 * depth) ** -0.5),
-        (layer.key.kernel, depth**-0.5),
-        (layer.value.kernel, depth**-0.5),
+        (layer.query_kernel, (16 * depth) ** -0.5),
+        (layer.key_kernel, depth**-0.5),
+        (layer.value_kernel, depth**-0.5),
         (layer.position_embeddings, 1.0),
     ]:
         weights = to_numpy(weights)

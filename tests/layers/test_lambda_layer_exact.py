@@ -186,7 +186,7 @@ def weights_of(layer):
     names, arrays = [], []
     for variable in layer.variables:
         *_, owner, name = variable.path.split("/")
-        names.append(("position_embeddings", None) if owner == layer.name else (owner, name))
+        names.append((name, None) if owner == layer.name else (owner, name))
         arrays.append(np.array(keras.ops.convert_to_numpy(variable), "float64"))
     return names, arrays
 
@@ -194,7 +194,7 @@ def weights_of(layer):
 def as_dictionary(names, arrays):
     weights: dict = {}
     for (owner, name), array in zip(names, arrays, strict=True):
-        if name in (None, "kernel"):
+        if name is None:
             weights[owner] = array
         else:
             weights.setdefault(owner, {})[name] = array

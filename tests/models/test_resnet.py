@@ -175,7 +175,7 @@ def test_padding_of_the_pool_of_a_strided_lambda_layer_is_not_seen(size):
     """A constant image leaves the content lambda alone, which is the same at every position."""
     layer = networks.tiny_model((None, None, 3)).get_layer("c4_block1_2_lambda")
     layer.position_embeddings.assign(np.zeros(layer.position_embeddings.shape))
-    data = np.tile(networks.images(1, 1, 1, layer.query.kernel.shape[0]), (1, *size, 1))
+    data = np.tile(networks.images(1, 1, 1, layer.query_kernel.shape[0]), (1, *size, 1))
     outputs = ops.convert_to_numpy(layer(-np.abs(data)))
     assert outputs.shape[1:3] == ceil_divided(size, 2)
     assert np.any(outputs)
@@ -190,9 +190,9 @@ def test_initialisation_of_lambda_layers():
     layer = build(spec, (None, None, 3), include_top=False).get_layer("c5_block1_2_lambda")
     depth, key_dim = 512, 16
     expected = {
-        "query": (layer.query.kernel, (key_dim * depth) ** -0.5),
-        "key": (layer.key.kernel, depth**-0.5),
-        "value": (layer.value.kernel, depth**-0.5),
+        "query": (layer.query_kernel, (key_dim * depth) ** -0.5),
+        "key": (layer.key_kernel, depth**-0.5),
+        "value": (layer.value_kernel, depth**-0.5),
         "embeddings": (layer.position_embeddings, 1.0),
     }
     for name, (variable, deviation) in expected.items():
