@@ -52,7 +52,7 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	$(COMPILE) --generate-hashes --extra jax --extra test --output-file requirements/jax.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
-	$(COMPILE) --no-annotate --extra torch --extra test --output-file requirements/torch.lock
+	$(COMPILE) --no-annotate --extra torch --extra test --extra compare --output-file requirements/torch.lock
 	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock && rm requirements/torch.lock.bak
 
 .venv-lock/installed: Makefile

@@ -49,7 +49,7 @@ def fourier(queries, values, embeddings):
     kernel = ops.stack([real, imaginary])
     queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
     queries = ops.swapaxes(queries, 0, 1)
-    # XLA runs products of small matrices one by one, but fuses a sum of products into one loop, best
+    # XLA runs products of small matrices one by one, but fuses sums of products into a loop, best
     # with the many channels last; libraries of matrix products have them batched.
     if inside_xla():
         signal, kernel = ops.moveaxis(signal, -1, 0), ops.moveaxis(kernel, 2, 0)

@@ -1,0 +1,96 @@
+"""The rule of `auto`, and the Fourier form where sizes are those of real feature maps."""
+
+import keras
+import numpy as np
+import pytest
+
+from lambda_keras.layers import LambdaLayer, position_lambdas
+from lambda_keras.layers.position_lambdas import fastest
+from lambda_keras.layers.xla import inside_xla
+
+XLA_ALWAYS = keras.backend.backend() == "jax"
+
+# grid, scope, value_dim, intra_depth, causal, training, implementation with and without XLA.
+RULE = [
+    ((7, 7), (23, 23), 128, 1, False, True, "query_first", "query_first"),
+    ((14, 14), (23, 23), 64, 1, False, True, "query_first", "query_first"),
+    ((16, 16), (7, 7), 64, 1, False, False, "query_first", "query_first"),
+    ((28, 28), (23, 23), 32, 1, False, True, "fourier", "fourier"),
+    ((28, 28), (7, 7), 32, 1, False, True, "fourier", "fourier"),
+    ((28, 28), (7, 7), 32, 1, False, False, "fourier", "depthwise_conv"),
+    ((28, 28), (7, 7), 64, 1, False, False, "fourier", "conv"),
+    ((28, 28), (7, 7), 32, 4, False, False, "fourier", "conv"),
+    ((8, 28, 28), (7, 7, 7), 32, 1, False, False, "fourier", "conv"),
+    ((28, 28), (23, 23), 32, 1, False, False, "fourier", "fourier"),
+    ((28, 28), (23, 23), 32, 1, True, True, "conv", "conv"),
+    ((None, 28), (23, 23), 32, 1, False, True, "conv", "conv"),
+    ((256, 256), (23, 23), 16, 1, False, True, "conv", "conv"),
+    ((1000,), (23,), 16, 1, False, True, "conv", "conv"),
+]
+
+
+@pytest.mark.parametrize(
+    ("grid", "scope", "value_dim", "intra_depth", "causal", "training", "with_xla", "without"), RULE
+)
+@pytest.mark.parametrize("xla", [True, False])
+def test_rule_of_auto(
+    monkeypatch, xla, grid, scope, value_dim, intra_depth, causal, training, with_xla, without
+):
+    monkeypatch.setattr(position_lambdas, "inside_xla", lambda: xla)
+    chosen = fastest(grid, scope, value_dim, intra_depth, causal, training)
+    assert chosen == (with_xla if xla else without)
+    assert chosen in position_lambdas.IMPLEMENTATIONS
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_inside_xla_follows_jit_compile(jit_compile):
+    """It is asked while the layer is traced, in Keras' own training and prediction functions."""
+    seen = []
+
+    class Asks(keras.layers.Layer):
+        def call(self, inputs):
+            seen.append(inside_xla())
+            return inputs
+
+    model = keras.Sequential([keras.Input((2,)), Asks(), keras.layers.Dense(1)])
+    if keras.backend.backend() == "torch":
+        jit_compile = False
+    model.compile("sgd", "mse", jit_compile=jit_compile)
+    seen.clear()
+    model.fit(np.ones((2, 2)), np.ones((2, 1)), verbose=0)
+    assert set(seen) == {jit_compile or XLA_ALWAYS}
+
+
+@pytest.mark.parametrize(
+    ("size", "scope"),
+    [((28, 28), 7), ((28, 28), 23), ((31, 18), 23), ((13, 18), None), ((56, 56), 23)],
+)
+def test_fourier_equals_the_convolution_on_feature_maps(size, scope):
+    """At real sizes, even and odd periods: rounding stays far below that of half precision."""
+    x = np.random.default_rng(0).normal(size=(1, *size, 8)).astype("float32")
+    layers = [
+        LambdaLayer(8, num_heads=2, key_dim=4, scope=scope, use_content=False, implementation=name)
+        for name in ("conv", "fourier")
+    ]
+    expected = keras.ops.convert_to_numpy(layers[0](x))
+    layers[1](x)
+    layers[1].set_weights(layers[0].get_weights())
+    received = keras.ops.convert_to_numpy(layers[1](x))
+    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_fourier_does_not_overflow_in_float16():
+    """A constant map has a spectrum of one large number."""
+    x = np.full((1, 28, 28, 8), 50.0, "float32")
+    layer = LambdaLayer(
+        8, num_heads=2, scope=7, use_content=False, implementation="fourier", dtype="mixed_float16"
+    )
+    exact = LambdaLayer(8, num_heads=2, scope=7, use_content=False, implementation="conv")
+    exact(x)
+    layer(x)
+    layer.set_weights(exact.get_weights())
+    for batch_norm in (layer.query_batch_norm, exact.query_batch_norm):
+        batch_norm.gamma.assign(0.01 * np.ones(batch_norm.gamma.shape))
+    expected = keras.ops.convert_to_numpy(exact(x))
+    received = keras.ops.convert_to_numpy(keras.ops.cast(layer(x), "float32"))
+    assert np.abs(received - expected).max() <= 1e-2 * np.abs(expected).max()
