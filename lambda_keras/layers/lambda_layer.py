@@ -275,10 +275,8 @@ class LambdaLayer(keras.layers.Layer):
         if own_context:
             queries, values, *keys = _project(inputs, kernels)
         else:
-            (queries,), (values, *keys) = (
-                _project(inputs, kernels[:1]),
-                _project(context, kernels[1:]),
-            )
+            (queries,) = _project(inputs, kernels[:1])
+            values, *keys = _project(context, kernels[1:])
         if self.query_batch_norm is not None:
             queries = self.query_batch_norm(queries, training=training, mask=mask)
         queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
@@ -518,7 +516,7 @@ def _project(inputs, kernels):
     projected = ops.matmul(ops.reshape(inputs, (-1, depth)), kernel)
     projected = ops.reshape(projected, (batch, -1, kernel.shape[1]))
     ends = list(itertools.accumulate(kernel.shape[1] for kernel in kernels))
-    return ops.split(projected, ends[:-1], axis=-1)
+    return [projected[..., start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _flatten_mask(mask):

@@ -23,6 +23,9 @@ from keras import ops
 from lambda_keras.layers.fourier import fourier
 from lambda_keras.layers.xla import inside_xla
 
+# Up to this many positions dense embeddings are the least work, whatever the scope.
+MAX_DENSE_POSITIONS = 256
+
 
 def flatten_grid(tensor):
     """`(b, *grid, i, j)` -> `(b, n, i, j)`."""
@@ -54,22 +57,51 @@ def mask_future(embeddings):
     return embeddings * ops.cast(past.reshape(*scope, 1, 1), embeddings.dtype)
 
 
-def dense_embeddings(embeddings, query_grid: tuple, context_grid: tuple):
+def dense_embeddings(embeddings, query_grid, context_grid):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
 
-    The indices are computed by operations rather than stored, so that a graph holds no constant of
-    size n x m and the sizes may be unknown.
+    Small ones come from products, whose gradient is a product too, and not a scatter. XLA is
+    faster at gathering, and large ones would be moved once more.
     """
+    known = all(isinstance(size, int) for size in (*query_grid, *context_grid))
+    small = known and max(math.prod(query_grid), math.prod(context_grid)) <= MAX_DENSE_POSITIONS
+    if small and not inside_xla():
+        return _dense_by_products(embeddings, query_grid, context_grid)
+    return _dense_by_gathering(embeddings, query_grid, context_grid)
+
+
+def _offsets(n, m, reach: int):
+    """Index into a scope of `reach` for each pair of `n` queries and `m` context positions."""
+    context, queries = ops.arange(m, dtype="int32"), ops.arange(n, dtype="int32")
+    return context[None, :] - queries[:, None] + reach // 2
+
+
+def _dense_by_products(embeddings, query_grid, context_grid):
+    *scope, u, k = embeddings.shape
+    rank = len(scope)
+    dense = embeddings
+    for axis in reversed(range(rank)):
+        offsets = ops.reshape(_offsets(query_grid[axis], context_grid[axis], scope[axis]), (-1, 1))
+        one_hot = ops.cast(offsets == ops.arange(scope[axis], dtype="int32"), dense.dtype)
+        dense = ops.reshape(dense, (math.prod(scope[:axis]), scope[axis], -1))
+        dense = ops.matmul(one_hot, dense)
+    pairs = [size for sizes in zip(query_grid, context_grid, strict=True) for size in sizes]
+    dense = ops.reshape(dense, (*pairs, u * k))
+    dense = ops.transpose(dense, (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2), 2 * rank))
+    return ops.reshape(dense, (math.prod(query_grid), math.prod(context_grid), u, k))
+
+
+def _dense_by_gathering(embeddings, query_grid, context_grid):
+    # The indices are computed, not stored: a graph holds no constant of size n x m.
     *scope, u, k = embeddings.shape
     rank = len(scope)
     index, inside = 0, True
     for axis, reach in enumerate(scope):
-        rows = ops.arange(query_grid[axis], dtype="int32")[:, None]
-        columns = ops.arange(context_grid[axis], dtype="int32")[None, :]
+        n, m = query_grid[axis], context_grid[axis]
         # Axes n_1 ... n_rank, m_1 ... m_rank.
         shape = [1] * (2 * rank)
-        shape[axis], shape[rank + axis] = query_grid[axis], context_grid[axis]
-        offset = ops.reshape(columns - rows + reach // 2, shape)
+        shape[axis], shape[rank + axis] = n, m
+        offset = ops.reshape(_offsets(n, m, reach), shape)
         index = index * reach + offset
         inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
     outside = math.prod(scope)  # the row of zeros that is appended
@@ -178,8 +210,6 @@ def _maximum(n, m):
     return max(n, m) if known else ops.maximum(n, m)
 
 
-# Up to this many positions dense embeddings are the least work, whatever the scope.
-MAX_DENSE_POSITIONS = 256
 # Transform matrices grow with the square of an axis; beyond this a convolution takes over.
 MAX_FOURIER_SIZE = 128
 # Inference with scopes up to this size: a convolution library needs no transform.

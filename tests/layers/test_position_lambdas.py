@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import reference
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 from lambda_keras.layers.position_lambdas import fastest
@@ -40,6 +41,18 @@ def test_rule_of_auto(
     chosen = fastest(grid, scope, value_dim, intra_depth, causal, training)
     assert chosen == (with_xla if xla else without)
     assert chosen in position_lambdas.IMPLEMENTATIONS
+
+
+@pytest.mark.parametrize(
+    ("query_grid", "context_grid", "scope"),
+    [((4,), (6,), (5,)), ((3, 5), (4, 2), (3, 7)), ((2, 3, 2), (2, 1, 4), (3, 3, 3))],
+)
+def test_both_ways_to_dense_embeddings_are_the_same(query_grid, context_grid, scope):
+    embeddings = np.random.default_rng(0).normal(size=(*scope, 2, 3)).astype("float32")
+    expected = reference.embed(embeddings, query_grid, context_grid)
+    for way in (position_lambdas._dense_by_products, position_lambdas._dense_by_gathering):
+        dense = way(keras.ops.convert_to_tensor(embeddings), query_grid, context_grid)
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(dense), expected)
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
