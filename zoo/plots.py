@@ -28,7 +28,7 @@ def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None
         title: Head line.
         path: PNG file to write.
     """
-    figure = _figure(10, 4.2)
+    figure = new_figure(10, 4.2)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     loss, accuracy = figure.subplots(1, 2)
     _curve(loss, history["loss"], history["val_loss"], "Loss (label smoothing included)")
@@ -47,7 +47,7 @@ def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None
         annotation_clip=False,
     )
     loss.legend(frameon=False, labelcolor=INK)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_predictions(
@@ -79,7 +79,7 @@ def plot_predictions(
     shown = [*mistakes, *right[: room - len(mistakes)]]
 
     rows = -(-len(shown) // columns)
-    figure = _figure(1.45 * columns, 1.78 * rows + 0.5)
+    figure = new_figure(1.45 * columns, 1.78 * rows + 0.5)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axis in axes:
@@ -93,10 +93,11 @@ def plot_predictions(
             f"true: {class_names[label]}",
             wrong=guess != label,
         )
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """Returns an empty figure of a size in inches."""
     # A Figure of its own, not pyplot: no global state, no display, safe in threads.
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
@@ -127,6 +128,7 @@ def _tile(axis: Axes, image: np.ndarray, head: str, foot: str, wrong: bool) -> N
         spine.set(color=color if wrong else PALE, linewidth=2.5 if wrong else 1)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Writes a PNG file, whole or not at all."""
     with replacing(path) as beside:
         figure.savefig(beside, dpi=130)

@@ -33,7 +33,8 @@ def content_outputs(
         causal: bool, whether query n sees the context elements m <= n only.
 
     Returns:
-        Tensor `(b, n, h, v)`.
+        Tensor `(b, n, h, v)`. Under a mask or causally, keys more than about 80 below the largest
+        one of the whole context weigh nothing, because float32 ends there.
     """
     weights = _unnormalized(keys, normalization, padding)
     if mask is None and not causal:

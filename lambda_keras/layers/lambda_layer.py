@@ -279,63 +279,55 @@ class LambdaLayer(keras.layers.Layer):
             values, *keys = _project(context, kernels[1:])
         if self.query_batch_norm is not None:
             queries = self.query_batch_norm(queries, training=training, mask=mask)
-        queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
-        if self.query_normalization == "softmax":
-            queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), self.compute_dtype)
         if self.value_batch_norm is not None:
             values = self.value_batch_norm(values, training=training, mask=padding)
         if padding is not None:
             values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
-        values = ops.reshape(values, (batch, -1, self._groups, self._value_dim, self.intra_depth))
+        embeddings = position_embeddings
+        if self.position_embeddings is not None:
+            embeddings = ops.convert_to_tensor(self.position_embeddings)
 
         # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
-        heads = self.num_heads // self._groups
-        group_queries = [
-            queries[:, :, group * heads : (group + 1) * heads] for group in range(self._groups)
+        def groups(tensor, *shape):
+            return ops.unstack(
+                ops.reshape(tensor, (batch, -1, self._groups, *shape)), self._groups, axis=2
+            )
+
+        queries = groups(queries, self.num_heads // self._groups, self.key_dim)
+        values = groups(values, self._value_dim, self.intra_depth)
+        keys = groups(keys[0], self.key_dim, self.intra_depth) if keys else [None] * self._groups
+        if embeddings is None or self.multi_query:
+            embeddings = [embeddings] * self._groups
+        else:
+            embeddings = ops.unstack(embeddings, self._groups)
+        outputs = [
+            self._apply_lambdas(
+                *group, padding, attention_mask, grid, context_grid, training=training
+            )
+            for group in zip(queries, keys, values, embeddings, strict=True)
         ]
-        outputs = 0
-        if keys:
-            keys = ops.reshape(keys[0], (batch, -1, self._groups, self.key_dim, self.intra_depth))
-            outputs = ops.concatenate(
-                [
-                    content_outputs(
-                        group_queries[group],
-                        keys[:, :, group],
-                        values[:, :, group],
-                        self.key_normalization,
-                        padding,
-                        attention_mask,
-                        self.causal,
-                    )
-                    for group in range(self._groups)
-                ],
-                axis=2,
-            )
-        if self.position_embedding is not None:
-            embeddings = position_embeddings
-            if embeddings is None:
-                embeddings = self.position_embeddings
-            embeddings = ops.cast(embeddings, values.dtype)
-            if self.multi_query:
-                embeddings = embeddings[None]
-            outputs = outputs + ops.concatenate(
-                [
-                    self._position_outputs(
-                        group_queries[group],
-                        values[:, :, group],
-                        embeddings[group],
-                        attention_mask,
-                        grid,
-                        context_grid,
-                        training,
-                    )
-                    for group in range(self._groups)
-                ],
-                axis=2,
-            )
+        outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
         outputs = ops.reshape(outputs, (batch, *grid, self.filters))
         if self.strides > 1:
             outputs = average_pool(outputs, 3, self.strides)
+        return outputs
+
+    def _apply_lambdas(
+        self, queries, keys, values, embeddings, padding, mask, grid, context_grid, training
+    ):
+        """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`."""
+        if self.query_normalization == "softmax":
+            queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
+        outputs = 0
+        if keys is not None:
+            outputs = content_outputs(
+                queries, keys, values, self.key_normalization, padding, mask, self.causal
+            )
+        if embeddings is not None:
+            embeddings = ops.cast(embeddings, values.dtype)
+            outputs = outputs + self._position_outputs(
+                queries, values, embeddings, mask, grid, context_grid, training
+            )
         return outputs
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
@@ -516,7 +508,7 @@ def _project(inputs, kernels):
     projected = ops.matmul(ops.reshape(inputs, (-1, depth)), kernel)
     projected = ops.reshape(projected, (batch, -1, kernel.shape[1]))
     ends = list(itertools.accumulate(kernel.shape[1] for kernel in kernels))
-    return [projected[..., start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return ops.split(projected, ends[:-1], axis=-1) if len(kernels) > 1 else [projected]
 
 
 def _flatten_mask(mask):

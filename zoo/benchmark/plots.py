@@ -5,7 +5,7 @@ from typing import Any
 
 from zoo.benchmark.cases import BASELINE, FORWARD, MODES
 from zoo.errors import needs_extra
-from zoo.plots import INK, PALE, WRONG, _figure, _save
+from zoo.plots import INK, PALE, WRONG, new_figure, save_figure
 
 with needs_extra("train"):
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     panels = [(mode, "ms", "ms", 1.0) for mode in MODES]
     if any(row[FORWARD]["temporary_bytes"] for row in rows):
         panels.append((FORWARD, "temporary_bytes", "MB", 1e-6))
-    figure = _figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
+    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
     hardware = result["hardware"]
     place = hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} cores"
     xla = ", XLA" if result["settings"]["xla"] else ""
@@ -67,7 +67,7 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
         frameon=False,
         labelcolor=INK,
     )
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _lines(rows: list[dict[str, Any]], mode: str, name: str) -> dict[str, list[tuple]]:
