@@ -212,17 +212,18 @@ def _maximum(n, m):
 
 # Transform matrices grow with the square of an axis; beyond this a convolution takes over.
 MAX_FOURIER_SIZE = 128
-# Inference with scopes up to this size: a convolution library needs no transform.
-MAX_CONV_SCOPE = 9
+# Inference with scopes up to this size, on more positions than this, is for convolution libraries.
+MAX_CONV_SCOPE, MIN_CONV_POSITIONS = 9, 100
 
 
 def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, training: bool) -> str:
     """The implementation that `"auto"` takes; `docs/benchmarks` has the measurements behind it.
 
-    * Small grids: `"query_first"`.
-    * Grids with an axis that is unknown or long, long sequences, causal layers: `"conv"`.
+    * Unknown sizes: `"conv"`.
     * Inference with a small scope where convolutions come from a library, that is not in XLA:
       `"depthwise_conv"` for thin values, else `"conv"`.
+    * Small grids: `"query_first"`.
+    * Grids with a long axis, long sequences, causal layers: `"conv"`.
     * Everything else: `"fourier"`.
 
     Args:
@@ -238,11 +239,13 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     """
     if None in grid:
         return "conv"
-    if math.prod(grid) <= MAX_DENSE_POSITIONS:
+    positions = math.prod(grid)
+    local = max(scope) <= MAX_CONV_SCOPE and positions > MIN_CONV_POSITIONS
+    if local and not training and not inside_xla():
+        thin = value_dim <= 32 and intra_depth == 1 and len(grid) < 3
+        return "depthwise_conv" if thin else "conv"
+    if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
     if max(grid) > MAX_FOURIER_SIZE or len(grid) == 1 or causal:
         return "conv"
-    if not training and max(scope) <= MAX_CONV_SCOPE and not inside_xla():
-        thin = value_dim <= 32 and intra_depth == 1 and len(grid) < 3
-        return "depthwise_conv" if thin else "conv"
     return "fourier"

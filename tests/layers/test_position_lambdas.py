@@ -15,7 +15,9 @@ XLA_ALWAYS = keras.backend.backend() == "jax"
 RULE = [
     ((7, 7), (23, 23), 128, 1, False, True, "query_first", "query_first"),
     ((14, 14), (23, 23), 64, 1, False, True, "query_first", "query_first"),
-    ((16, 16), (7, 7), 64, 1, False, False, "query_first", "query_first"),
+    ((16, 16), (7, 7), 64, 1, False, True, "query_first", "query_first"),
+    ((16, 16), (7, 7), 64, 1, False, False, "query_first", "conv"),
+    ((7, 7), (7, 7), 64, 1, False, False, "query_first", "query_first"),
     ((28, 28), (23, 23), 32, 1, False, True, "fourier", "fourier"),
     ((28, 28), (7, 7), 32, 1, False, True, "fourier", "fourier"),
     ((28, 28), (7, 7), 32, 1, False, False, "fourier", "depthwise_conv"),
