@@ -1,1 +1,1 @@
-"""Training, evaluation and export of the models in `lambda_keras`, on TensorFlow."""
+"""Training, export and benchmarks of `lambda_keras`; TensorFlow trains and exports."""

@@ -350,7 +350,7 @@ class LambdaLayer(keras.layers.Layer):
             return position_lambdas.dense_outputs(queries, values, embeddings, implementation)
         if implementation == "auto":
             implementation = position_lambdas.fastest(
-                tuple(size if isinstance(size, int) else None for size in grid),
+                position_lambdas.known_common_grid(grid, context_grid),
                 embeddings.shape[:-2],
                 self._value_dim,
                 self.intra_depth,

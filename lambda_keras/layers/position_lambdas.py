@@ -184,7 +184,12 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
         return dense_outputs(queries, values, dense, implementation)
     common = grid
     if grid is not context_grid:
-        common = tuple(_maximum(n, m) for n, m in zip(grid, context_grid, strict=True))
+        common = tuple(
+            size or ops.maximum(n, m)
+            for size, n, m in zip(
+                known_common_grid(grid, context_grid), grid, context_grid, strict=True
+            )
+        )
     outputs = LOCAL[implementation](
         _on_grid(queries, grid, common), _on_grid(values, context_grid, common), embeddings
     )
@@ -205,9 +210,12 @@ def _on_grid(tensor, grid, common):
     return ops.pad(tensor, [(0, 0), *padding, (0, 0), (0, 0)])
 
 
-def _maximum(n, m):
-    known = isinstance(n, int) and isinstance(m, int)
-    return max(n, m) if known else ops.maximum(n, m)
+def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
+    """Sizes of the grid that queries and context are laid on, `None` where unknown."""
+    return tuple(
+        max(n, m) if isinstance(n, int) and isinstance(m, int) else None
+        for n, m in zip(grid, context_grid, strict=True)
+    )
 
 
 # Transform matrices grow with the square of an axis; beyond this a convolution takes over.
@@ -227,7 +235,7 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     * Everything else: `"fourier"`.
 
     Args:
-        grid: sizes of the grid, `None` where unknown.
+        grid: sizes of the grid of queries and context, `None` where unknown.
         scope: numbers of relative positions, one for each axis, dilation included.
         value_dim: value depth v.
         intra_depth: intra-depth u.

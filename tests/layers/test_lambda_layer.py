@@ -137,6 +137,27 @@ def test_grid_of_unknown_size(implementation):
         )
 
 
+def test_auto_looks_at_the_context_too():
+    """Queries on a known grid, a context whose size is known only when it comes."""
+    inputs, context = keras.Input((18, 17, 6)), keras.Input((None, None, 5))
+    layer = small(scope=11)
+    model = keras.Model([inputs, context], layer(inputs, context=context))
+    x, c = normal(1, 18, 17, 6), normal(1, 19, 4, 5, seed=1)
+    expected = small(scope=11, implementation="einsum")
+    expected(x, context=c)
+    expected.set_weights(layer.get_weights())
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # A graph for any size of the context, as an exported model has.
+        shape = tf.TensorSpec((None, None, None, 5))
+        call = tf.function(lambda x, c: model([x, c])).get_concrete_function(tf.constant(x), shape)
+        received = call(tf.constant(x), tf.constant(c)).numpy()
+    else:
+        received = model.predict([x, c], verbose=0)
+    np.testing.assert_allclose(received, to_numpy(expected(x, context=c)), rtol=1e-4, atol=1e-5)
+
+
 def test_context_of_unknown_size():
     inputs, context = keras.Input((None, 6)), keras.Input((None, 5))
     layer = small(implementation="conv")
