@@ -35,29 +35,19 @@ def fourier(queries, values, embeddings):
     if ops.dtype(values) == "float16":  # whose range a spectrum leaves
         values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
 
-    signal = ops.reshape(ops.moveaxis(values, 0, -3), (*grid, -1))
+    signal = ops.reshape(ops.moveaxis(values, (-1, 0), (-3, -2)), (*grid, -1))
     signal = _spectrum(signal, [range(n) for n in grid], periods)
-    signal = ops.reshape(signal, (2, signal.shape[1], -1, u))
+    signal = ops.reshape(signal, (2, signal.shape[1], u, -1))
     kernel = ops.reshape(embeddings, (*embeddings.shape[:-2], u * k))
     kernel = _spectrum(kernel, [range(-p, p + 1) for p in reach], periods)
     kernel = ops.reshape(kernel, (2, -1, u, k))
 
-    # Signal times conjugate kernel, as real products over (part, u).
-    signal = ops.concatenate([signal[0], signal[1]], axis=-1)
-    real = ops.concatenate([kernel[0], kernel[1]], axis=1)
-    imaginary = ops.concatenate([-kernel[1], kernel[0]], axis=1)
-    kernel = ops.stack([real, imaginary])
     queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
     queries = ops.swapaxes(queries, 0, 1)
-    # XLA runs products of small matrices one by one, but fuses sums of products into a loop, best
-    # with the many channels last; libraries of matrix products have them batched.
-    if inside_xla():
-        signal, kernel = ops.moveaxis(signal, -1, 0), ops.moveaxis(kernel, 2, 0)
-        lambdas = ops.sum(kernel[..., None] * signal[:, None, :, None], axis=0)
-    else:
-        lambdas = ops.matmul(signal, kernel)
+    lambdas = _times_conjugate(signal, kernel)
     lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), grid, periods)
     lambdas = ops.cast(lambdas, dtype)
+    # XLA fuses sums of products into one loop; libraries of matrix products have them batched.
     if inside_xla():
         lambdas = ops.reshape(lambdas, (math.prod(grid), k, batch, v))
         queries = ops.moveaxis(queries, -1, 1)
@@ -66,6 +56,22 @@ def fourier(queries, values, embeddings):
         lambdas = ops.reshape(lambdas, (math.prod(grid), batch, v, k))
         outputs = ops.matmul(queries, ops.swapaxes(lambdas, -1, -2))
     return ops.swapaxes(outputs, 0, 1)
+
+
+def _times_conjugate(signal, kernel):
+    """Signal `(2, f, u, c)` times conjugate kernel `(2, f, u, k)`, summed over u: `(2, f, c, k)`.
+
+    Inside XLA the result is `(2, f, k, c)`.
+    """
+    # As real products over (part, u).
+    signal = ops.concatenate([signal[0], signal[1]], axis=1)
+    real = ops.concatenate([kernel[0], kernel[1]], axis=1)
+    imaginary = ops.concatenate([-kernel[1], kernel[0]], axis=1)
+    kernel = ops.stack([real, imaginary])
+    # XLA runs many small products one by one, best with rows that are long.
+    if inside_xla():
+        return ops.matmul(ops.swapaxes(kernel, -1, -2), signal)
+    return ops.matmul(ops.swapaxes(signal, -1, -2), kernel)
 
 
 def _spectrum(signal, positions, periods):

@@ -12,23 +12,55 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers import LambdaLayer
-from zoo.benchmark.cases import FORWARD, HEADS, KEY_DIM, Case
+from lambda_keras.layers.position_lambdas import fastest, relative_outputs
+from zoo.benchmark.cases import FORWARD, HEADS, KEY_DIM, POSITION, Case
 
 Step = Callable[[], Any]  # starts a computation and returns its outputs, maybe before they are done
 
 
-def create_layer(case: Case, implementation: str, dtype: str) -> LambdaLayer:
+class PositionLambdas(keras.layers.Layer):
+    """The position lambdas of a case, applied to their queries: the layer without its other parts.
+
+    Inputs `(b, height, width, h * k + v)` are queries and values side by side, outputs are
+    `(b, height, width, h * v)`.
+    """
+
+    def __init__(self, case: Case, implementation: str, dtype: str):
+        super().__init__(dtype=dtype)
+        self.case, self.implementation = case, implementation
+
+    def build(self, input_shape):
+        self.embeddings = self.add_weight(
+            shape=(self.case.scope, self.case.scope, 1, KEY_DIM), initializer="random_normal"
+        )
+
+    def call(self, inputs, training=False):
+        case = self.case
+        grid, n = (case.size, case.size), case.size**2
+        queries = ops.reshape(inputs[..., : HEADS * KEY_DIM], (-1, n, HEADS, KEY_DIM))
+        values = ops.reshape(inputs[..., HEADS * KEY_DIM :], (-1, n, case.value_dim, 1))
+        name = self.implementation
+        if name == "auto":
+            name = fastest(grid, (case.scope, case.scope), case.value_dim, 1, False, training)
+        outputs = relative_outputs(queries, values, self.embeddings, grid, grid, name)
+        return ops.reshape(outputs, (-1, *case.output_shape[1:]))
+
+
+def create_layer(case: Case, implementation: str, dtype: str) -> keras.layers.Layer:
     """Returns a built layer with weights that depend on the case alone."""
     keras.utils.set_random_seed(0)
-    layer = LambdaLayer(
-        case.depth,
-        num_heads=HEADS,
-        key_dim=KEY_DIM,
-        scope=case.scope,
-        implementation=implementation,
-        dtype=dtype,
-    )
-    layer.build((None, *case.shape[1:]))
+    if case.part == POSITION:
+        layer = PositionLambdas(case, implementation, dtype)
+    else:
+        layer = LambdaLayer(
+            case.depth,
+            num_heads=HEADS,
+            key_dim=KEY_DIM,
+            scope=case.scope,
+            implementation=implementation,
+            dtype=dtype,
+        )
+    layer.build((None, *case.input_shape[1:]))
     return layer
 
 
@@ -57,10 +89,10 @@ class Backend(ABC):
         what nobody asked for, a compiler would leave out.
         """
         layer = create_layer(case, implementation, dtype)
-        inputs = random_tensor(case.shape, layer.compute_dtype, 1)
+        inputs = random_tensor(case.input_shape, layer.compute_dtype, 1)
         if mode == FORWARD:
             return self.forward(layer, inputs)
-        cotangent = random_tensor(case.shape, layer.compute_dtype, 2)
+        cotangent = random_tensor(case.output_shape, layer.compute_dtype, 2)
         return self.forward_backward(layer, inputs, cotangent)
 
     def runner(self, step: Step) -> Callable[[int], None]:
@@ -87,11 +119,11 @@ class Backend(ABC):
         """Compiles a function of tensors."""
 
     @abstractmethod
-    def forward(self, layer: LambdaLayer, inputs: Any) -> Step:
+    def forward(self, layer: keras.layers.Layer, inputs: Any) -> Step:
         """Compiles the layer in inference."""
 
     @abstractmethod
-    def forward_backward(self, layer: LambdaLayer, inputs: Any, cotangent: Any) -> Step:
+    def forward_backward(self, layer: keras.layers.Layer, inputs: Any, cotangent: Any) -> Step:
         """Compiles the layer in training, and the gradients of `sum(outputs * cotangent)`."""
 
     @abstractmethod
@@ -203,7 +235,7 @@ class Jax(Backend):
             self.pure_forward_backward(layer), *weights_of(layer), inputs, cotangent
         )
 
-    def pure_forward(self, layer: LambdaLayer) -> Callable:
+    def pure_forward(self, layer: keras.layers.Layer) -> Callable:
         """Returns inference as a function of trainable weights, the other ones, and inputs."""
 
         def infer(trainable, state, inputs):
@@ -211,7 +243,7 @@ class Jax(Backend):
 
         return infer
 
-    def pure_forward_backward(self, layer: LambdaLayer) -> Callable:
+    def pure_forward_backward(self, layer: keras.layers.Layer) -> Callable:
         """Returns training as a function of the same, and of the cotangent of the outputs."""
 
         def train(trainable, state, inputs, cotangent):
@@ -291,7 +323,7 @@ class Torch(Backend):
         return cuda.max_memory_allocated() - before
 
 
-def weights_of(layer: LambdaLayer) -> tuple[list, list]:
+def weights_of(layer: keras.layers.Layer) -> tuple[list, list]:
     """Returns the values of the trainable and of the other variables."""
     return (
         [weight.value for weight in layer.trainable_variables],

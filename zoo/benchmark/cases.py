@@ -14,6 +14,8 @@ HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
 FORWARD, FORWARD_BACKWARD = "forward", "forward_backward"
 MODES = (FORWARD, FORWARD_BACKWARD)
 BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
+LAYER, POSITION = "layer", "position"
+Part = Literal["layer", "position"]
 Dtype = Literal["float32", "mixed_bfloat16", "mixed_float16", "bfloat16", "float16"]
 
 
@@ -26,30 +28,45 @@ class Case:
         depth: Channels, before and after the layer.
         batch: Examples.
         scope: Height and width of the scope.
+        part: The whole layer, or the position lambdas applied to their queries alone: what the
+            implementations differ in.
     """
 
     size: int
     depth: int
     batch: int
     scope: int
+    part: Part = LAYER
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Shape of inputs and outputs."""
+    def value_dim(self) -> int:
+        """Value depth v."""
+        return self.depth // HEADS
+
+    @property
+    def input_shape(self) -> tuple[int, int, int, int]:
+        """Shape of inputs; queries and values, side by side, for the position lambdas alone."""
+        channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.value_dim
+        return (self.batch, self.size, self.size, channels)
+
+    @property
+    def output_shape(self) -> tuple[int, int, int, int]:
+        """Shape of outputs."""
         return (self.batch, self.size, self.size, self.depth)
 
     def flops(self, mode: str) -> float:
         """Floating-point operations by the paper's conventions, however they are computed.
 
-        Twice the multiply-accumulates of projections, content lambda, position lambdas with
-        min(scope area, map area) context positions each, and applying the lambdas. Forward and
-        backward together count three times the forward.
+        Twice the multiply-accumulates of position lambdas with min(scope area, map area) context
+        positions each and of applying the lambdas; with the whole layer, of projections and of the
+        content lambda too. Forward and backward together count three times the forward.
         """
-        n, values = self.size**2, self.depth // HEADS
-        projections = self.depth * (HEADS * KEY_DIM + KEY_DIM + values)
-        lambdas = KEY_DIM * values * (1 + min(self.scope**2, n))
-        applying = HEADS * KEY_DIM * values
-        forward = 2 * self.batch * n * (projections + lambdas + applying)
+        n = self.size**2
+        products = KEY_DIM * self.value_dim * (min(self.scope**2, n) + HEADS)
+        if self.part == LAYER:
+            products += self.depth * (HEADS * KEY_DIM + KEY_DIM + self.value_dim)
+            products += KEY_DIM * self.value_dim
+        forward = 2 * self.batch * n * products
         return forward * (3 if mode == FORWARD_BACKWARD else 1)
 
     def dense_bytes(self, itemsize: int) -> int:
@@ -59,12 +76,17 @@ class Case:
     def __str__(self) -> str:
         return (
             f"{self.size}x{self.size}, depth {self.depth}, batch {self.batch}, scope {self.scope}"
+            + (", position lambdas alone" if self.part == POSITION else "")
         )
 
 
 class LayerSettings(Settings):
     """Settings of every command that measures the layer."""
 
+    part: Part = Field(
+        default=LAYER,
+        description="The whole layer, or the position lambdas applied to their queries alone.",
+    )
     dtype: Dtype = Field(default="float32", description="Keras dtype policy of the layer.")
     batch: int = Field(default=4, ge=1, description="Examples, for sizes that do not say.")
     scopes: tuple[int, ...] = Field(default=(7, 23), description="Scopes: odd numbers.")
@@ -119,7 +141,7 @@ class LayerSettings(Settings):
         """Returns every feature map with every scope."""
         parsed = [tuple(map(int, size.split("x"))) for size in self.sizes]
         return [
-            Case(size, depth, batch[0] if batch else self.batch, scope)
+            Case(size, depth, batch[0] if batch else self.batch, scope, self.part)
             for scope in self.scopes
             for size, depth, *batch in parsed
         ]

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
 
 CONVENTIONS = {
-    "forward": "the whole layer (projections, batch normalizations, lambdas), training=False",
+    "layer": "the whole layer: projections, batch normalizations, content and position lambdas",
+    "position": "what the implementations differ in: position lambdas applied to their queries",
+    "forward": "training=False",
     "forward_backward": "the same with training=True, and the gradients by inputs and all weights",
     "ms": "median over the rounds, all implementations in turn in one process",
     "speedup": f"time of {BASELINE}, the paper's order of computation, divided by this time",
     "of_best": "time of the fastest implementation besides auto, divided by this time",
-    "peak_share": "FLOPs of the layer by the paper's conventions (2 x multiply-accumulates, "
+    "peak_share": "FLOPs of the part by the paper's conventions (2 x multiply-accumulates, "
     "min(scope area, map area) positions per query, x3 with backward), per second, divided by "
     "the fastest matrix product measured in this process in the same dtype; an implementation "
     "that computes less than the conventions count can exceed 1",
@@ -35,8 +37,9 @@ COLUMNS = ("ms", "x einsum", "of best", "of peak", "MB")
 class LayerConfig(LayerSettings):
     """Times every implementation of the lambda layer, and `auto`, which chooses among them.
 
-    The whole layer is compiled as users run it: tf.function, jax.jit, or eager PyTorch. All
-    implementations are timed in turn in one process, forward and forward + backward.
+    The layer, or its position lambdas alone, is compiled as users run it: tf.function, jax.jit, or
+    eager PyTorch. All implementations are timed in turn in one process, forward and forward +
+    backward.
     """
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark layer")

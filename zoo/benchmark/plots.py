@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from zoo.benchmark.cases import BASELINE, FORWARD, MODES
+from zoo.benchmark.cases import BASELINE, FORWARD, LAYER, MODES, POSITION
 from zoo.errors import needs_extra
 from zoo.plots import INK, PALE, WRONG, new_figure, save_figure
 
@@ -13,6 +13,7 @@ with needs_extra("train"):
 
 AUTO = "#1f5fbf"
 COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
+_TITLES = {LAYER: "One lambda layer", POSITION: "Position lambdas of one layer"}
 MARKERS = "osD^vP<>"
 
 
@@ -36,7 +37,7 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     place = hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} cores"
     xla = ", XLA" if result["settings"]["xla"] else ""
     figure.suptitle(
-        f"One lambda layer, batch {batch}, {result['settings']['dtype']}, "
+        f"{_TITLES[result['settings']['part']]}, batch {batch}, {result['settings']['dtype']}, "
         f"{result['backend']}{xla}, {place}",
         x=0.01,
         ha="left",

@@ -182,12 +182,13 @@ def _lower(case: Case, implementation: str, dtype: str, mode: str, device: Any) 
         return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
 
     weights = [[described(w.shape, w.dtype) for w in group] for group in weights_of(layer)]
-    tensor = described(case.shape, layer.compute_dtype)
+    tensors = [described(case.input_shape, layer.compute_dtype)]
     backend = Jax()
     if mode == FORWARD:
-        function, tensors = backend.pure_forward(layer), [tensor]
+        function = backend.pure_forward(layer)
     else:
-        function, tensors = backend.pure_forward_backward(layer), [tensor, tensor]
+        function = backend.pure_forward_backward(layer)
+        tensors.append(described(case.output_shape, layer.compute_dtype))
     return jax.jit(function).trace(*weights, *tensors).lower(lowering_platforms=("tpu",))
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, Case, LayerSettings
+from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, LAYER, POSITION, Case, LayerSettings
 
 
 def test_sizes_and_scopes_make_cases():
@@ -16,6 +16,9 @@ def test_sizes_and_scopes_make_cases():
         Case(4, 32, 1, 3),
         Case(8, 16, 6, 5),
         Case(4, 32, 1, 5),
+    ]
+    assert LayerSettings(part="position", scopes=(3,), sizes=("4x8",)).cases() == [
+        Case(4, 8, 4, 3, "position")
     ]
 
 
@@ -31,6 +34,7 @@ def test_sizes_and_scopes_make_cases():
         (["--output", "table.txt"], r"ends in \.json.*Received: 'table.txt'"),
         (["--dtype", "float3"], "did you mean 'float32'"),
         (["--batch", "0"], "batch"),
+        (["--part", "content"], "Received: .content.. Allowed: layer, position"),
         (["--bach", "1"], "did you mean '--batch'"),
     ],
 )
@@ -53,17 +57,20 @@ def test_baseline_is_always_measured_and_first():
 def test_flops_count_every_product_twice(scope):
     batch, n, depth, heads, key, value = 2, 25, 32, 4, 16, 8
     context = min(scope**2, n)
-    products = [
+    others = [
         (batch, n, depth, heads * key),  # queries
         (batch, n, depth, key),
         (batch, n, depth, value),
         (batch, n, key, value),  # content lambda
+    ]
+    position = [
         (batch, n, context, key, value),  # position lambdas
         (batch, n, heads, key, value),  # applied
     ]
-    case = Case(5, depth, batch, scope)
-    assert case.flops(FORWARD) == 2 * sum(map(math.prod, products))
-    assert case.flops(FORWARD_BACKWARD) == 3 * case.flops(FORWARD)
+    for part, products in {LAYER: others + position, POSITION: position}.items():
+        case = Case(5, depth, batch, scope, part)
+        assert case.flops(FORWARD) == 2 * sum(map(math.prod, products))
+        assert case.flops(FORWARD_BACKWARD) == 3 * case.flops(FORWARD)
 
 
 def test_size_of_dense_embeddings():

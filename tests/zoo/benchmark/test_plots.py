@@ -30,7 +30,7 @@ def report(names, scopes=(7,), memory=None, missing=()):
     return {
         "hardware": {"cpu": "a CPU", "cores": 2, "accelerator": None},
         "backend": "tensorflow",
-        "settings": {"xla": True, "dtype": "float32"},
+        "settings": {"part": "layer", "xla": True, "dtype": "float32"},
         "rows": rows,
     }
 

@@ -25,7 +25,7 @@ def test_missing_package_says_what_to_install(monkeypatch, package):
 
 
 def test_defaults_are_the_maps_of_the_readme():
-    shapes = [case.shape for case in tpu_compile.TpuCompileConfig().cases()]
+    shapes = [case.input_shape for case in tpu_compile.TpuCompileConfig().cases()]
     assert shapes == [(32, 56, 56, 64), (64, 14, 14, 256)]
 
 
