@@ -80,6 +80,7 @@ def lambda_layer(
     multi_query=True,
     use_content=True,
     position_embedding="relative",
+    use_bias=False,
     causal=False,
     query_normalization="batch",
     key_normalization="softmax",
@@ -92,8 +93,8 @@ def lambda_layer(
 ):
     """Eq. 1 and 2 for every example, query and head.
 
-    `weights` has `query_kernel`, `key_kernel`, `value_kernel`, `position_embeddings`, and the
-    dictionaries `query_batch_norm` and `value_batch_norm`.
+    `weights` has `query_kernel`, `key_kernel`, `value_kernel`, `position_embeddings`,
+    `position_bias`, and the dictionaries `query_batch_norm` and `value_batch_norm`.
     """
     if context is None:
         context, context_mask = inputs, mask
@@ -142,6 +143,9 @@ def lambda_layer(
             lambda_n = lambda_n + np.einsum("mku,mvu->kv", normalized, v)
         if position_embedding is not None:
             lambda_n = lambda_n + np.einsum("muk,mvu->kv", tables[group][n][seen], v)
+        if use_bias:
+            bias = weights["position_bias"] if multi_query else weights["position_bias"][group]
+            lambda_n = lambda_n + bias[:, None]
         outputs[b, n, h] = lambda_n.T @ queries[b, n, h]
     outputs = outputs.reshape(batch, *grid, -1)
     return outputs if strides == 1 else average_pool(outputs, strides)

@@ -1,197 +1,175 @@
-"""LambdaResNets and ResNet-50: thin constructors over the specs of `models.specs`."""
-
-import numbers
-import os
-from dataclasses import replace
-from typing import Protocol
+"""LambdaResNets and their baselines: thin constructors over the specs of `models.specs`."""
 
 import keras
 
+from lambda_keras.applications.common import Constructor, Shape, Weights, build, constructor
 from lambda_keras.models import specs
-from lambda_keras.models.resnet import build_resnet
-from lambda_keras.weights import load_weights
-
-ARGUMENTS = """
-    Args:
-        include_top: bool, whether there is a classifier. Defaults to `True`.
-        weights: `None` (random initialisation, E.1) or the path of a `.weights.h5` file of this
-            network. Defaults to `None`.
-        input_tensor: Keras tensor to build the network on. Defaults to a new `keras.Input`.
-        input_shape: `(height, width, channels)` of an image, channels last; height and width may
-            be `None`. Defaults to `(None, None, 3)`.
-        pooling: without a classifier, `None` (the feature map of c5), `"avg"` or `"max"`.
-            Defaults to `None`.
-        classes: int, number of classes. Defaults to `1000`.
-        classifier_activation: activation of the classifier, `None` for logits.
-            Defaults to `"softmax"`.
-        name: str, name of the model.
-
-    Call arguments:
-        inputs: float tensor of shape `(batch, height, width, channels)`, RGB images that passed
-            `lambda_keras.applications.preprocess_input`.
-
-    Returns:
-        A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features
-        at strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
-        `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
-
-    Raises:
-        ValueError: if an argument is out of its range, or the weights do not fit.
-
-    Reference:
-        LambdaNetworks: Modeling Long-Range Interactions Without Attention
-        (Bello, ICLR 2021, arXiv:2102.08602)."""
 
 
-class Constructor(Protocol):
-    """The signature of every constructor."""
-
-    __name__: str
-
-    def __call__(
-        self,
-        include_top: bool = True,
-        weights: str | os.PathLike | None = None,
-        input_tensor=None,
-        input_shape: tuple[int | None, int | None, int] | None = None,
-        pooling: str | None = None,
-        classes: int = 1000,
-        classifier_activation="softmax",
-        name: str = ...,
-    ) -> keras.Model: ...
-
-
-def build(
-    spec: specs.ResNetSpec,
-    include_top: bool,
-    weights: str | os.PathLike | None,
-    input_tensor,
-    input_shape: tuple[int | None, int | None, int] | None,
-    pooling: str | None,
-    classes: int,
-    classifier_activation,
-    name: str,
-) -> keras.Model:
-    """Checks the arguments that all constructors share, builds the network, loads weights."""
-    if keras.config.image_data_format() != "channels_last":
-        raise ValueError(
-            "expected keras.config.image_data_format() to be 'channels_last', the only format of "
-            f"these networks. Received: {keras.config.image_data_format()!r}"
-        )
-    if pooling not in (None, "avg", "max"):
-        raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
-    if isinstance(classes, bool) or not isinstance(classes, numbers.Integral) or classes < 1:
-        raise ValueError(
-            f"expected classes to be a positive integer. Received: classes={classes!r}"
-        )
-    inputs = _inputs(input_tensor, input_shape, minimum=8 if spec.stem == "small" else 32)
-    model = build_resnet(
-        spec, inputs, include_top, pooling, int(classes), classifier_activation, name
+def _lambda_resnet(depth: int, parameters: str) -> Constructor:
+    return constructor(
+        f"LambdaResNet{depth}",
+        f"lambda_resnet{depth}",
+        specs.lambda_resnet(depth),
+        f"LambdaResNet-{depth} (Table 18): {parameters} parameters.",
     )
-    if weights is not None:
-        load_weights(model, weights)
-    return model
 
 
-def _inputs(input_tensor, input_shape, minimum):
-    if input_tensor is not None:
-        if not keras.utils.is_keras_tensor(input_tensor):
-            raise ValueError(
-                f"expected input_tensor to be a Keras tensor. Received: a {type(input_tensor)}"
-            )
-        input_shape = tuple(input_tensor.shape[1:])
-    elif input_shape is None:
-        input_shape = (None, None, 3)
-    if (
-        not isinstance(input_shape, (tuple, list))
-        or len(input_shape) != 3
-        or input_shape[-1] is None
-    ):
-        raise ValueError(
-            "expected input_shape (height, width, channels) with a known number of channels. "
-            f"Received: input_shape={input_shape}"
-        )
-    if any(size is not None and size < minimum for size in input_shape[:2]):
-        raise ValueError(
-            f"expected height and width of at least {minimum} pixels, the stride of the last "
-            f"stage. Received: input_shape={tuple(input_shape)}"
-        )
-    return keras.Input(input_shape, name="images") if input_tensor is None else input_tensor
+def _lambda_resnet_c4(depth: int, parameters: str) -> Constructor:
+    return constructor(
+        f"LambdaResNet{depth}C4",
+        f"lambda_resnet{depth}_c4",
+        specs.lambda_resnet(depth, all_c4=True),
+        f"LambdaResNet-{depth} with lambda layers in every block of c4 and c5 (Tables 14, 15): "
+        f"{parameters} parameters.",
+    )
 
 
-def _constructor(display_name: str, name: str, spec: specs.ResNetSpec, summary: str) -> Constructor:
-    """A public constructor with a signature and a docstring of its own."""
-    default_name = name
-
-    def constructor(
-        include_top: bool = True,
-        weights: str | os.PathLike | None = None,
-        input_tensor=None,
-        input_shape: tuple[int | None, int | None, int] | None = None,
-        pooling: str | None = None,
-        classes: int = 1000,
-        classifier_activation="softmax",
-        name: str = default_name,
-    ) -> keras.Model:
-        return build(
-            spec,
-            include_top,
-            weights,
-            input_tensor,
-            input_shape,
-            pooling,
-            classes,
-            classifier_activation,
-            name,
-        )
-
-    constructor.__name__ = constructor.__qualname__ = display_name
-    constructor.__doc__ = f"{summary}\n{ARGUMENTS}"
-    return constructor
+def _resnet_rs(depth: int, parameters: str) -> Constructor:
+    return constructor(
+        f"ResNetRS{depth}",
+        f"resnet_rs{depth}",
+        specs.resnet_rs(depth),
+        f"ResNet-RS-{depth}, with squeeze-and-excitation, the baseline of Table 14: {parameters} "
+        "parameters.",
+    )
 
 
-def _lambda_resnet(depth: int, summary: str) -> Constructor:
-    name = f"lambda_resnet{depth}"
-    return _constructor(f"LambdaResNet{depth}", name, specs.LAMBDA_RESNETS[name], summary)
+def _resnet_rs_no_se(depth: int, parameters: str) -> Constructor:
+    return constructor(
+        f"ResNetRS{depth}NoSE",
+        f"resnet_rs{depth}_no_se",
+        specs.resnet_rs(depth, squeeze_excitation=False),
+        f"ResNet-RS-{depth} without squeeze-and-excitation, the baseline of Table 14: "
+        f"{parameters} parameters.",
+    )
 
 
-LambdaResNet14 = _constructor(
+LambdaResNet14 = constructor(
     "LambdaResNet14",
     "lambda_resnet14",
     specs.LAMBDA_RESNET14,
     "A small LambdaResNet for images of some 32 pixels; not in the paper. Its strides are 1 to 8.",
 )
-LambdaResNet50 = _lambda_resnet(50, "LambdaResNet-50 (Table 18): 18.96 M parameters.")
-LambdaResNet101 = _lambda_resnet(101, "LambdaResNet-101 (Table 18): 36.87 M parameters.")
-LambdaResNet152 = _lambda_resnet(152, "LambdaResNet-152 (Table 18): 51.40 M parameters.")
-LambdaResNet200 = _lambda_resnet(200, "LambdaResNet-200 (Table 18): 57.99 M parameters.")
-LambdaResNet270 = _lambda_resnet(270, "LambdaResNet-270 (Table 18): 81.37 M parameters.")
-LambdaResNet350 = _lambda_resnet(350, "LambdaResNet-350 (Table 18): 105.48 M parameters.")
-LambdaResNet420 = _lambda_resnet(420, "LambdaResNet-420 (Table 18): 124.44 M parameters.")
+LambdaResNet50 = _lambda_resnet(50, "18.96 M")
+LambdaResNet101 = _lambda_resnet(101, "36.87 M")
+LambdaResNet152 = _lambda_resnet(152, "51.40 M")
+LambdaResNet200 = _lambda_resnet(200, "57.99 M")
+LambdaResNet270 = _lambda_resnet(270, "81.37 M")
+LambdaResNet350 = _lambda_resnet(350, "105.48 M")
+LambdaResNet420 = _lambda_resnet(420, "124.44 M")
+
+LambdaResNet50C4 = _lambda_resnet_c4(50, "16.24 M")
+LambdaResNet101C4 = _lambda_resnet_c4(101, "25.98 M")
+LambdaResNet152C4 = _lambda_resnet_c4(152, "35.08 M")
+LambdaResNet200C4 = _lambda_resnet_c4(200, "41.67 M")
+LambdaResNet270C4 = _lambda_resnet_c4(270, "55.79 M")
+LambdaResNet350C4 = _lambda_resnet_c4(350, "69.56 M")
+LambdaResNet420C4 = _lambda_resnet_c4(420, "81.44 M")
+
+ResNetRS50 = _resnet_rs(50, "35.69 M")
+ResNetRS101 = _resnet_rs(101, "63.62 M")
+ResNetRS152 = _resnet_rs(152, "86.62 M")
+ResNetRS200 = _resnet_rs(200, "93.21 M")
+ResNetRS270 = _resnet_rs(270, "129.86 M")
+ResNetRS350 = _resnet_rs(350, "163.96 M")
+ResNetRS420 = _resnet_rs(420, "191.89 M")
+
+ResNetRS50NoSE = _resnet_rs_no_se(50, "25.61 M")
+ResNetRS101NoSE = _resnet_rs_no_se(101, "44.61 M")
+ResNetRS152NoSE = _resnet_rs_no_se(152, "60.25 M")
+ResNetRS200NoSE = _resnet_rs_no_se(200, "64.73 M")
+ResNetRS270NoSE = _resnet_rs_no_se(270, "89.66 M")
+ResNetRS350NoSE = _resnet_rs_no_se(350, "112.84 M")
+ResNetRS420NoSE = _resnet_rs_no_se(420, "131.84 M")
+
+_TIMM = "It is timm's network, layer by layer, so that timm's weights give timm's outputs."
+LambdaResNet26T = constructor(
+    "LambdaResNet26T",
+    "lambda_resnet26t",
+    specs.TIMM["lambda_resnet26t"],
+    f"timm's `lambda_resnet26t`, with published weights: 10.96 M parameters. {_TIMM}",
+)
+LambdaResNet26RPT256 = constructor(
+    "LambdaResNet26RPT256",
+    "lambda_resnet26rpt_256",
+    specs.TIMM["lambda_resnet26rpt_256"],
+    f"timm's `lambda_resnet26rpt_256`, with published weights: 10.99 M parameters. {_TIMM}\n\n"
+    "    Its embeddings are global: the weights are for images of 256x256 pixels only.",
+    default_shape=(256, 256, 3),
+)
+LambdaResNet50TS = constructor(
+    "LambdaResNet50TS",
+    "lambda_resnet50ts",
+    specs.TIMM["lambda_resnet50ts"],
+    f"timm's `lambda_resnet50ts`, with published weights: 21.54 M parameters. {_TIMM}",
+)
 
 
 def ResNet50(
     include_top: bool = True,
-    weights: str | os.PathLike | None = None,
+    weights: Weights = None,
     input_tensor=None,
-    input_shape: tuple[int | None, int | None, int] | None = None,
+    input_shape: Shape | None = None,
     pooling: str | None = None,
     classes: int = 1000,
     classifier_activation="softmax",
     name: str = "resnet50",
     *,
     placement: str = "CCCC",
+    padding: str = "same",
+    num_heads: int = 4,
+    key_dim: int = 16,
+    intra_depth: int = 1,
+    scope: int | None = 23,
+    use_content: bool = True,
+    position_embedding: str | None = "relative",
+    query_normalization: str | None = "batch",
+    key_normalization: str | None = "softmax",
+    value_normalization: str | None = "batch",
+    use_bias: bool = False,
+    implementation: str = "auto",
 ) -> keras.Model:
-    """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages (Table 13).
+    """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages.
 
-    `placement` has a letter for each of the stages c2, c3, c4 and c5, C for convolutions and L for
-    lambda layers: `"CCCC"` (default) is the baseline of the paper, `"LLLL"` its LambdaNetwork.
-    The other arguments are those of `LambdaResNet50`.
+    The networks of the ablations (Tables 3, 4 and 9-13). The arguments before `placement` are
+    those of `LambdaResNet50`.
+
+    Args:
+        placement: a letter for each of the stages c2, c3, c4 and c5 (Table 13): C for convolutions,
+            L for lambda layers. `"CCCC"` is the baseline of the paper, `"LLLL"` its lambda
+            network. Defaults to `"CCCC"`.
+        padding: of strided convolutions and poolings, `"same"` (TensorFlow's) or `"symmetric"`
+            (PyTorch's, for weights that were trained there). Defaults to `"same"`.
+        num_heads, key_dim, intra_depth, scope, use_content, query_normalization,
+            key_normalization, value_normalization, use_bias, implementation: of all lambda layers;
+            see `lambda_keras.layers.LambdaLayer`, which has the same defaults.
+        position_embedding: the same; `"shared"` is one table for all lambda layers (Table 4).
     """
-    spec = specs.ResNetSpec(blocks=(3, 4, 6, 3))
-    spec = replace(spec, lambda_blocks=specs.placement(spec.blocks, placement))
+    if padding not in ("same", "symmetric"):
+        raise ValueError(f"expected padding to be 'same' or 'symmetric'. Received: {padding!r}")
+    blocks, _ = specs.DEPTHS[50]
+    spec = specs.ResNetSpec(
+        blocks,
+        lambda_blocks=specs.placement(blocks, placement),
+        padding=padding,
+        lambda_layer=specs.LambdaSpec(
+            num_heads=num_heads,
+            key_dim=key_dim,
+            intra_depth=intra_depth,
+            scope=scope,
+            use_content=use_content,
+            position_embedding=position_embedding,
+            query_normalization=query_normalization,
+            key_normalization=key_normalization,
+            value_normalization=value_normalization,
+            use_bias=use_bias,
+            implementation=implementation,
+        ),
+    )
     return build(
         spec,
+        "resnet50",
         include_top,
         weights,
         input_tensor,

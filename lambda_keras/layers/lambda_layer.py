@@ -56,6 +56,8 @@ class LambdaLayer(keras.layers.Layer):
             for contexts without structure (the scope is ignored); `"shared"`, relative ones of a
             `RelativePositionEmbedding` given to the call (Table 4); or `None` for no position
             lambdas (Table 10). Defaults to `"relative"`.
+        use_bias: bool, whether all position lambdas have a learned bias of depth k, as those of
+            PyTorch implementations that use a convolution with a bias. Defaults to `False`.
         causal: bool, whether a query sees only the context positions up to its own, in raster
             order (B.2). Defaults to `False`.
         query_normalization: `"batch"`, `"softmax"` (over k) or `None` (Table 12).
@@ -122,6 +124,7 @@ class LambdaLayer(keras.layers.Layer):
         multi_query: bool = True,
         use_content: bool = True,
         position_embedding: str | None = "relative",
+        use_bias: bool = False,
         causal: bool = False,
         query_normalization: str | None = "batch",
         key_normalization: str | None = "softmax",
@@ -148,6 +151,7 @@ class LambdaLayer(keras.layers.Layer):
         self.multi_query = multi_query
         self.use_content = use_content
         self.position_embedding = position_embedding
+        self.use_bias = use_bias
         self.causal = causal
         self.query_normalization = query_normalization
         self.key_normalization = key_normalization
@@ -184,6 +188,11 @@ class LambdaLayer(keras.layers.Layer):
             raise ValueError(
                 "expected a content lambda or position lambdas. "
                 "Received: use_content=False, position_embedding=None"
+            )
+        if self.use_bias and self.position_embedding is None:
+            raise ValueError(
+                "expected position lambdas for use_bias=True, which is their bias. "
+                "Received: position_embedding=None"
             )
         if self.position_embedding == "absolute" and self.implementation not in (
             "auto",
@@ -230,6 +239,11 @@ class LambdaLayer(keras.layers.Layer):
                 shape=(*tables, *positions, self.intra_depth, self.key_dim),
                 initializer=self.embeddings_initializer,
                 regularizer=self.embeddings_regularizer,
+            )
+        self.position_bias = None
+        if self.use_bias:
+            self.position_bias = self.add_weight(
+                name="position_bias", shape=(*tables, self.key_dim), initializer="zeros"
             )
         self._built_grids = (grid, context_grid)
         self._groups = math.prod(tables)
@@ -300,11 +314,15 @@ class LambdaLayer(keras.layers.Layer):
             embeddings = [embeddings] * self._groups
         else:
             embeddings = ops.unstack(embeddings, self._groups)
+        biases = [None] * self._groups
+        if self.position_bias is not None:
+            biases = ops.cast(ops.convert_to_tensor(self.position_bias), values[0].dtype)
+            biases = [biases] if self.multi_query else ops.unstack(biases, self._groups)
         outputs = [
             self._apply_lambdas(
                 *group, padding, attention_mask, grid, context_grid, training=training
             )
-            for group in zip(queries, keys, values, embeddings, strict=True)
+            for group in zip(queries, keys, values, embeddings, biases, strict=True)
         ]
         outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
         outputs = ops.reshape(outputs, (batch, *grid, self.filters))
@@ -313,7 +331,7 @@ class LambdaLayer(keras.layers.Layer):
         return outputs
 
     def _apply_lambdas(
-        self, queries, keys, values, embeddings, padding, mask, grid, context_grid, training
+        self, queries, keys, values, embeddings, bias, padding, mask, grid, context_grid, training
     ):
         """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`."""
         if self.query_normalization == "softmax":
@@ -328,6 +346,8 @@ class LambdaLayer(keras.layers.Layer):
             outputs = outputs + self._position_outputs(
                 queries, values, embeddings, mask, grid, context_grid, training
             )
+        if bias is not None:
+            outputs = outputs + ops.matmul(queries, bias[:, None])
         return outputs
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
@@ -383,6 +403,7 @@ class LambdaLayer(keras.layers.Layer):
             "multi_query": self.multi_query,
             "use_content": self.use_content,
             "position_embedding": self.position_embedding,
+            "use_bias": self.use_bias,
             "causal": self.causal,
             "query_normalization": self.query_normalization,
             "key_normalization": self.key_normalization,

@@ -1,4 +1,4 @@
-"""Average pooling that agrees on all backends."""
+"""Poolings that agree on all backends, and with PyTorch where its padding differs."""
 
 import keras
 from keras import ops
@@ -30,3 +30,35 @@ def average_pool(inputs, pool_size: int, strides: int):
         )
 
     return pool(inputs) / pool(ops.ones_like(inputs[:1, ..., :1]))
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class SymmetricMaxPooling2D(keras.layers.Layer):
+    """Max pooling with the same padding on both sides, as PyTorch has it.
+
+    What is padded is never the largest: unlike zeros, which are larger than negative activations.
+
+    Args:
+        pool_size: odd int, height and width of the window; half of it is padded. Defaults to `3`.
+        strides: int. Defaults to `2`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, height, width, channels)`.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, channels)`, sizes rounded up.
+    """
+
+    def __init__(self, pool_size: int = 3, strides: int = 2, **kwargs):
+        super().__init__(**kwargs)
+        self.pool_size = pool_size
+        self.strides = strides
+
+    def call(self, inputs):
+        reach = (self.pool_size // 2,) * 2
+        padded = ops.pad(inputs, [(0, 0), reach, reach, (0, 0)], constant_values=-float("inf"))
+        return ops.max_pool(padded, self.pool_size, self.strides, data_format="channels_last")
+
+    def get_config(self):
+        return {**super().get_config(), "pool_size": self.pool_size, "strides": self.strides}

@@ -1,9 +1,12 @@
 """Residual networks with lambda layers: `ResNetSpec` -> functional Keras model."""
 
+from dataclasses import asdict
+
 import keras
 from keras import layers
 
-from lambda_keras.layers import LambdaLayer, SqueezeExcitation
+from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding, SqueezeExcitation
+from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.specs import STAGES, LambdaSpec, ResNetSpec
 
 # Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
@@ -38,19 +41,17 @@ def build_resnet(
         A functional `keras.Model`.
     """
     x = _stem(inputs, spec)
-    for number, stage in enumerate(STAGES):
-        filters = spec.filters * 2**number
+    table = None
+    for number in range(len(STAGES)):
         for block in range(1, spec.blocks[number] + 1):
-            x = _bottleneck(
-                x,
-                filters=filters,
-                strides=2 if block == 1 and number > 0 else 1,
-                shortcut=spec.shortcut if block == 1 else None,
-                lambda_spec=spec.lambda_layer if block in spec.lambda_blocks[number] else None,
-                squeeze_excitation=spec.squeeze_excitation[number],
-                name=f"{stage}_block{block}",
-                output_name=stage if block == spec.blocks[number] else None,
-            )
+            if table is None and block in spec.lambda_blocks[number]:
+                table = _shared_embeddings(x, spec.lambda_layer)
+            x = _bottleneck(x, spec, number, block, table)
+    return head(inputs, x, include_top, pooling, classes, classifier_activation, name)
+
+
+def head(inputs, x, include_top, pooling, classes, classifier_activation, name) -> keras.Model:
+    """The model from inputs to a feature map, pooled, and classified: see `build_resnet`."""
     if include_top or pooling == "avg":
         x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
     elif pooling == "max":
@@ -67,101 +68,144 @@ def build_resnet(
 
 def _stem(x, spec):
     if spec.stem == "v1":
-        x = _conv_bn(x, spec.filters, 7, strides=2, name="stem")
-        return layers.MaxPooling2D(
-            3, strides=2, padding="same", data_format="channels_last", name="stem_pool"
-        )(x)
+        x = _conv_bn(x, spec, spec.filters, 7, strides=2, name="stem")
+        return _max_pool(x, spec)
+    if spec.stem == "tiered":
+        x = _conv_bn(x, spec, 3 * spec.filters // 8, 3, strides=2, name="stem1")
+        x = _conv_bn(x, spec, spec.filters // 2, 3, name="stem2")
+        x = _conv_bn(x, spec, spec.filters, 3, name="stem3")
+        return _max_pool(x, spec)
     if spec.stem == "rs":
-        x = _conv_bn(x, spec.filters // 2, 3, strides=2, name="stem1")
-        x = _conv_bn(x, spec.filters // 2, 3, name="stem2")
-        x = _conv_bn(x, spec.filters, 3, name="stem3")
-        return _conv_bn(x, spec.filters, 3, strides=2, name="stem4")
+        x = _conv_bn(x, spec, spec.filters // 2, 3, strides=2, name="stem1")
+        x = _conv_bn(x, spec, spec.filters // 2, 3, name="stem2")
+        x = _conv_bn(x, spec, spec.filters, 3, name="stem3")
+        return _conv_bn(x, spec, spec.filters, 3, strides=2, name="stem4")
     if spec.stem == "small":
-        return _conv_bn(x, spec.filters, 3, name="stem")
-    raise ValueError(f"expected stem to be 'v1', 'rs' or 'small'. Received: stem={spec.stem!r}")
+        return _conv_bn(x, spec, spec.filters, 3, name="stem")
+    raise ValueError(
+        f"expected stem to be 'v1', 'tiered', 'rs' or 'small'. Received: stem={spec.stem!r}"
+    )
 
 
-def _bottleneck(
-    x,
-    filters: int,
-    strides: int,
-    shortcut: str | None,
-    lambda_spec: LambdaSpec | None,
-    squeeze_excitation: bool,
-    name: str,
-    output_name: str | None,
-):
+def _max_pool(x, spec):
+    if spec.padding == "symmetric":
+        return SymmetricMaxPooling2D(3, 2, name="stem_pool")(x)
+    return layers.MaxPooling2D(
+        3, strides=2, padding="same", data_format="channels_last", name="stem_pool"
+    )(x)
+
+
+def _bottleneck(x, spec: ResNetSpec, number: int, block: int, table):
     """1x1, 3x3 or lambda layer, 1x1; the stride is in the middle (ResNet v1, E.1)."""
+    name = f"{STAGES[number]}_block{block}"
+    filters = spec.filters * 2**number
+    strides = 2 if block == 1 and number > 0 else 1
+    has_lambda = block in spec.lambda_blocks[number]
     residual = x
-    if shortcut is not None:
-        if shortcut == "pool" and strides > 1:
-            residual = layers.AveragePooling2D(
-                2,
-                strides,
-                padding="same",
-                data_format="channels_last",
-                name=f"{name}_shortcut_pool",
-            )(residual)
-        residual = _conv_bn(
-            residual,
-            4 * filters,
-            1,
-            strides=strides if shortcut == "conv" else 1,
-            activation=None,
-            name=f"{name}_shortcut",
-        )
-    x = _conv_bn(x, filters, 1, name=f"{name}_1")
-    if lambda_spec is None:
-        x = _conv_bn(x, filters, 3, strides=strides, name=f"{name}_2")
+    if block == 1:
+        residual = _shortcut(x, spec, 4 * filters, strides, name)
+    x = _conv_bn(x, spec, filters, 1, name=f"{name}_1")
+    if has_lambda:
+        x = _lambda_bn(x, spec, filters, strides, table, name=f"{name}_2")
     else:
-        x = _lambda_bn(x, filters, lambda_spec, strides=strides, name=f"{name}_2")
+        x = _conv_bn(x, spec, filters, 3, strides=strides, name=f"{name}_2")
+    x = _conv(x, spec, 4 * filters, 1, 1, f"{name}_3")
     # A block starts as the identity: gamma of its last batch normalization is 0 (E.1).
-    x = _conv_bn(x, 4 * filters, 1, activation=None, gamma_initializer="zeros", name=f"{name}_3")
-    if squeeze_excitation and lambda_spec is None:
+    x = _bn(x, f"{name}_3", gamma_initializer="zeros")
+    if spec.squeeze_excitation[number] and not has_lambda:
         x = SqueezeExcitation(0.25, name=f"{name}_se")(x)
     x = layers.Add(name=f"{name}_add")([residual, x])
-    return layers.Activation("relu", name=output_name or f"{name}_out")(x)
+    last = block == spec.blocks[number]
+    return layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
 
 
-def _lambda_bn(x, filters, spec, strides, name):
-    x = LambdaLayer(
+def _shortcut(x, spec, filters, strides, name):
+    name = f"{name}_shortcut"
+    if spec.shortcut == "pool" and strides > 1:
+        x = layers.AveragePooling2D(
+            2, strides, padding="same", data_format="channels_last", name=f"{name}_pool"
+        )(x)
+        strides = 1
+    return _bn(_conv(x, spec, filters, 1, strides, name), name)
+
+
+def _shared_embeddings(x, spec: LambdaSpec):
+    """The table that all lambda layers share (Table 4), made where the first one is."""
+    if spec.position_embedding != "shared":
+        return None
+    return RelativePositionEmbedding(
+        spec.scope, spec.key_dim, spec.intra_depth, name="position_embeddings"
+    )(x)
+
+
+def lambda_layer(spec: LambdaSpec, filters: int, **arguments) -> LambdaLayer:
+    """A lambda layer with the hyper-parameters of a network.
+
+    Args:
+        spec: the hyper-parameters.
+        filters: int, depth of the outputs.
+        **arguments: other arguments of `LambdaLayer`.
+    """
+    return LambdaLayer(filters, **asdict(spec), **arguments)
+
+
+def _lambda_bn(x, spec, filters, strides, table, name):
+    own_pooling = spec.padding == "same" and spec.lambda_pool_size == 3
+    layer = lambda_layer(
+        spec.lambda_layer,
         filters,
-        num_heads=spec.num_heads,
-        key_dim=spec.key_dim,
-        intra_depth=spec.intra_depth,
-        scope=spec.scope,
-        strides=strides,
+        strides=strides if own_pooling else 1,
         momentum=MOMENTUM,
         epsilon=EPSILON,
         name=f"{name}_lambda",
+    )
+    x = layer(x) if table is None else layer(x, position_embeddings=table)
+    if strides > 1 and not own_pooling:
+        x = _torch_average_pool(x, spec.lambda_pool_size, strides, name)
+    x = _bn(x, name)
+    return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
+
+
+def _torch_average_pool(x, pool_size, strides, name):
+    """Average pooling as PyTorch has it: zeros on both sides, which are counted."""
+    if pool_size // 2 != pool_size / 2:
+        x = layers.ZeroPadding2D(
+            pool_size // 2, data_format="channels_last", name=f"{name}_pool_pad"
+        )(x)
+        padding = "valid"
+    else:
+        padding = "same"  # of odd sizes, which PyTorch's networks refuse
+    return layers.AveragePooling2D(
+        pool_size, strides, padding=padding, data_format="channels_last", name=f"{name}_pool"
     )(x)
-    return _bn(x, "relu", "ones", name)
 
 
-def _conv_bn(
-    x,
-    filters,
-    kernel_size,
-    strides=1,
-    activation: str | None = "relu",
-    gamma_initializer="ones",
-    name="",
-):
-    x = layers.Conv2D(
+def _conv_bn(x, spec, filters, kernel_size, strides=1, name=""):
+    x = _bn(_conv(x, spec, filters, kernel_size, strides, name), name)
+    return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
+
+
+def _conv(x, spec, filters, kernel_size, strides, name):
+    padding = "same"
+    if spec.padding == "symmetric" and strides > 1:
+        padding = "valid"
+        if kernel_size > 1:
+            x = layers.ZeroPadding2D(
+                kernel_size // 2, data_format="channels_last", name=f"{name}_pad"
+            )(x)
+    return layers.Conv2D(
         filters,
         kernel_size,
         strides=strides,
-        padding="same",
+        padding=padding,
         use_bias=False,
         kernel_initializer="he_normal",
         data_format="channels_last",
         name=f"{name}_conv",
     )(x)
-    return _bn(x, activation, gamma_initializer, name)
 
 
-def _bn(x, activation, gamma_initializer, name):
-    x = layers.BatchNormalization(
+def _bn(x, name, gamma_initializer="ones"):
+    return layers.BatchNormalization(
         momentum=MOMENTUM, epsilon=EPSILON, gamma_initializer=gamma_initializer, name=f"{name}_bn"
     )(x)
-    return layers.Activation(activation, name=f"{name}_{activation}")(x) if activation else x

@@ -1,6 +1,6 @@
 """The networks of the paper as data. No Keras in here."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 STAGES = ("c2", "c3", "c4", "c5")
 
@@ -14,12 +14,25 @@ class LambdaSpec:
         key_dim: query and key depth (k).
         intra_depth: intra-depth (u).
         scope: size of the square neighbourhood of position lambdas, or `None` for all of the map.
+        use_content: whether there are content lambdas (Table 10).
+        position_embedding: `"relative"`, `"shared"` (one table for all layers of the network,
+            Table 4) or `None` for no position lambdas (Table 10).
+        query_normalization, key_normalization, value_normalization: see `LambdaLayer` (Table 12).
+        use_bias: whether position lambdas have a bias, as in PyTorch implementations.
+        implementation: how position lambdas are computed, see `LambdaLayer`.
     """
 
     num_heads: int = 4
     key_dim: int = 16
     intra_depth: int = 1
     scope: int | None = 23
+    use_content: bool = True
+    position_embedding: str | None = "relative"
+    query_normalization: str | None = "batch"
+    key_normalization: str | None = "softmax"
+    value_normalization: str | None = "batch"
+    use_bias: bool = False
+    implementation: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -31,14 +44,20 @@ class ResNetSpec:
         lambda_blocks: for each stage, the 1-based numbers of the blocks whose 3x3 convolution is
             replaced by a lambda layer.
         stem: `"v1"` (7x7 convolution and max pooling, He et al., 2015), `"rs"` (three 3x3
-            convolutions, then a strided one, ResNet-RS) or `"small"` (one 3x3 convolution
-            of stride 1, for images of some 32 pixels, as is usual for CIFAR).
+            convolutions, then a strided one, ResNet-RS), `"tiered"` (three 3x3 convolutions of
+            growing width and max pooling, timm) or `"small"` (one 3x3 convolution of stride 1,
+            for images of some 32 pixels, as is usual for CIFAR).
         shortcut: `"conv"` (strided 1x1 convolution) or `"pool"` (average pooling, then 1x1
             convolution: ResNet-D).
         squeeze_excitation: for each stage, whether its convolution blocks have
             squeeze-and-excitation; blocks with a lambda layer never have (E.1).
         filters: bottleneck width of c2, doubled at each stage.
         lambda_layer: hyper-parameters of the lambda layers.
+        activation: of every activation layer.
+        padding: of strided convolutions and poolings, `"same"` (TensorFlow's: what is odd goes to
+            the end) or `"symmetric"` (PyTorch's: the same on both sides).
+        lambda_pool_size: width of the average pooling after a lambda layer with stride 2: 3 in the
+            paper (E.1), 2 in timm.
     """
 
     blocks: tuple[int, int, int, int]
@@ -47,6 +66,28 @@ class ResNetSpec:
     shortcut: str = "conv"
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
     filters: int = 64
+    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
+    activation: str = "relu"
+    padding: str = "same"
+    lambda_pool_size: int = 3
+
+
+@dataclass(frozen=True)
+class MobileNetSpec:
+    """MobileNetV2, some blocks of which have lambda layers.
+
+    Attributes:
+        lambda_blocks: 1-based numbers of the inverted bottlenecks whose depthwise convolution is
+            replaced by a lambda layer (D.3.2).
+        expand_lambda: whether such a block has a first pointwise convolution, which keeps the
+            number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
+        alpha: width of the network, in parts of the published one.
+        lambda_layer: hyper-parameters of the lambda layers.
+    """
+
+    lambda_blocks: tuple[int, ...] = ()
+    expand_lambda: bool = True
+    alpha: float = 1.0
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
 
 
@@ -63,31 +104,40 @@ def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[in
     )
 
 
-def hybrid(blocks: tuple[int, int, int, int], c4: tuple[int, ...]) -> ResNetSpec:
-    """A LambdaResNet of Table 18: ResNet-RS with lambda layers in some blocks of c4 and in c5.
+# Tables 14 and 18: blocks of c2-c5, then the blocks of c4 with a lambda layer in the LambdaResNet.
+DEPTHS = {
+    50: ((3, 4, 6, 3), (3,)),
+    101: ((3, 4, 23, 3), (6, 12, 18)),
+    152: ((3, 8, 36, 3), (5, 10, 15, 20, 25, 30)),
+    200: ((3, 24, 36, 3), (5, 10, 15, 20, 25, 30)),
+    270: ((4, 29, 53, 4), (8, 16, 24, 32, 40, 48)),
+    350: ((4, 36, 72, 4), (10, 20, 30, 40, 50, 60)),
+    420: ((4, 44, 87, 4), (10, 20, 30, 40, 50, 60, 70, 80)),
+}
 
+
+def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
+    """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
+    blocks, _ = DEPTHS[depth]
+    excitation = (squeeze_excitation,) * 4
+    return ResNetSpec(blocks, stem="rs", shortcut="pool", squeeze_excitation=excitation)
+
+
+def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
+    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some blocks of c4 (Table 18).
+
+    With `all_c4` in all blocks of c4, too (the "C4" networks of Tables 14 and 15).
     Squeeze-and-excitation stays in c2 and c3 only: the published sizes fit only so, although the
     text takes it away from the blocks with a lambda layer alone.
     """
-    return ResNetSpec(
-        blocks=blocks,
-        lambda_blocks=((), (), c4, tuple(range(1, blocks[3] + 1))),
-        stem="rs",
-        shortcut="pool",
+    blocks, c4 = DEPTHS[depth]
+    _, _, every_c4, every_c5 = placement(blocks, "CCLL")
+    return replace(
+        resnet_rs(depth),
+        lambda_blocks=((), (), every_c4 if all_c4 else c4, every_c5),
         squeeze_excitation=(True, True, False, False),
     )
 
-
-# Table 18. Blocks of c2-c5, then the blocks of c4 with a lambda layer.
-LAMBDA_RESNETS = {
-    "lambda_resnet50": hybrid((3, 4, 6, 3), (3,)),
-    "lambda_resnet101": hybrid((3, 4, 23, 3), (6, 12, 18)),
-    "lambda_resnet152": hybrid((3, 8, 36, 3), (5, 10, 15, 20, 25, 30)),
-    "lambda_resnet200": hybrid((3, 24, 36, 3), (5, 10, 15, 20, 25, 30)),
-    "lambda_resnet270": hybrid((4, 29, 53, 4), (8, 16, 24, 32, 40, 48)),
-    "lambda_resnet350": hybrid((4, 36, 72, 4), (10, 20, 30, 40, 50, 60)),
-    "lambda_resnet420": hybrid((4, 44, 87, 4), (10, 20, 30, 40, 50, 60, 70, 80)),
-}
 
 # Not in the paper: for images of some 32 pixels, for demonstrations and tests.
 LAMBDA_RESNET14 = ResNetSpec(
@@ -97,4 +147,31 @@ LAMBDA_RESNET14 = ResNetSpec(
     shortcut="pool",
     filters=16,
     lambda_layer=LambdaSpec(scope=7),
+)
+
+# The lambda networks of timm (Apache-2.0), which have published weights; not in the paper. Their
+# position lambdas are convolutions with a bias, or global embeddings for images of 256 pixels.
+_TIMM_26 = ResNetSpec(
+    blocks=(2, 2, 2, 2),
+    lambda_blocks=((), (), (2,), (1, 2)),
+    stem="tiered",
+    padding="symmetric",
+    lambda_layer=LambdaSpec(scope=9, use_bias=True),
+    lambda_pool_size=2,
+)
+TIMM = {
+    "lambda_resnet26t": _TIMM_26,
+    "lambda_resnet26rpt_256": replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)),
+    "lambda_resnet50ts": replace(
+        _TIMM_26,
+        blocks=(3, 4, 6, 3),
+        lambda_blocks=((), (4,), (2, 4, 6), (2,)),
+        activation="silu",
+    ),
+}
+
+MOBILENET_V2 = MobileNetSpec()
+# Table 17 and D.3.2.
+LAMBDA_MOBILENET_V2 = MobileNetSpec(
+    lambda_blocks=(10, 16), lambda_layer=LambdaSpec(key_dim=32, scope=5)
 )

@@ -12,7 +12,7 @@ import keras
 CLASSIFIER = "predictions"
 
 
-def load_weights(model: keras.Model, path: str | os.PathLike) -> None:
+def load_weights(model: keras.Model, path: str | os.PathLike, architecture: str) -> None:
     """Loads a weights file into a model, after comparing every layer's name and shapes.
 
     A model without classifier takes the rest of a file with one.

@@ -45,14 +45,23 @@ def small(**arguments) -> keras.Model:
 # Sizes and structure
 
 
+FORMS = {  # constructor, name of the model, column of golden.json
+    "LambdaResNet{}": ("lambda_resnet{}", "lambda_resnet"),
+    "LambdaResNet{}C4": ("lambda_resnet{}_c4", "lambda_resnet_c4"),
+    "ResNetRS{}": ("resnet_rs{}", "resnet_rs_se"),
+    "ResNetRS{}NoSE": ("resnet_rs{}_no_se", "resnet_rs_no_se"),
+}
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("depth", FAMILY)
-def test_lambda_resnet_of_table_18(depth):
-    """One construction per depth: parameters to the unit, strides, and what each block holds."""
-    row = FAMILY[depth]
-    model = getattr(applications, f"LambdaResNet{depth}")(input_shape=(96, 160, 3))
-    assert networks.trainable_parameters(model) == row["lambda_resnet"]["trainable_params"]
-    assert model.name == f"lambda_resnet{depth}"
+def test_networks_of_tables_14_and_18(depth, form):
+    """One construction each: parameters to the unit, strides, and what each block holds."""
+    row, (name, column) = FAMILY[depth], FORMS[form]
+    model = getattr(applications, form.format(depth))(input_shape=(96, 160, 3))
+    assert networks.trainable_parameters(model) == row[column]["trainable_params"]
+    assert model.name == name.format(depth)
     assert model.output_shape == (None, 1000)
     for number, stage in enumerate(networks.STAGES):
         stride = 4 * 2**number
@@ -62,12 +71,80 @@ def test_lambda_resnet_of_table_18(depth):
             160 // stride,
             256 * 2**number,
         )
-    c2, c3, _, c5 = row["blocks"]
-    assert networks.lambda_blocks(model) == [
-        *(f"c4_block{block}" for block in row["lambda_blocks_c4"]),
-        *(f"c5_block{block}" for block in range(1, c5 + 1)),
-    ]
-    assert networks.squeeze_excitation_blocks(model) == networks.block_names((c2, c3, 0, 0))
+    c2, c3, c4, c5 = row["blocks"]
+    lambda_c4 = row["lambda_blocks_c4"] if form == "LambdaResNet{}" else range(1, c4 + 1)
+    excited = {"resnet_rs_se": row["blocks"], "resnet_rs_no_se": ()}
+    assert networks.lambda_blocks(model) == (
+        []
+        if column in excited
+        else [
+            *(f"c4_block{block}" for block in lambda_c4),
+            *(f"c5_block{block}" for block in range(1, c5 + 1)),
+        ]
+    )
+    assert networks.squeeze_excitation_blocks(model) == networks.block_names(
+        excited.get(column, (c2, c3, 0, 0))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", networks.GOLDEN["table9_resnet50_LLLL"], ids=str)
+def test_resnet50_with_hyper_parameters_of_table_9(row):
+    hyper_parameters = {"num_heads": row["h"], "key_dim": row["k"], "intra_depth": row["u"]}
+    model = ResNet50(placement="LLLL", scope=row["scope"], **hyper_parameters)
+    assert networks.trainable_parameters(model) == row["trainable_params"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", networks.GOLDEN["table11_resnet50_CLLL_scope"], ids=str)
+def test_resnet50_with_scopes_of_table_11(row):
+    scope = None if row["scope"] == "global" else row["scope"]
+    model = ResNet50(placement="CLLL", scope=scope, input_shape=(224, 224, 3))
+    assert networks.trainable_parameters(model) == row["trainable_params"]
+
+
+@pytest.mark.parametrize(
+    ("constructor", "parameters"),
+    [
+        (applications.LambdaResNet26T, networks.GOLDEN["timm"]["lambda_resnet26t"]),
+        (applications.LambdaResNet26RPT256, networks.GOLDEN["timm"]["lambda_resnet26rpt_256"]),
+        (applications.LambdaResNet50TS, networks.GOLDEN["timm"]["lambda_resnet50ts"]),
+    ],
+    ids=lambda item: getattr(item, "__name__", None),
+)
+def test_networks_of_timm(constructor, parameters):
+    model = constructor()
+    assert networks.trainable_parameters(model) == parameters
+    with_lambda = {
+        "lambda_resnet50ts": ["c3_block4", "c4_block2", "c4_block4", "c4_block6", "c5_block2"]
+    }.get(model.name, ["c4_block2", "c5_block1", "c5_block2"])
+    assert networks.lambda_blocks(model) == with_lambda
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"use_content": False},
+        {"position_embedding": None},
+        {"position_embedding": "shared"},
+        {"query_normalization": "softmax"},
+        {"key_normalization": "l2"},
+        {"value_normalization": None},
+        {"use_bias": True},
+        {"implementation": "einsum"},
+    ],
+    ids=str,
+)
+def test_arguments_of_resnet50_reach_its_lambda_layers(arguments):
+    model = ResNet50(placement="CCCL", **arguments)
+    ((name, value),) = arguments.items()
+    for block in networks.lambda_blocks(model):
+        assert getattr(model.get_layer(f"{block}_2_lambda"), name) == value
+
+
+def test_wrong_padding_raises():
+    with pytest.raises(ValueError, match=r"'same' or 'symmetric'. Received: 'valid'"):
+        ResNet50(padding="valid")
 
 
 @pytest.mark.slow
@@ -93,7 +170,9 @@ def test_lambda_resnet14_has_strides_1_to_8():
 @pytest.mark.parametrize("constructor", CONSTRUCTORS, ids=lambda item: item.__name__)
 def test_signature_of_keras_applications(constructor):
     parameters = inspect.signature(constructor).parameters
-    assert tuple(name for name in parameters if name != "placement") == ARGUMENTS
+    assert tuple(parameters)[: len(ARGUMENTS)] == ARGUMENTS
+    others = tuple(parameters.values())[len(ARGUMENTS) :]
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in others)
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     assert defaults["include_top"] is True
     assert defaults["weights"] is None

@@ -54,6 +54,12 @@ CASES = {
         ("auto",),
     ),
     "position_only": ((4, 3), {"scope": 3, "use_content": False}, ALL),
+    "bias": ((4, 3), {"scope": 3, "use_bias": True}, ALL),
+    "bias_multi_head_intra_depth": (
+        (3, 2),
+        {"scope": 3, "use_bias": True, "multi_query": False, "intra_depth": 2},
+        ("auto", "conv"),
+    ),
     "absolute": ((3, 3), {"position_embedding": "absolute"}, DENSE),
     "absolute_multi_head": (
         (4,),

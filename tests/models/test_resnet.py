@@ -23,7 +23,12 @@ def ceil_divided(sizes, divisor: int) -> tuple[int, ...]:
     return tuple(-(-size // divisor) for size in sizes)
 
 
-STEMS = [("v1", (4, 8, 16, 32)), ("rs", (4, 8, 16, 32)), ("small", (1, 2, 4, 8))]
+STEMS = [
+    ("v1", (4, 8, 16, 32)),
+    ("tiered", (4, 8, 16, 32)),
+    ("rs", (4, 8, 16, 32)),
+    ("small", (1, 2, 4, 8)),
+]
 
 
 @pytest.mark.parametrize("size", [(64, 64), (33, 57), (32, 96)])
@@ -202,6 +207,73 @@ def test_initialisation_of_lambda_layers():
         assert abs(sample.mean()) < 5 * error, name
         # Normal, not uniform or truncated: three values in a thousand lie beyond 3 deviations.
         assert 0.001 < np.mean(np.abs(sample) > 3 * deviation) < 0.006, name
+
+
+@pytest.mark.parametrize("stem", ["v1", "tiered"])
+@pytest.mark.parametrize("pool_size", [2, 3])
+def test_symmetric_padding_gives_the_same_sizes(stem, pool_size):
+    spec = networks.tiny_spec(stem=stem, padding="symmetric", lambda_pool_size=pool_size)
+    model = endpoints(build(spec, (None, None, 3)))
+    for size in [(64, 32), (33, 57)]:
+        features = model(networks.images(2, *size, 3), training=False)
+        assert [tuple(feature.shape[1:3]) for feature in features] == [
+            ceil_divided(size, stride) for stride in (4, 8, 16, 32)
+        ]
+
+
+@pytest.mark.parametrize("size", [(8, 8), (7, 9), (6, 5)])
+def test_symmetric_padding_pads_both_sides(size):
+    """A strided convolution that picks the centre of its window sees positions 0, 2, 4 ...."""
+    model = networks.tiny_model((None, None, 3), padding="symmetric", stem="v1")
+    convolution = model.get_layer("stem_conv")
+    kernel = np.zeros(convolution.kernel.shape)
+    kernel[3, 3] = 1
+    convolution.kernel.assign(kernel)
+    inner = keras.Model(model.input, convolution.output)
+    data = networks.images(1, *size, 3)
+    outputs = ops.convert_to_numpy(inner(data))
+    np.testing.assert_allclose(outputs[..., 0], data[:, ::2, ::2].sum(-1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(6, 6), (5, 7)])
+def test_symmetric_pooling_of_a_lambda_layer_counts_zeros(size):
+    """As PyTorch's average pooling does: at a corner, five of nine are padding."""
+    model = networks.tiny_model((None, None, 3), padding="symmetric")
+    pad = model.get_layer("c4_block1_2_pool_pad")
+    pool = model.get_layer("c4_block1_2_pool")
+    outputs = ops.convert_to_numpy(pool(pad(np.ones((1, *size, 4), "float32"))))
+    assert outputs.shape[1:3] == ceil_divided(size, 2)
+    np.testing.assert_allclose(outputs[:, 0, 0], 4 / 9, rtol=1e-6)
+    np.testing.assert_allclose(outputs[:, 1, 1], 1, rtol=1e-6)
+
+
+def test_activation_is_everywhere():
+    model = networks.tiny_model(activation="silu")
+    names = {
+        layer.activation.__name__
+        for layer in model.layers
+        if isinstance(layer, keras.layers.Activation)
+    }
+    assert names == {"silu"}
+
+
+def test_one_table_for_all_lambda_layers():
+    """Table 4: counted and saved once."""
+    own = networks.tiny_model()
+    lambda_spec = LambdaSpec(num_heads=2, key_dim=3, scope=3, position_embedding="shared")
+    shared = networks.tiny_model(lambda_layer=lambda_spec)
+    table = 3 * 3 * 3
+    assert networks.lambda_blocks(shared) == networks.lambda_blocks(own)
+    assert (
+        networks.trainable_parameters(own) - networks.trainable_parameters(shared)
+        == (len(networks.lambda_blocks(own)) - 1) * table
+    )
+    networks.randomize(shared)
+    data = networks.images(2, 16, 16, 3)
+    before = networks.predict(shared, data)
+    embeddings = shared.get_layer("position_embeddings")
+    embeddings.set_weights([2 * array for array in embeddings.get_weights()])
+    assert np.abs(networks.predict(shared, data) - before).max() > 1e-4
 
 
 def test_wrong_stem_raises():

@@ -1,10 +1,12 @@
 """The networks of the paper as data."""
 
 import dataclasses
+import inspect
 
 import networks
 import pytest
 
+from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
 
 FAMILY = networks.GOLDEN["resnet_rs_family"]
@@ -21,30 +23,42 @@ def test_bad_placement_raises(letters):
         specs.placement((3, 4, 6, 3), letters)
 
 
-def test_table_18_has_all_seven_networks():
-    assert set(specs.LAMBDA_RESNETS) == {f"lambda_resnet{depth}" for depth in FAMILY}
+def test_table_18_has_all_seven_depths():
+    assert [str(depth) for depth in specs.DEPTHS] == list(FAMILY)
 
 
-@pytest.mark.parametrize("depth", FAMILY)
-def test_table_18(depth):
-    spec, row = specs.LAMBDA_RESNETS[f"lambda_resnet{depth}"], FAMILY[depth]
+@pytest.mark.parametrize("depth", specs.DEPTHS)
+@pytest.mark.parametrize("all_c4", [False, True])
+def test_lambda_resnets_of_table_18(depth, all_c4):
+    spec, row = specs.lambda_resnet(depth, all_c4), FAMILY[str(depth)]
     assert list(spec.blocks) == row["blocks"]
-    every_c5_block = tuple(range(1, row["blocks"][3] + 1))
-    assert spec.lambda_blocks == ((), (), tuple(row["lambda_blocks_c4"]), every_c5_block)
+    every_c4_block, every_c5_block = (tuple(range(1, number + 1)) for number in spec.blocks[2:])
+    c4 = every_c4_block if all_c4 else tuple(row["lambda_blocks_c4"])
+    assert spec.lambda_blocks == ((), (), c4, every_c5_block)
     assert (spec.stem, spec.shortcut, spec.filters) == ("rs", "pool", 64)
     assert spec.squeeze_excitation == (True, True, False, False)
 
 
+@pytest.mark.parametrize("squeeze_excitation", [False, True])
+def test_resnet_rs_has_no_lambda_layers(squeeze_excitation):
+    spec = specs.resnet_rs(101, squeeze_excitation)
+    assert spec.lambda_blocks == ((), (), (), ())
+    assert spec.squeeze_excitation == (squeeze_excitation,) * 4
+    changed = {"lambda_blocks": (), "squeeze_excitation": ()}
+    hybrid = specs.lambda_resnet(101)
+    assert dataclasses.replace(spec, **changed) == dataclasses.replace(hybrid, **changed)
+
+
 def test_lambda_layers_have_the_hyper_parameters_of_the_paper():
-    for spec in specs.LAMBDA_RESNETS.values():
-        assert dataclasses.asdict(spec.lambda_layer) == {
-            "num_heads": 4,
-            "key_dim": 16,
-            "intra_depth": 1,
-            "scope": 23,
-        }
+    """E.1, and the defaults of LambdaLayer in everything that the text does not name."""
+    expected = {"num_heads": 4, "key_dim": 16, "intra_depth": 1, "scope": 23}
+    defaults = inspect.signature(LambdaLayer).parameters
+    for depth in specs.DEPTHS:
+        hyper_parameters = dataclasses.asdict(specs.lambda_resnet(depth).lambda_layer)
+        assert expected.items() <= hyper_parameters.items()
+        assert {name: defaults[name].default for name in hyper_parameters} == hyper_parameters
 
 
 def test_specs_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        specs.LAMBDA_RESNETS["lambda_resnet50"].filters = 32
+        specs.lambda_resnet(50).filters = 32

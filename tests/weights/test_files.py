@@ -30,7 +30,7 @@ def assert_refused(model, path, match):
     """Loading raises, and leaves the model as it was."""
     before = networks.values(model.variables)
     with pytest.raises(ValueError, match=match):
-        load_weights(model, path)
+        load_weights(model, path, model.name)
     for old, new in zip(before, networks.values(model.variables), strict=True):
         np.testing.assert_array_equal(old, new)
 

@@ -42,7 +42,8 @@ class PositionLambdas(keras.layers.Layer):
         name = self.implementation
         if name == "auto":
             name = fastest(grid, (case.scope, case.scope), case.value_dim, 1, False, training)
-        outputs = relative_outputs(queries, values, self.embeddings, grid, grid, name)
+        embeddings = ops.cast(ops.convert_to_tensor(self.embeddings), inputs.dtype)
+        outputs = relative_outputs(queries, values, embeddings, grid, grid, name)
         return ops.reshape(outputs, (-1, *case.output_shape[1:]))
 
 

@@ -59,7 +59,7 @@ def _status(name: str) -> int:
     raise ValueError(f"expected {name} in /proc/self/status")
 
 
-def _answer(case: dict[str, int], implementation: str, dtype: str, xla: bool) -> dict[str, int]:
+def _answer(case: dict[str, Any], implementation: str, dtype: str, xla: bool) -> dict[str, int]:
     from zoo.benchmark.backends import current_backend
 
     backend = current_backend(xla)

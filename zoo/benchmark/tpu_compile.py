@@ -149,7 +149,7 @@ def _environment() -> dict[str, str]:
 
 
 def _answer(
-    case: dict[str, int], implementation: str, dtype: str, mode: str, seconds: int
+    case: dict[str, Any], implementation: str, dtype: str, mode: str, seconds: int
 ) -> dict[str, float]:
     from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
 

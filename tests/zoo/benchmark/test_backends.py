@@ -1,5 +1,7 @@
 """Compiled steps: what they return is what the layer returns, training included."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -57,8 +59,10 @@ def test_position_part_is_what_the_implementations_differ_in(implementation):
     np.testing.assert_allclose(outputs, expected.reshape(case.output_shape), atol=1e-5)
 
 
-def test_half_precision():
-    step = current_backend().step(CASE, "einsum", "mixed_bfloat16", FORWARD_BACKWARD)
+@pytest.mark.parametrize("part", ["layer", POSITION])
+def test_half_precision(part):
+    case = dataclasses.replace(CASE, part=part)
+    step = current_backend().step(case, "einsum", "mixed_bfloat16", FORWARD_BACKWARD)
     outputs, *_, gradients = step()
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
     assert keras.backend.standardize_dtype(gradients[0].dtype) == "bfloat16"

@@ -1,0 +1,128 @@
+"""MobileNetV2 (Sandler et al., CVPR 2018) with lambda layers: `MobileNetSpec` -> Keras model."""
+
+import keras
+from keras import layers
+
+from lambda_keras.models.resnet import head, lambda_layer
+from lambda_keras.models.specs import MobileNetSpec
+
+# Table 2 of MobileNetV2: expansion, channels, number of blocks, stride of the first.
+GROUPS = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+STEM, LAST = 32, 1280  # channels
+# The last blocks of strides 4, 8, 16 and 32.
+ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
+# Values of the implementation of its authors.
+MOMENTUM = 0.999
+EPSILON = 1e-3
+
+
+def build_mobilenet(
+    spec: MobileNetSpec,
+    inputs: keras.KerasTensor,
+    include_top: bool = True,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation=None,
+    name: str | None = None,
+) -> keras.Model:
+    """Builds the network of a spec on an input tensor; the arguments are those of `build_resnet`.
+
+    The outputs of the last blocks at strides 4, 8, 16 and 32 are layers named `"c2"` to `"c5"`. A
+    model without classifier ends with the 1280 channels that the classifier sees.
+    """
+    x = _conv_bn(inputs, _width(STEM, spec.alpha), 3, strides=2, name="stem")
+    number = 0
+    for expansion, channels, blocks, strides in GROUPS:
+        for block in range(blocks):
+            number += 1
+            x = _inverted_bottleneck(
+                x,
+                spec,
+                number,
+                expansion,
+                _width(channels, spec.alpha),
+                strides if block == 0 else 1,
+            )
+    # The last features do not become fewer in narrow networks.
+    x = _conv_bn(x, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
+    return head(inputs, x, include_top, pooling, classes, classifier_activation, name)
+
+
+def _width(channels: int, alpha: float) -> int:
+    """Channels times alpha, rounded to a multiple of 8, by no more than 10 % downwards."""
+    scaled = channels * alpha
+    rounded = max(8, int(scaled + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * scaled else rounded
+
+
+def _inverted_bottleneck(x, spec: MobileNetSpec, number, expansion, filters, strides):
+    """Pointwise, depthwise or lambda layer, pointwise without activation."""
+    name, inputs = f"block{number}", x
+    depth = x.shape[-1]
+    if number in spec.lambda_blocks:
+        # Lightweight (D.3.2): the first pointwise convolution keeps the number of channels.
+        if spec.expand_lambda:
+            x = _conv_bn(x, depth, 1, name=f"{name}_expand")
+        x = lambda_layer(
+            spec.lambda_layer,
+            depth,
+            strides=strides,
+            momentum=MOMENTUM,
+            epsilon=EPSILON,
+            name=f"{name}_lambda",
+        )(x)
+    else:
+        if expansion > 1:
+            x = _conv_bn(x, expansion * depth, 1, name=f"{name}_expand")
+        x = layers.DepthwiseConv2D(
+            3,
+            strides=strides,
+            padding="same",
+            use_bias=False,
+            depthwise_initializer="he_normal",
+            data_format="channels_last",
+            name=f"{name}_depthwise",
+        )(x)
+    x = _activation(_bn(x, f"{name}_middle"), f"{name}_middle")
+    name_of_output = ENDPOINTS.get(number, f"{name}_out")
+    residual = strides == 1 and depth == filters
+    x = _conv(x, filters, 1, 1, f"{name}_project")
+    x = layers.BatchNormalization(
+        momentum=MOMENTUM,
+        epsilon=EPSILON,
+        name=f"{name}_project_bn" if residual else name_of_output,
+    )(x)
+    return layers.Add(name=name_of_output)([inputs, x]) if residual else x
+
+
+def _conv_bn(x, filters, kernel_size, strides=1, name=""):
+    return _activation(_bn(_conv(x, filters, kernel_size, strides, name), name), name)
+
+
+def _conv(x, filters, kernel_size, strides, name):
+    return layers.Conv2D(
+        filters,
+        kernel_size,
+        strides=strides,
+        padding="same",
+        use_bias=False,
+        kernel_initializer="he_normal",
+        data_format="channels_last",
+        name=f"{name}_conv",
+    )(x)
+
+
+def _bn(x, name):
+    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=f"{name}_bn")(x)
+
+
+def _activation(x, name):
+    return layers.Activation("relu6", name=f"{name}_relu6")(x)

@@ -1,0 +1,50 @@
+"""Networks as backbones."""
+
+import keras
+import networks
+import numpy as np
+import pytest
+from keras import ops
+
+from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14, feature_extractor
+
+
+def test_features_by_name_at_any_size():
+    model = LambdaResNet14(classes=5)
+    networks.randomize(model)
+    features = feature_extractor(model)
+    assert features.input_shape == (None, None, None, 3)
+    for size in [(16, 24), (21, 13)]:
+        outputs = features(networks.images(2, *size, 3), training=False)
+        assert {name: tuple(feature.shape) for name, feature in outputs.items()} == {
+            stage: (2, *(-(-length // 2**number) for length in size), 64 * 2**number)
+            for number, stage in enumerate(networks.STAGES)
+        }
+
+
+def test_features_share_weights_with_the_model():
+    model = LambdaResNet14(include_top=False)
+    networks.randomize(model)
+    data = networks.images(2, 16, 16, 3)
+    features = feature_extractor(model, ["c5"])
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(features(data)["c5"]), ops.convert_to_numpy(model(data))
+    )
+    assert len(features.variables) == len(model.variables)
+
+
+def test_other_endpoints():
+    model = LambdaMobileNetV2(input_shape=(64, 64, 3), alpha=0.35)
+    outputs = feature_extractor(model, ["c2", "block7_out"]).output
+    assert {name: output.shape[1] for name, output in outputs.items()} == {
+        "c2": 16,
+        "block7_out": 4,
+    }
+
+
+@pytest.mark.parametrize("endpoints", [["c1"], ["c2", "C5"], []])
+def test_unknown_endpoint_raises(endpoints):
+    inputs = keras.Input((8, 8, 3))
+    model = keras.Model(inputs, keras.layers.Activation("relu", name="c2")(inputs), name="tiny")
+    with pytest.raises(ValueError, match=r"layers of 'tiny', such as .* Received: endpoints="):
+        feature_extractor(model, endpoints)

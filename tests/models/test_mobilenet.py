@@ -1,0 +1,88 @@
+"""The MobileNetV2 builder."""
+
+import backends
+import keras
+import networks
+import numpy as np
+import pytest
+
+from lambda_keras.models.mobilenet import build_mobilenet
+from lambda_keras.models.specs import LAMBDA_MOBILENET_V2, MOBILENET_V2, MobileNetSpec
+
+GOLDEN = networks.GOLDEN["table17_mobilenet_v2_224"]
+# A tenth of the width: the smallest that has channels for four heads everywhere.
+NARROW = {"alpha": 0.1, "lambda_layer": LAMBDA_MOBILENET_V2.lambda_layer}
+
+
+def build(spec: MobileNetSpec, input_shape=(None, None, 3), **arguments) -> keras.Model:
+    return build_mobilenet(spec, keras.Input(input_shape), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("spec", "row"),
+    [
+        (MOBILENET_V2, "plain"),
+        (LAMBDA_MOBILENET_V2, "lambda_10_16_literal"),
+        (
+            MobileNetSpec((10, 16), False, 1.0, LAMBDA_MOBILENET_V2.lambda_layer),
+            "lambda_10_16_one_pointwise",
+        ),
+    ],
+)
+def test_parameters_of_table_17(spec, row):
+    assert networks.trainable_parameters(build(spec)) == GOLDEN[row]["trainable_params"]
+
+
+@pytest.mark.parametrize("alpha", [0.35, 0.75, 1.0, 1.4])
+def test_plain_network_is_that_of_keras(alpha):
+    """Same weights, same outputs: the layers of both are in the same order."""
+    reference = keras.applications.MobileNetV2(
+        (96, 64, 3), alpha=alpha, weights=None, classes=7, classifier_activation=None
+    )
+    model = build(MobileNetSpec(alpha=alpha), (96, 64, 3), classes=7)
+    networks.randomize(reference)
+    model.set_weights(reference.get_weights())
+    data = networks.images(2, 96, 64, 3)
+    expected = networks.predict(reference, data)
+    np.testing.assert_allclose(
+        networks.predict(model, data), expected, atol=1e-4 * np.abs(expected).max()
+    )
+
+
+def test_lambda_layers_sit_where_the_text_says():
+    """D.3.2: in two blocks that keep their channels; 5x5 scope, k = 32, h = 4."""
+    model = build(LAMBDA_MOBILENET_V2, (224, 224, 3))
+    assert networks.lambda_blocks(model) == ["block10_lambda", "block16_lambda"]
+    for block, depth, size in (("block10", 64, 14), ("block16", 160, 7)):
+        layer = model.get_layer(f"{block}_lambda")
+        assert (layer.filters, layer.scope, layer.key_dim, layer.num_heads) == (depth, 5, 32, 4)
+        assert model.get_layer(f"{block}_expand_conv").filters == depth
+        assert layer.output.shape == (None, size, size, depth)
+
+
+@pytest.mark.parametrize("size", [(64, 96), (37, 51)])
+def test_endpoints_lie_at_their_strides(size):
+    model = build(LAMBDA_MOBILENET_V2, (*size, 3))
+    for number, (stage, channels) in enumerate(
+        zip(networks.STAGES, (24, 32, 96, 320), strict=True)
+    ):
+        stride = 4 * 2**number
+        expected = (None, *(-(-length // stride) for length in size), channels)
+        assert model.get_layer(stage).output.shape == expected
+
+
+@pytest.mark.parametrize("expand_lambda", [True, False])
+def test_every_trainable_variable_has_a_gradient(expand_lambda):
+    spec = MobileNetSpec((10, 16), expand_lambda, **NARROW)
+    model = build(spec, (64, 64, 3), classes=5)
+    networks.randomize(model)
+    cotangent = networks.images(4, 5, seed=1)
+    _, _, gradients = backends.output_and_gradients(
+        model, [networks.images(4, 64, 64, 3)], cotangent, training=True
+    )
+    without = [
+        variable.path
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+        if not np.all(np.isfinite(gradient)) or not np.abs(gradient).max() > 0
+    ]
+    assert without == []
