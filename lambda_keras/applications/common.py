@@ -3,6 +3,7 @@
 import numbers
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import keras
@@ -31,6 +32,10 @@ ARGUMENTS = """
         classifier_activation: activation of the classifier, `None` for logits.
             Defaults to `"softmax"`.
         name: str, name of the model.
+        dropout_rate: float, of the pooled features before the classifier (Table 20).
+            Defaults to `0.0`.
+        stochastic_depth_rate: float, of the branches of c5; those of the stages before drop less,
+            in proportion to the number of the stage (Table 20). Defaults to `0.0`.
 
     Call arguments:
         inputs: float tensor of shape `(batch, height, width, channels)`, RGB images that passed
@@ -64,6 +69,9 @@ class Constructor(Protocol):
         classes: int = 1000,
         classifier_activation="softmax",
         name: str = ...,
+        *,
+        dropout_rate: float = 0.0,
+        stochastic_depth_rate: float = 0.0,
     ) -> keras.Model: ...
 
 
@@ -99,6 +107,10 @@ def build(
             f"expected classes to be a positive integer. Received: classes={classes!r}"
         )
     inputs = _inputs(input_tensor, input_shape, _minimum_size(spec))
+    for field in ("dropout_rate", "stochastic_depth_rate"):
+        rate = getattr(spec, field, 0)
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+            raise ValueError(f"expected a rate from 0 to 1, below 1. Received: {field}={rate!r}")
     function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
     model = function(spec, inputs, include_top, pooling, int(classes), classifier_activation, name)
     if weights is not None:
@@ -139,7 +151,7 @@ def _inputs(input_tensor, input_shape, minimum):
 def constructor(
     display_name: str,
     name: str,
-    spec: Spec,
+    spec: specs.ResNetSpec,
     summary: str,
     default_shape: Shape | None = None,
 ) -> Constructor:
@@ -163,9 +175,12 @@ def constructor(
         classes: int = 1000,
         classifier_activation="softmax",
         name: str = default_name,
+        *,
+        dropout_rate: float = 0.0,
+        stochastic_depth_rate: float = 0.0,
     ) -> keras.Model:
         return build(
-            spec,
+            replace(spec, dropout_rate=dropout_rate, stochastic_depth_rate=stochastic_depth_rate),
             default_name,
             include_top,
             weights,

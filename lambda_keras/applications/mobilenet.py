@@ -19,6 +19,7 @@ def MobileNetV2(
     classifier_activation="softmax",
     name: str = "mobilenet_v2",
     *,
+    dropout_rate: float = 0.0,
     alpha: float = 1.0,
 ) -> keras.Model:
     """MobileNetV2 (Sandler et al., CVPR 2018), the baseline of Table 17: 3.50 M parameters.
@@ -29,7 +30,7 @@ def MobileNetV2(
         alpha: float, width of the network in parts of the published one. Defaults to `1.0`.
     """
     return _build(
-        replace(specs.MOBILENET_V2, alpha=alpha),
+        replace(specs.MOBILENET_V2, alpha=alpha, dropout_rate=dropout_rate),
         "mobilenet_v2",
         include_top,
         weights,
@@ -52,6 +53,7 @@ def LambdaMobileNetV2(
     classifier_activation="softmax",
     name: str = "lambda_mobilenet_v2",
     *,
+    dropout_rate: float = 0.0,
     alpha: float = 1.0,
     expand_lambda: bool = True,
 ) -> keras.Model:
@@ -68,7 +70,12 @@ def LambdaMobileNetV2(
             Defaults to `True`.
     """
     return _build(
-        replace(specs.LAMBDA_MOBILENET_V2, alpha=alpha, expand_lambda=expand_lambda),
+        replace(
+            specs.LAMBDA_MOBILENET_V2,
+            alpha=alpha,
+            expand_lambda=expand_lambda,
+            dropout_rate=dropout_rate,
+        ),
         "lambda_mobilenet_v2",
         include_top,
         weights,

@@ -116,6 +116,8 @@ def ResNet50(
     classifier_activation="softmax",
     name: str = "resnet50",
     *,
+    dropout_rate: float = 0.0,
+    stochastic_depth_rate: float = 0.0,
     placement: str = "CCCC",
     padding: str = "same",
     num_heads: int = 4,
@@ -153,6 +155,8 @@ def ResNet50(
         blocks,
         lambda_blocks=specs.placement(blocks, placement),
         padding=padding,
+        dropout_rate=dropout_rate,
+        stochastic_depth_rate=stochastic_depth_rate,
         lambda_layer=specs.LambdaSpec(
             num_heads=num_heads,
             key_dim=key_dim,

@@ -53,7 +53,7 @@ def build_mobilenet(
             )
     # The last features do not become fewer in narrow networks.
     x = _conv_bn(x, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
-    return head(inputs, x, include_top, pooling, classes, classifier_activation, name)
+    return head(spec, inputs, x, include_top, pooling, classes, classifier_activation, name)
 
 
 def _width(channels: int, alpha: float) -> int:

@@ -5,9 +5,14 @@ from dataclasses import asdict
 import keras
 from keras import layers
 
-from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding, SqueezeExcitation
+from lambda_keras.layers import (
+    LambdaLayer,
+    RelativePositionEmbedding,
+    SqueezeExcitation,
+    StochasticDepth,
+)
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from lambda_keras.models.specs import STAGES, LambdaSpec, ResNetSpec
+from lambda_keras.models.specs import STAGES, LambdaSpec, MobileNetSpec, ResNetSpec
 
 # Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
 MOMENTUM = 0.99
@@ -47,16 +52,27 @@ def build_resnet(
             if table is None and block in spec.lambda_blocks[number]:
                 table = _shared_embeddings(x, spec.lambda_layer)
             x = _bottleneck(x, spec, number, block, table)
-    return head(inputs, x, include_top, pooling, classes, classifier_activation, name)
+    return head(spec, inputs, x, include_top, pooling, classes, classifier_activation, name)
 
 
-def head(inputs, x, include_top, pooling, classes, classifier_activation, name) -> keras.Model:
+def head(
+    spec: ResNetSpec | MobileNetSpec,
+    inputs,
+    x,
+    include_top,
+    pooling,
+    classes,
+    classifier_activation,
+    name,
+) -> keras.Model:
     """The model from inputs to a feature map, pooled, and classified: see `build_resnet`."""
     if include_top or pooling == "avg":
         x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
     elif pooling == "max":
         x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if include_top:
+        if spec.dropout_rate:
+            x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
         # float32, so that probabilities and the loss are exact enough under mixed precision.
         x = layers.Dense(
             classes, activation=classifier_activation, dtype="float32", name="predictions"
@@ -114,6 +130,9 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, table):
     x = _bn(x, f"{name}_3", gamma_initializer="zeros")
     if spec.squeeze_excitation[number] and not has_lambda:
         x = SqueezeExcitation(0.25, name=f"{name}_se")(x)
+    if spec.stochastic_depth_rate:
+        rate = spec.stochastic_depth_rate * (number + 2) / 5
+        x = StochasticDepth(rate, name=f"{name}_drop")(x)
     x = layers.Add(name=f"{name}_add")([residual, x])
     last = block == spec.blocks[number]
     return layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)

@@ -58,6 +58,9 @@ class ResNetSpec:
             the end) or `"symmetric"` (PyTorch's: the same on both sides).
         lambda_pool_size: width of the average pooling after a lambda layer with stride 2: 3 in the
             paper (E.1), 2 in timm.
+        dropout_rate: of the pooled features, before the classifier (Table 20).
+        stochastic_depth_rate: of the branches of c5; those of the stages before drop less, in
+            proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
     """
 
     blocks: tuple[int, int, int, int]
@@ -70,6 +73,8 @@ class ResNetSpec:
     activation: str = "relu"
     padding: str = "same"
     lambda_pool_size: int = 3
+    dropout_rate: float = 0.0
+    stochastic_depth_rate: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,12 +88,14 @@ class MobileNetSpec:
             number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
         alpha: width of the network, in parts of the published one.
         lambda_layer: hyper-parameters of the lambda layers.
+        dropout_rate: of the pooled features, before the classifier (E.2).
     """
 
     lambda_blocks: tuple[int, ...] = ()
     expand_lambda: bool = True
     alpha: float = 1.0
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
+    dropout_rate: float = 0.0
 
 
 def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[int, ...], ...]:
@@ -119,8 +126,8 @@ DEPTHS = {
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
     """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
     blocks, _ = DEPTHS[depth]
-    excitation = (squeeze_excitation,) * 4
-    return ResNetSpec(blocks, stem="rs", shortcut="pool", squeeze_excitation=excitation)
+    c2 = c3 = c4 = c5 = squeeze_excitation
+    return ResNetSpec(blocks, stem="rs", shortcut="pool", squeeze_excitation=(c2, c3, c4, c5))
 
 
 def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:

@@ -259,6 +259,8 @@ def test_classes_and_name():
     [
         ({"pooling": "mean"}, "expected pooling to be None, 'avg' or 'max'. Received: 'mean'"),
         ({"classes": 0}, "expected classes to be a positive integer. Received: classes=0"),
+        ({"dropout_rate": 1}, "expected a rate .* Received: dropout_rate=1"),
+        ({"stochastic_depth_rate": -0.1}, "Received: stochastic_depth_rate=-0.1"),
         ({"classes": 2.5}, "expected classes to be a positive integer. Received: classes=2.5"),
         ({"input_shape": (32, 32)}, r"expected input_shape .* Received: input_shape=\(32, 32\)"),
         (

@@ -247,6 +247,26 @@ def test_symmetric_pooling_of_a_lambda_layer_counts_zeros(size):
     np.testing.assert_allclose(outputs[:, 1, 1], 1, rtol=1e-6)
 
 
+def test_stochastic_depth_grows_with_the_stage():
+    """ResNet-RS: rate times stage over 5, for the stages 2 to 5."""
+    model = networks.tiny_model(stochastic_depth_rate=0.5)
+    rates = {layer.name: layer.rate for layer in model.layers if layer.name.endswith("_drop")}
+    assert rates == {
+        f"{block}_drop": pytest.approx(0.1 * int(block[1]))
+        for block in networks.block_names((2, 1, 1, 2))
+    }
+
+
+def test_dropout_is_before_the_classifier():
+    model = networks.tiny_model(dropout_rate=0.3)
+    assert model.get_layer("dropout").rate == 0.3
+    assert model.layers[-2].name == "dropout"
+    without = networks.tiny_model()
+    without.set_weights(model.get_weights())
+    data = networks.images(2, 16, 16, 3)
+    np.testing.assert_allclose(networks.predict(model, data), networks.predict(without, data))
+
+
 def test_activation_is_everywhere():
     model = networks.tiny_model(activation="silu")
     names = {

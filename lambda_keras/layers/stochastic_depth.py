@@ -1,0 +1,47 @@
+"""Stochastic depth (Huang et al., ECCV 2016)."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class StochasticDepth(keras.layers.Layer):
+    """Drops a residual branch for whole examples, in training only.
+
+    Branches that are kept are divided by the probability to be kept, so that the mean stays.
+
+    Args:
+        rate: float in `[0, 1)`, probability that an example loses the branch.
+        seed: int, of the random numbers. Defaults to a seed drawn from Keras' global one.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, ...)`, the branch before it is added to the residual.
+        training: bool, whether branches are dropped.
+
+    Returns:
+        Tensor of the shape of `inputs`.
+
+    Raises:
+        ValueError: if the rate is out of its range.
+    """
+
+    def __init__(self, rate: float, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"expected a rate from 0 to 1, below 1. Received: rate={rate}")
+        self.rate = rate
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_masking = True
+
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
+        shape = (ops.shape(inputs)[0], *(1 for _ in inputs.shape[1:]))
+        uniform = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
+        kept = ops.cast(uniform >= self.rate, inputs.dtype)
+        return inputs * (kept / (1 - self.rate))
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
