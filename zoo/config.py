@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from zoo.registry import find_model
+from zoo.registry import find_model, typed
 from zoo.settings import Section, Settings
 
 
@@ -43,8 +42,7 @@ class ModelConfig(Section):
         taken = {"classes", "weights", "input_shape"} & overrides.keys()
         if taken:
             raise ValueError(f"the data and the other settings decide these: {sorted(taken)}")
-        # The command line has only strings; YAML's rules turn 7 or 0.2 into numbers.
-        return {k: yaml.safe_load(v) if isinstance(v, str) else v for k, v in overrides.items()}
+        return typed(overrides)
 
     @field_validator("weights")
     @classmethod

@@ -1,15 +1,19 @@
 """The models by name: what to build, at which image size, and what was published for it."""
 
 import inspect
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from zoo.errors import unknown
 
 if TYPE_CHECKING:
     import keras
+
+    from lambda_keras.weights import PublishedWeights
 
 
 @dataclass(frozen=True)
@@ -20,31 +24,107 @@ class Row:
         name: The model's name on command lines and in files.
         constructor: Name of its constructor in `lambda_keras.applications`. A name and not the
             function, so that names can be checked without importing Keras.
+        parameters: Number of trainable parameters, with 1000 classes.
+        gflops: Floating-point operations for one image of `image_size`, in 10^9, by the paper's
+            conventions (`zoo.flops`).
         image_size: Height and width, in pixels, that `top1` was published for.
         top1: Published ImageNet top-1 accuracy in percent; None if none was published.
-        source: Table of the LambdaNetworks paper (arXiv 2102.08602) with `top1`.
+        source: Where `top1` was published: a table of the LambdaNetworks paper (arXiv 2102.08602),
+            or who published weights.
+        recipe: Training that `top1` comes from (E.2 for those of the paper).
+        arguments: Arguments of the constructor.
     """
 
     name: str
     constructor: str
+    parameters: int
+    gflops: float
     image_size: int
     top1: float | None = None
     source: str = ""
+    recipe: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def weights(self) -> "PublishedWeights | None":
+        """Its pretrained weights, if there are any."""
+        from lambda_keras.weights import PUBLISHED  # which imports Keras
+
+        return PUBLISHED.get(self.name)
+
+
+def _ablation(placement: str, parameters: int, gflops: float, top1: float) -> Row:
+    return Row(
+        f"resnet50_{placement.lower()}",
+        "ResNet50",
+        parameters,
+        gflops,
+        224,
+        top1,
+        "Table 13",
+        "90 epochs",
+        {"placement": placement},
+    )
+
+
+def _timm(name: str, constructor: str, parameters: int, gflops: float, top1: float) -> Row:
+    return Row(name, constructor, parameters, gflops, 256, top1, "timm", "timm")
+
+
+# Source and recipe of published accuracies.
+TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
+TABLE_17 = ("Table 17", "mobilenet")
 
 # Where the paper has several image sizes without extra data, the row is its most accurate one.
+# fmt: off
 ROWS = (
-    #   name                  constructor         size  top-1  source
-    Row("lambda_resnet14", "LambdaResNet14", 32),
-    Row("lambda_resnet50", "LambdaResNet50", 160, 79.2, "Table 19"),
-    Row("lambda_resnet101", "LambdaResNet101", 192, 81.9, "Table 19"),
-    Row("lambda_resnet152", "LambdaResNet152", 256, 83.8, "Table 19"),
-    Row("lambda_resnet200", "LambdaResNet200", 256),
-    Row("lambda_resnet270", "LambdaResNet270", 256, 84.2, "Table 19"),
-    Row("lambda_resnet350", "LambdaResNet350", 320, 84.7, "Table 19"),
-    Row("lambda_resnet420", "LambdaResNet420", 320, 84.9, "Table 19"),
-    Row("resnet50", "ResNet50", 224, 76.9, "Table 13"),
+    Row("lambda_resnet14", "LambdaResNet14", 855_544, 0.064, 32),
+    Row("lambda_resnet50", "LambdaResNet50", 18_963_272, 4.18, 160, 79.2, *TABLE_19),
+    Row("lambda_resnet101", "LambdaResNet101", 36_866_920, 11.285, 192, 81.9, *TABLE_19),
+    Row("lambda_resnet152", "LambdaResNet152", 51_404_696, 29.632, 256, 83.8, *TABLE_19),
+    Row("lambda_resnet200", "LambdaResNet200", 57_993_112, 61.535, 320),
+    Row("lambda_resnet270", "LambdaResNet270", 81_366_248, 52.186, 256, 84.2, *TABLE_19),
+    Row("lambda_resnet350", "LambdaResNet350", 105_475_176, 105.697, 320, 84.7, *TABLE_19),
+    Row("lambda_resnet420", "LambdaResNet420", 124_438_664, 125.984, 320, 84.9, *TABLE_19),
+    Row("lambda_resnet50_c4", "LambdaResNet50C4", 16_242_072, 4.073, 160),
+    Row("lambda_resnet101_c4", "LambdaResNet101C4", 25_982_120, 13.603, 224, 82.6, *TABLE_14),
+    Row("lambda_resnet152_c4", "LambdaResNet152C4", 35_077_496, 26.353, 256, 83.4, *TABLE_14),
+    Row("lambda_resnet200_c4", "LambdaResNet200C4", 41_665_912, 59.832, 320),
+    Row("lambda_resnet270_c4", "LambdaResNet270C4", 55_786_968, 46.455, 256),
+    Row("lambda_resnet350_c4", "LambdaResNet350C4", 69_555_336, 100.13, 320),
+    Row("lambda_resnet420_c4", "LambdaResNet420C4", 81_443_704, 119.022, 320),
+    Row("resnet_rs50", "ResNetRS50", 35_691_912, 4.557, 160),
+    Row("resnet_rs101", "ResNetRS101", 63_618_696, 16.351, 224, 81.8, *TABLE_14),
+    Row("resnet_rs152", "ResNetRS152", 86_621_576, 31.056, 256, 83.0, *TABLE_14),
+    Row("resnet_rs200", "ResNetRS200", 93_209_992, 62.758, 320),
+    Row("resnet_rs270", "ResNetRS270", 129_861_448, 53.9, 256),
+    Row("resnet_rs350", "ResNetRS350", 163_956_168, 107.367, 320),
+    Row("resnet_rs420", "ResNetRS420", 191_891_656, 127.885, 320),
+    Row("resnet_rs50_no_se", "ResNetRS50NoSE", 25_613_256, 4.537, 160),
+    Row("resnet_rs101_no_se", "ResNetRS101NoSE", 44_605_384, 16.313, 224, 81.3, *TABLE_14),
+    Row("resnet_rs152_no_se", "ResNetRS152NoSE", 60_249_032, 31.003, 256, 82.5, *TABLE_14),
+    Row("resnet_rs200_no_se", "ResNetRS200NoSE", 64_730_056, 62.701, 320),
+    Row("resnet_rs270_no_se", "ResNetRS270NoSE", 89_655_496, 53.82, 256),
+    Row("resnet_rs350_no_se", "ResNetRS350NoSE", 112_842_440, 107.265, 320),
+    Row("resnet_rs420_no_se", "ResNetRS420NoSE", 131_840_712, 127.765, 320),
+    Row("resnet50", "ResNet50", 25_557_032, 8.178, 224, 76.9, "Table 13", "90 epochs"),
+    _ablation("LCCC", 25_490_744, 10.192, 77.3),
+    _ablation("LLCC", 24_992_888, 12.448, 77.2),
+    _ablation("LLLC", 21_727_448, 12.466, 77.8),
+    _ablation("LLLL", 14_995_592, 12.023, 78.4),
+    _ablation("CLLL", 15_061_880, 10.009, 78.3),
+    _ablation("CCLL", 15_559_736, 7.753, 78.3),
+    _ablation("CCCL", 18_825_176, 7.735, 77.3),
+    _timm("lambda_resnet26t", "LambdaResNet26T", 10_958_272, 6.002, 79.126),
+    _timm("lambda_resnet26rpt_256", "LambdaResNet26RPT256", 10_988_688, 6.278, 78.960),
+    _timm("lambda_resnet50ts", "LambdaResNet50TS", 21_536_832, 10.069, 81.184),
+    Row("resnet50_llll_pytorch", "ResNet50", 14_995_848, 12.023, 224, 78.208,
+        "d-li14/lambda.pytorch", "130 epochs",
+        {"placement": "LLLL", "padding": "symmetric", "use_bias": True}),
+    Row("mobilenet_v2", "MobileNetV2", 3_504_872, 0.602, 224, 72.7, *TABLE_17),
+    Row("lambda_mobilenet_v2", "LambdaMobileNetV2", 3_236_824, 0.577, 224, 73.3, *TABLE_17),
 )
+# fmt: on
 
 
 def index(rows: Iterable[Row]) -> dict[str, Row]:
@@ -64,18 +144,24 @@ def index(rows: Iterable[Row]) -> dict[str, Row]:
 TABLE = index(ROWS)
 
 
-def list_models(pattern: str = "*") -> list[str]:
+def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
     """Returns the names of the models that match a shell pattern, in the order of the table.
 
     Args:
         pattern: Shell pattern with `*`, `?` and `[...]`. Defaults to all models.
+        pretrained: Whether to return only models whose weights were published, for
+            `weights="imagenet"`. Defaults to False.
 
     Example:
 
-    >>> list_models("lambda_resnet1*")
-    ['lambda_resnet14', 'lambda_resnet101', 'lambda_resnet152']
+    >>> list_models("lambda_resnet1??")
+    ['lambda_resnet101', 'lambda_resnet152']
     """
-    return [name for name in TABLE if fnmatchcase(name, pattern)]
+    return [
+        name
+        for name, row in TABLE.items()
+        if fnmatchcase(name, pattern) and (row.weights or not pretrained)
+    ]
 
 
 def find_model(name: str) -> Row:
@@ -114,4 +200,18 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
             raise ValueError(
                 f"expected an argument of {row.constructor}. {unknown(argument, arguments)}"
             )
-    return constructor(**overrides)
+    return constructor(**{"name": name, **row.arguments, **overrides})
+
+
+def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments from a command line, which has only strings, with YAML's types.
+
+    Example:
+
+    >>> typed({"scope": "7", "placement": "CCLL"})
+    {'scope': 7, 'placement': 'CCLL'}
+    """
+    return {
+        key: yaml.safe_load(value) if isinstance(value, str) else value
+        for key, value in overrides.items()
+    }

@@ -1,42 +1,116 @@
-"""The table of models."""
+"""The models by name."""
 
 import inspect
+import subprocess
+import sys
 
+import networks
 import pytest
 
 from lambda_keras import applications
-from zoo.registry import ROWS, Row, create_model, find_model, index, list_models
-
-
-def test_every_row_names_a_constructor():
-    for row in ROWS:
-        arguments = inspect.signature(getattr(applications, row.constructor)).parameters
-        assert {"classes", "input_shape", "weights"} <= arguments.keys()
-
-
-def test_published_accuracy_has_a_source():
-    assert all((row.top1 is None) == (row.source == "") for row in ROWS)
+from lambda_keras.weights import PUBLISHED
+from zoo import flops
+from zoo.registry import TABLE, Row, create_model, find_model, index, list_models, typed
 
 
 def test_list_models_by_pattern():
-    assert list_models("lambda_resnet5*") == ["lambda_resnet50"]
-    assert len(list_models()) == len(ROWS)
+    assert list_models() == list(TABLE)
+    assert list_models("lambda_resnet1??") == ["lambda_resnet101", "lambda_resnet152"]
     assert list_models("nothing*") == []
 
 
-def test_create_model_passes_overrides_on():
-    model = create_model("lambda_resnet14", classes=3, input_shape=(16, 16, 3), name="tiny")
-    assert model.output_shape == (None, 3)
-    assert model.name == "tiny"
+def test_pretrained_models_are_those_with_published_weights():
+    assert set(list_models(pretrained=True)) == set(PUBLISHED)
+    assert list_models("*50ts", pretrained=True) == ["lambda_resnet50ts"]
+    for name, weights in PUBLISHED.items():
+        row = find_model(name)
+        assert row.weights is weights
+        assert (row.top1, row.image_size) == (weights.top1, weights.image_size)
 
 
-def test_unknown_names_get_the_nearest():
-    with pytest.raises(ValueError, match="did you mean 'lambda_resnet101'"):
-        find_model("lambda_resnet1o1")
-    with pytest.raises(ValueError, match=r"LambdaResNet14.*did you mean 'classes'"):
-        create_model("lambda_resnet14", clases=3)
+def test_unknown_name_has_the_nearest():
+    with pytest.raises(ValueError, match=r"Received: 'lambda_resnet51' \(did you mean"):
+        find_model("lambda_resnet51")
 
 
-def test_duplicates_raise():
-    with pytest.raises(ValueError, match="twice: 'a'"):
-        index([Row("a", "A", 32), Row("a", "B", 32)])
+def test_duplicate_name_raises():
+    row = Row("a", "ResNet50", 1, 1.0, 32)
+    with pytest.raises(ValueError, match="Received twice: 'a'"):
+        index([row, row])
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_constructor_takes_the_arguments(name):
+    row = TABLE[name]
+    parameters = inspect.signature(getattr(applications, row.constructor)).parameters
+    assert row.arguments.keys() <= parameters.keys()
+    assert (row.top1 is None) == (row.source == "") == (row.recipe == "")
+
+
+def test_every_constructor_has_a_row():
+    constructors = {name for name in applications.__all__ if name[0].isupper()}
+    assert {row.constructor for row in TABLE.values()} == constructors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLE)
+def test_row_counts_the_built_model(name):
+    row = TABLE[name]
+    model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
+    assert model.name == name
+    assert networks.trainable_parameters(model) == row.parameters
+    assert round(flops.total(flops.count_flops(model)) / 1e9, 3) == row.gflops
+
+
+def test_rows_are_those_of_golden():
+    """To the unit and to the printed digits, wherever the sizes are the same."""
+    forms = {
+        "lambda_resnet{}": "lambda_resnet",
+        "lambda_resnet{}_c4": "lambda_resnet_c4",
+        "resnet_rs{}": "resnet_rs_se",
+        "resnet_rs{}_no_se": "resnet_rs_no_se",
+    }
+    golden = networks.GOLDEN
+    expected = {
+        form.format(depth): {**row[column], "size": row["image_size"]}
+        for depth, row in golden["resnet_rs_family"].items()
+        for form, column in forms.items()
+    }
+    for letters, row in golden["table13_resnet50_224_placement"].items():
+        expected["resnet50" if letters == "CCCC" else f"resnet50_{letters.lower()}"] = row
+    mobilenets = golden["table17_mobilenet_v2_224"]
+    expected["mobilenet_v2"] = mobilenets["plain"]
+    expected["lambda_mobilenet_v2"] = mobilenets["lambda_10_16_literal"]
+    for name, row in expected.items():
+        assert find_model(name).parameters == row["trainable_params"], name
+        if row.get("size", 224) == find_model(name).image_size:
+            gflops = row["gflops"] if "gflops" in row else row["mflops"] / 1e3
+            assert find_model(name).gflops == pytest.approx(gflops, abs=5.1e-4), name
+    other_sizes = {n for n, r in expected.items() if r.get("size", 224) != find_model(n).image_size}
+    assert other_sizes == {"lambda_resnet101"}
+
+
+def test_create_model_passes_arguments_on():
+    model = create_model("lambda_resnet14", classes=7, input_shape=(16, 16, 3), name="mine")
+    assert (model.name, model.output_shape) == ("mine", (None, 7))
+    model = create_model("resnet50_cccl", placement="CCCC", include_top=False)
+    assert networks.lambda_blocks(model) == []
+
+
+def test_unknown_argument_has_the_nearest():
+    with pytest.raises(ValueError, match=r"argument of LambdaResNet14\. .*did you mean 'pooling'"):
+        create_model("lambda_resnet14", pooing="avg")
+
+
+def test_arguments_of_a_command_line_get_types():
+    assert typed({"scope": "7", "alpha": "0.5", "placement": "CCLL", "pooling": "null"}) == {
+        "scope": 7,
+        "alpha": 0.5,
+        "placement": "CCLL",
+        "pooling": None,
+    }
+
+
+def test_names_need_no_keras():
+    code = "import sys, zoo.registry, zoo.config, zoo.flops; sys.exit('keras' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

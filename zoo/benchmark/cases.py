@@ -8,6 +8,8 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from zoo.errors import unknown
+from zoo.flops import POSITION as POSITIONS
+from zoo.flops import lambda_layer_flops
 from zoo.settings import Settings
 
 HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
@@ -57,16 +59,12 @@ class Case:
     def flops(self, mode: str) -> float:
         """Floating-point operations by the paper's conventions, however they are computed.
 
-        Twice the multiply-accumulates of position lambdas with min(scope area, map area) context
-        positions each and of applying the lambdas; with the whole layer, of projections and of the
-        content lambda too. Forward and backward together count three times the forward.
+        Those of `zoo.flops`; forward and backward together count three times the forward.
         """
-        n = self.size**2
-        products = KEY_DIM * self.value_dim * (min(self.scope**2, n) + HEADS)
-        if self.part == LAYER:
-            products += self.depth * (HEADS * KEY_DIM + KEY_DIM + self.value_dim)
-            products += KEY_DIM * self.value_dim
-        forward = 2 * self.batch * n * products
+        parts = lambda_layer_flops(
+            self.size**2, self.depth, self.depth, HEADS, KEY_DIM, scope_area=self.scope**2
+        )
+        forward = self.batch * (sum(parts.values()) if self.part == LAYER else parts[POSITIONS])
         return forward * (3 if mode == FORWARD_BACKWARD else 1)
 
     def dense_bytes(self, itemsize: int) -> int:

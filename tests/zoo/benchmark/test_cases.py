@@ -62,6 +62,7 @@ def test_flops_count_every_product_twice(scope):
         (batch, n, depth, key),
         (batch, n, depth, value),
         (batch, n, key, value),  # content lambda
+        (batch, n, heads, key, value),  # applied
     ]
     position = [
         (batch, n, context, key, value),  # position lambdas

@@ -1,0 +1,53 @@
+"""The table of the models."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from zoo import list as command
+from zoo.registry import TABLE, find_model
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def listed(capsys, *arguments: str) -> str:
+    command.main(arguments)
+    return capsys.readouterr().out
+
+
+def test_table_has_every_model(capsys):
+    head, *lines = listed(capsys).splitlines()
+    assert head.split()[:2] == ["model", "parameters"]
+    assert [line.split()[0] for line in lines] == list(TABLE)
+    assert max(map(len, lines)) < 130
+
+
+def test_patterns_and_pretrained(capsys):
+    lines = listed(capsys, "resnet50", "lambda_resnet26*", "--pretrained", "true").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["lambda_resnet26t", "lambda_resnet26rpt_256"]
+    assert lines[1].endswith("timm/lambda_resnet26t.c1_in1k")
+
+
+def test_json_has_every_field(capsys):
+    (row,) = json.loads(listed(capsys, "resnet50_ccll", "--format", "json"))
+    assert row["constructor"] == "ResNet50"
+    assert row["arguments"] == {"placement": "CCLL"}
+    assert row["parameters"] == find_model("resnet50_ccll").parameters
+    assert row["weights"] is None
+    (row,) = json.loads(listed(capsys, "lambda_resnet50ts", "--format", "json"))
+    assert row["weights"]["repository"] == "timm/lambda_resnet50ts.a1h_in1k"
+
+
+def test_no_match_is_one_line():
+    with pytest.raises(ValueError, match="Received: resnext, which match none"):
+        command.main(["resnext*".rstrip("*")])
+
+
+def test_readme_has_the_table_of_the_command_beside_it(capsys):
+    tables = re.findall(r"<!-- python -m zoo\.list (.*?) -->\n(.*?)<!-- end -->", README, re.DOTALL)
+    assert len(tables) == 1
+    for arguments, table in tables:
+        assert listed(capsys, *shlex.split(arguments)) == table

@@ -1,0 +1,180 @@
+"""Floating-point operations by the paper's conventions: `python -m zoo.flops NAME`.
+
+Two for each multiply-accumulate of convolutions, products and lambdas; position lambdas have as
+many context positions per query as the scope holds, at most the whole map, at its borders too.
+Normalizations, activations and poolings count nothing.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg, SettingsConfigDict
+
+from zoo import cli
+from zoo.settings import Settings
+
+if TYPE_CHECKING:
+    import keras
+
+# Kinds of operations; the second three are parts of lambda layers.
+CONVOLUTION, DENSE, EXCITATION = "convolution", "dense", "SE"
+PROJECTIONS, CONTENT, POSITION = "projections", "content", "position"
+
+
+def lambda_layer_flops(
+    positions: int,
+    depth: int,
+    filters: int,
+    num_heads: int,
+    key_dim: int,
+    intra_depth: int = 1,
+    scope_area: int | None = None,
+    use_content: bool = True,
+    use_position: bool = True,
+) -> dict[str, int]:
+    """Returns the operations of a lambda layer for one example, by part.
+
+    The keys' projection counts without content lambdas too, as in Table 10.
+
+    Args:
+        positions: Number n of queries, and of context positions.
+        depth: Channels of the inputs.
+        filters: Channels of the outputs.
+        num_heads: Queries per position h.
+        key_dim: Query and key depth k.
+        intra_depth: Intra-depth u. Defaults to 1.
+        scope_area: Positions in the scope; None: the whole context.
+        use_content: Whether there is a content lambda. Defaults to True.
+        use_position: Whether there are position lambdas. Defaults to True.
+    """
+    value_dim = filters // num_heads
+    units = num_heads * key_dim + key_dim * intra_depth + value_dim * intra_depth
+    context = positions if scope_area is None else min(scope_area, positions)
+    lambdas = key_dim * value_dim * intra_depth
+    applying = num_heads * key_dim * value_dim
+    products = {
+        PROJECTIONS: depth * units,
+        CONTENT: (lambdas + applying) * use_content,
+        POSITION: (context * lambdas + applying) * use_position,
+    }
+    return {part: 2 * positions * number for part, number in products.items()}
+
+
+def count_flops(model: "keras.Model") -> dict[str, dict[str, int]]:
+    """Returns the operations of a model for one image, by stage and kind.
+
+    Stages are the first parts of the names of the layers: `"stem"`, `"c2"`, ..., `"predictions"`.
+
+    Args:
+        model: A functional model of the zoo, built for images of a known size.
+
+    Raises:
+        ValueError: If the size is unknown, or a layer with weights is of an unknown type.
+    """
+    if None in model.input_shape[1:]:
+        raise ValueError(
+            f"expected a model built for images of a known size. Received: {model.input_shape}"
+        )
+    counts: dict[str, dict[str, int]] = {}
+    for layer in model.layers:
+        stage = counts.setdefault(layer.name.split("_")[0], {})
+        for kind, number in _layer_flops(layer).items():
+            stage[kind] = stage.get(kind, 0) + number
+    return {stage: kinds for stage, kinds in counts.items() if sum(kinds.values())}
+
+
+def total(counts: dict[str, dict[str, int]]) -> int:
+    """Returns the sum over stages and kinds."""
+    return sum(sum(kinds.values()) for kinds in counts.values())
+
+
+def _layer_flops(layer: Any) -> dict[str, int]:
+    import keras
+
+    from lambda_keras import layers as ours
+
+    if isinstance(layer, (keras.layers.Conv2D, keras.layers.DepthwiseConv2D, keras.layers.Dense)):
+        outputs = math.prod(layer.output.shape[1:-1])
+        kind = DENSE if isinstance(layer, keras.layers.Dense) else CONVOLUTION
+        return {kind: 2 * outputs * math.prod(layer.kernel.shape)}
+    if isinstance(layer, ours.SqueezeExcitation):
+        kernels = (layer.squeeze.kernel, layer.excite.kernel)
+        return {EXCITATION: sum(2 * math.prod(kernel.shape) for kernel in kernels)}
+    if isinstance(layer, ours.LambdaLayer):
+        inputs = layer.input[0] if isinstance(layer.input, list) else layer.input
+        *grid, depth = inputs.shape[1:]
+        scope = layer.scope
+        if isinstance(scope, int):
+            scope = (scope,) * len(grid)
+        return lambda_layer_flops(
+            math.prod(grid),
+            depth,
+            layer.filters,
+            layer.num_heads,
+            layer.key_dim,
+            layer.intra_depth,
+            None if scope is None else math.prod(scope),
+            layer.use_content,
+            layer.position_embedding is not None,
+        )
+    free = (keras.layers.BatchNormalization, ours.RelativePositionEmbedding)
+    if layer.weights and not isinstance(layer, free):
+        raise ValueError(
+            f"expected layers whose operations are known. Received: {layer.name!r}, "
+            f"a {type(layer).__name__}"
+        )
+    return {}
+
+
+class FlopsConfig(Settings):
+    """Counts the floating-point operations of a model for one image, by the paper's conventions.
+
+    Two for each multiply-accumulate; position lambdas see the scope, at most the whole map.
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.flops")
+
+    model: CliPositionalArg[str] = Field(description="Model, by its name: see python -m zoo.list.")
+    image_size: int | None = Field(
+        default=None, ge=8, description="Height and width in pixels; None: the model's own."
+    )
+    overrides: dict[str, Any] = Field(
+        default={}, description="Other constructor arguments, e.g. --overrides scope=7"
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Builds the model and prints its table.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+
+    Raises:
+        ValueError: If there is no such model, or an argument is wrong.
+    """
+    config = FlopsConfig.from_command_line(arguments)
+    from zoo.registry import create_model, find_model, typed
+
+    size = config.image_size or find_model(config.model).image_size
+    overrides = typed(config.overrides)
+    model = create_model(config.model, **{"input_shape": (size, size, 3), **overrides})
+    counts = count_flops(model)
+    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    print(f"{config.model} at {size}x{size}")
+    print(f"trainable parameters {parameters:,}")
+    print(f"floating-point operations {total(counts) / 1e9:.3f} G\n")
+    kinds = list(dict.fromkeys(kind for stage in counts.values() for kind in stage))
+    everything = {kind: sum(stage.get(kind, 0) for stage in counts.values()) for kind in kinds}
+    print(f"{'GFLOPs':<12}" + "".join(f"{kind:>13}" for kind in [*kinds, "all"]))
+    for name, stage in {**counts, "all": everything}.items():
+        cells = [stage.get(kind) for kind in kinds]
+        cells.append(sum(stage.values()))
+        print(
+            f"{name:<12}" + "".join(f"{cell / 1e9:>13.3f}" if cell else " " * 13 for cell in cells)
+        )
+
+
+if __name__ == "__main__":
+    cli.run(main)

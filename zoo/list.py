@@ -1,0 +1,101 @@
+"""The models of the zoo as a table: `python -m zoo.list`."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg, SettingsConfigDict
+
+from zoo import cli
+from zoo.registry import TABLE, Row, list_models
+from zoo.settings import Settings
+
+HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "recipe", "weights")
+
+
+class ListConfig(Settings):
+    """Lists the models: parameters, operations, published accuracy, weights.
+
+    Operations are those of one image of the size in the table, by the paper's conventions (see
+    python -m zoo.flops). Top-1 is the published accuracy on ImageNet; nothing was trained here.
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.list")
+
+    patterns: CliPositionalArg[list[str]] = Field(
+        default=["*"], description="Shell patterns of names, e.g. 'lambda_resnet*'."
+    )
+    pretrained: bool = Field(default=False, description="Only models with published weights.")
+    format: Literal["table", "json", "markdown"] = Field(
+        default="table", description="Of the list."
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints the list.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+
+    Raises:
+        ValueError: If no model matches.
+    """
+    config = ListConfig.from_command_line(arguments)
+    names = dict.fromkeys(
+        name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
+    )
+    if not names:
+        raise ValueError(
+            f"expected patterns of names of models. Received: {', '.join(config.patterns)}, which "
+            f"match none of {len(TABLE)}"
+        )
+    write = {"table": as_table, "json": as_json, "markdown": as_markdown}[config.format]
+    print(write([TABLE[name] for name in names]))
+
+
+def as_table(rows: Sequence[Row]) -> str:
+    """Returns aligned columns."""
+    cells = [HEAD, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
+    numbers = range(1, 5)
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    )
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """Returns a Markdown table."""
+    lines = [HEAD, ["---"] * len(HEAD), *(_cells(row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """Returns a JSON list with every field of the rows."""
+
+    def fields(row: Row) -> dict[str, Any]:
+        weights = vars(row.weights) if row.weights else None
+        return {**vars(row), "arguments": dict(row.arguments), "weights": weights}
+
+    return json.dumps([fields(row) for row in rows], indent=1)
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.name,
+        f"{row.parameters:,}",
+        f"{row.gflops:.3g}" if row.gflops < 1 else f"{row.gflops:.2f}",
+        str(row.image_size),
+        "-" if row.top1 is None else f"{row.top1:.1f}",
+        row.source or "-",
+        row.recipe or "-",
+        row.weights.repository if row.weights else "none published",
+    ]
+
+
+if __name__ == "__main__":
+    cli.run(main)
