@@ -98,6 +98,21 @@ def randomize(model: keras.Model) -> None:
             layer.kernel.assign(0.1 * layer.kernel)
 
 
+def calibrate(model: keras.Model, inputs: np.ndarray) -> None:
+    """Sets all moving statistics to those of a batch: else deep networks explode or vanish."""
+    layers = [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    model(inputs, training=True)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+
+
 def predict(model: keras.Model, inputs: np.ndarray) -> np.ndarray:
     return np.asarray(model.predict(inputs, verbose=0), "float32")
 
