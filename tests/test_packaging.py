@@ -55,5 +55,6 @@ def test_installing_needs_no_backend_but_extras_offer_one(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
     required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
-    assert sorted(line.split(">=")[0] for line in required) == ["h5py", "keras", "numpy"]
+    names = ["h5py", "huggingface_hub", "keras", "numpy", "safetensors"]
+    assert sorted(line.split(">=")[0] for line in required) == names
     assert {"tensorflow", "jax", "torch", "train"} <= set(metadata.get_all("Provides-Extra"))

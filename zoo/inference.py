@@ -1,9 +1,27 @@
-"""Asking a model about images."""
+"""Asking a model about images and about photographs."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import keras
 import numpy as np
 
 from lambda_keras.applications import preprocess_input
+from lambda_keras.applications.preprocessing import (
+    Preprocessing,
+    imagenet_classes,
+    preprocessing_of,
+)
+from zoo import run_folder
+from zoo.config import TrainConfig
+from zoo.errors import needs_extra
+from zoo.registry import create_model, find_model
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 BATCH_SIZE = 32
 
@@ -21,3 +39,152 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
     # Not `predict_on_batch`: with several devices it answers once for each of them.
     images = preprocess_input(images)
     return model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
+
+
+class Guess(NamedTuple):
+    """A class and how probable it is, from 0 to 1."""
+
+    index: int
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says about a photograph.
+
+    Attributes:
+        photo: The file.
+        top: The most probable classes, the first one most.
+    """
+
+    photo: Path
+    top: list[Guess]
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model with what its photographs go through and the names of its classes.
+
+    Attributes:
+        name: Its name in the zoo.
+        model: Takes images that passed `preprocess_input`.
+        preprocessing: From an RGB photograph to an image in [0, 255] of the model's size.
+        class_names: Names of the classes.
+    """
+
+    name: str
+    model: keras.Model
+    preprocessing: Callable[["Image"], np.ndarray]
+    class_names: Sequence[str]
+
+    @classmethod
+    def from_weights(
+        cls,
+        name: str,
+        weights: str,
+        class_names: Sequence[str] | None = None,
+        image_size: int | None = None,
+    ) -> Self:
+        """Builds a model of the zoo.
+
+        Args:
+            name: One of `zoo.registry.list_models()`.
+            weights: What its constructor takes: "imagenet", a file, or a place on the hub.
+            class_names: Names of the classes. Defaults to those of ImageNet.
+            image_size: Height and width in pixels. Defaults to the model's own.
+
+        Raises:
+            ValueError: If there is no such model, or the weights do not fit it.
+        """
+        labels = class_names or [label.replace("_", " ") for _, label in imagenet_classes()]
+        size = image_size or find_model(name).image_size
+        model = create_model(
+            name, weights=weights, classes=len(labels), input_shape=(size, size, 3)
+        )
+        return cls(name, model, preprocessing_of(name, size), labels)
+
+    @classmethod
+    def from_run(cls, folder: Path) -> Self:
+        """Loads the model of a finished run; photographs go through what its test images did.
+
+        Raises:
+            ValueError: If the folder is missing or holds no finished run.
+        """
+        config = run_folder.load_config(folder)
+        metrics = json.loads((folder / run_folder.METRICS).read_text())
+        model: Any = keras.models.load_model(folder / run_folder.MODEL)
+        return cls(config.model.name, model, _as_tested(config), metrics["class_names"])
+
+    def ask(self, photos: Sequence[Path], top: int) -> Iterator[Answer]:
+        """Yields an answer for each photograph, reading a few at a time.
+
+        Args:
+            photos: JPEG or PNG files.
+            top: How many classes to name; all if there are fewer.
+
+        Raises:
+            ValueError: If a file is unreadable, or the model's outputs are not finite.
+        """
+        for begin in range(0, len(photos), BATCH_SIZE):
+            batch = photos[begin : begin + BATCH_SIZE]
+            images = np.stack([self.view(photo) for photo in batch])
+            probabilities = np.asarray(predict(self.model, images), "float64")
+            if not np.isfinite(probabilities).all():
+                raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
+            for photo, row in zip(batch, probabilities, strict=True):
+                yield Answer(photo, self._guesses(row, top))
+
+    def view(self, photo: Path) -> np.ndarray:
+        """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`."""
+        return self.preprocessing(read_photo(photo))
+
+    def _guesses(self, probabilities: np.ndarray, top: int) -> list[Guess]:
+        order: list[int] = np.argsort(-probabilities, kind="stable")[:top].tolist()
+        return [Guess(i, self.class_names[i], float(probabilities[i])) for i in order]
+
+
+def _as_tested(config: TrainConfig) -> Callable[["Image"], np.ndarray]:
+    """Returns what the test images of a run go through."""
+    if config.data.source == "digits":
+        return Preprocessing(config.model.size, crop_fraction=1, interpolation="bilinear")
+    import tensorflow as tf
+
+    from zoo.data import resize_centre
+
+    def centre(photo: "Image") -> np.ndarray:
+        return resize_centre(tf.convert_to_tensor(np.asarray(photo)), config.model.size).numpy()
+
+    return centre
+
+
+def read_photo(path: Path) -> "Image":
+    """Reads a photograph as a viewer shows it.
+
+    Args:
+        path: JPEG or PNG file: colour, grey (8 or 16 bits), palette, CMYK or transparent.
+
+    Returns:
+        RGB image, turned upright by its EXIF orientation, on white where it is transparent.
+
+    Raises:
+        ValueError: If the file is unreadable.
+    """
+    with needs_extra("train"):
+        from PIL import Image, ImageOps
+    try:
+        with Image.open(path, formats=("JPEG", "PNG")) as image:
+            return _rgb(ImageOps.exif_transpose(image))
+    except Exception as error:  # Pillow's decoders raise many kinds
+        raise ValueError(f"unreadable photograph: {path} ({error})") from None
+
+
+def _rgb(image: "Image") -> "Image":
+    from PIL import Image
+
+    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip to 8
+        return Image.fromarray((np.asarray(image) // 256).astype("uint8")).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")

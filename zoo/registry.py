@@ -210,8 +210,18 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
     >>> typed({"scope": "7", "placement": "CCLL"})
     {'scope': 7, 'placement': 'CCLL'}
+
+    Raises:
+        ValueError: If a value is not YAML.
     """
     return {
-        key: yaml.safe_load(value) if isinstance(value, str) else value
+        key: _parsed(key, value) if isinstance(value, str) else value
         for key, value in overrides.items()
     }
+
+
+def _parsed(key: str, value: str) -> Any:
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ValueError(f"expected a value of YAML for {key}. Received: {value!r}") from None

@@ -2,7 +2,12 @@
 
 from lambda_keras.applications.features import feature_extractor
 from lambda_keras.applications.mobilenet import LambdaMobileNetV2, MobileNetV2
-from lambda_keras.applications.preprocessing import decode_predictions, preprocess_input
+from lambda_keras.applications.preprocessing import (
+    decode_predictions,
+    imagenet_classes,
+    preprocess_input,
+    preprocessing_of,
+)
 from lambda_keras.applications.resnet import (
     LambdaResNet14,
     LambdaResNet26RPT256,
@@ -77,5 +82,7 @@ __all__ = [
     "ResNetRS420NoSE",
     "decode_predictions",
     "feature_extractor",
+    "imagenet_classes",
     "preprocess_input",
+    "preprocessing_of",
 ]

@@ -1,14 +1,30 @@
-"""From images to the inputs of a network, and from its outputs to names."""
+"""From photographs to the inputs of a network, and from its outputs to names.
+
+`imagenet_classes.txt` was made from the synsets and lemmas of timm 1.0.31 (Apache-2.0); its names
+are those of `keras.applications`.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from keras import ops
-from keras.applications import imagenet_utils
+
+from lambda_keras.weights.published import PUBLISHED
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # Channel statistics of ImageNet on the scale [0, 1].
-MEAN = np.array([0.485, 0.456, 0.406], "float32")
-STD = np.array([0.229, 0.224, 0.225], "float32")
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
 
-decode_predictions = imagenet_utils.decode_predictions
+INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
+CROP_PADDING = 32  # pixels of the shorter side that the paper's centre crop leaves out
+MAX_ASPECT_RATIO = 100  # of what is resized; all of a thinner photograph would fill the memory
 
 
 def preprocess_input(images):
@@ -23,9 +39,188 @@ def preprocess_input(images):
     Returns:
         `(images / 255 - mean) / std`, of the shape of `images`.
     """
-    offset, scale = 255 * MEAN, 1 / (255 * STD)
+    return _normalize(images, MEAN, STD)
+
+
+def _normalize(images, mean, std):
+    offset, scale = 255 * np.array(mean, "float32"), 1 / (255 * np.array(std, "float32"))
     if isinstance(images, np.ndarray):
         images = images.astype("float32")
     elif ops.is_tensor(images):
         offset, scale = ops.convert_to_tensor(offset), ops.convert_to_tensor(scale)
     return (images - offset) * scale
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What photographs go through before a network that was evaluated so, as in timm.
+
+    Called with a photograph, it resizes the shorter side to `image_size / crop_fraction` pixels,
+    rounded down, and cuts out the central square of `image_size` pixels.
+
+    Args:
+        image_size: int, height and width of the result in pixels.
+        crop_fraction: float in `(0, 1]`, part of the resized shorter side that is kept.
+        interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
+            Defaults to `"bicubic"`.
+        mean: means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet,
+            as in `preprocess_input`.
+        std: their standard deviations. Defaults to those of ImageNet.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+
+    Example:
+
+    >>> preprocessing = preprocessing_of("lambda_resnet50", 224)
+    >>> preprocessing(np.zeros((480, 640, 3), "uint8")).shape
+    (224, 224, 3)
+    """
+
+    image_size: int
+    crop_fraction: float
+    interpolation: str = "bicubic"
+    mean: tuple[float, float, float] = MEAN
+    std: tuple[float, float, float] = STD
+
+    def __post_init__(self) -> None:
+        if not _is_positive_integer(self.image_size):
+            raise ValueError(
+                f"expected image_size to be a positive integer. Received: {self.image_size!r}"
+            )
+        if not 0 < self.crop_fraction <= 1:
+            raise ValueError(
+                f"expected crop_fraction above 0, up to 1. Received: {self.crop_fraction!r}"
+            )
+        if self.interpolation not in INTERPOLATIONS:
+            raise ValueError(
+                f"expected interpolation to be one of {', '.join(INTERPOLATIONS)}. "
+                f"Received: {self.interpolation!r}"
+            )
+
+    def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
+        """Returns the part of a photograph that the network sees.
+
+        Args:
+            photo: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
+
+        Returns:
+            float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`, which
+            `preprocess_input` or `normalize` take.
+
+        Raises:
+            ValueError: if it is none of the two, or empty.
+            ImportError: if Pillow is not installed.
+        """
+        image = _rgb(photo)
+        longest = MAX_ASPECT_RATIO * min(image.size)
+        image = _centre(image, min(image.width, longest), min(image.height, longest))
+        image = image.resize(
+            self._resized(*image.size), _pillow().Resampling[self.interpolation.upper()]
+        )
+        return np.asarray(_centre(image, self.image_size, self.image_size), "float32")
+
+    def normalize(self, images):
+        """Like `preprocess_input`, with the `mean` and `std` given here."""
+        return _normalize(images, self.mean, self.std)
+
+    def _resized(self, width: int, height: int) -> tuple[int, int]:
+        # 68 / (68 / 100) is below 100 in floating point.
+        shorter = math.floor(self.image_size / self.crop_fraction + 1e-9)
+        return shorter * width // min(width, height), shorter * height // min(width, height)
+
+
+def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
+    """The preprocessing that a network's accuracy was published with.
+
+    Args:
+        architecture: str, name of the network in the zoo.
+        image_size: int, height and width of its images in pixels.
+
+    Returns:
+        That of the published weights, if there are any. If not, the one of the paper's networks:
+        the centre without a border of 16 pixels, `image_size / (image_size + 32)`.
+    """
+    if not _is_positive_integer(image_size):
+        raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
+    if architecture in PUBLISHED:
+        return Preprocessing(image_size, PUBLISHED[architecture].crop_fraction)
+    return Preprocessing(image_size, image_size / (image_size + CROP_PADDING))
+
+
+@cache
+def imagenet_classes() -> tuple[tuple[str, str], ...]:
+    """The 1000 classes in the usual order, each as `(WordNet id, name)`."""
+    text = Path(__file__).with_name("imagenet_classes.txt").read_text(encoding="utf-8")
+    return tuple((wnid, name) for wnid, name in map(str.split, text.splitlines()))
+
+
+def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, Any]]]:
+    """Names the most probable classes, as `keras.applications` does, but without a download.
+
+    Args:
+        predictions: array or tensor of shape `(images, 1000)`, probabilities or logits.
+        top: int, how many classes to name for each image. Defaults to `5`.
+
+    Returns:
+        For each image the list of its `top` classes, highest score first, each as
+        `(WordNet id, name, score)`.
+
+    Raises:
+        ValueError: if the predictions are not of the 1000 classes of ImageNet, or `top` is not a
+            positive integer.
+
+    Example:
+
+    >>> decode_predictions(np.eye(1000)[[207]], top=1)[0][0][:2]
+    ('n02099601', 'golden_retriever')
+    """
+    classes = imagenet_classes()
+    predictions = np.asarray(ops.convert_to_numpy(predictions))
+    if predictions.ndim != 2 or predictions.shape[1] != len(classes):
+        raise ValueError(
+            f"expected predictions of shape (images, {len(classes)}). "
+            f"Received: shape={predictions.shape}"
+        )
+    if not _is_positive_integer(top):
+        raise ValueError(f"expected top to be a positive integer. Received: top={top!r}")
+    order = np.argsort(-predictions, axis=-1, kind="stable")[:, :top]
+    return [
+        [(*classes[index], scores[index]) for index in indices]
+        for scores, indices in zip(predictions, order, strict=True)
+    ]
+
+
+def _centre(image: "Image", width: int, height: int) -> "Image":
+    # Rounded as in torchvision, which timm crops with.
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
+    return image.crop((left, top, left + width, top + height))
+
+
+def _rgb(photo: "Image | np.ndarray") -> "Image":
+    image_type = _pillow().Image
+    if isinstance(photo, image_type):
+        return photo if photo.mode == "RGB" else photo.convert("RGB")
+    shape = getattr(photo, "shape", ())
+    if not isinstance(photo, np.ndarray) or photo.dtype != "uint8" or shape[2:] != (3,):
+        received = f"{photo.dtype} array" if isinstance(photo, np.ndarray) else type(photo)
+        raise ValueError(
+            "expected a Pillow image or a uint8 array of shape (height, width, 3). "
+            f"Received: {received} of shape {shape}"
+        )
+    if 0 in shape:
+        raise ValueError(f"expected a photograph with pixels. Received: shape={shape}")
+    return _pillow().fromarray(photo)
+
+
+def _pillow():
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        message = "Pillow, which resizes photographs, is not installed: pip install pillow"
+        raise ImportError(message, name=error.name) from error
+    return Image
+
+
+def _is_positive_integer(value) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1

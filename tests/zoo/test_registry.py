@@ -111,6 +111,11 @@ def test_arguments_of_a_command_line_get_types():
     }
 
 
+def test_argument_that_is_not_yaml_is_one_line():
+    with pytest.raises(ValueError, match=r"YAML for scope\. Received: '\[7'"):
+        typed({"scope": "[7"})
+
+
 def test_names_need_no_keras():
     code = "import sys, zoo.registry, zoo.config, zoo.flops; sys.exit('keras' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -9,6 +9,7 @@ from zoo.errors import unknown
 # Name: (module with `main`, what it measures). The modules are imported when they are asked for.
 COMMANDS = {
     "layer": ("zoo.benchmark.layer", "time and memory of every implementation of the layer"),
+    "models": ("zoo.benchmark.models", "whole networks against those of keras.applications"),
     "tpu-compile": ("zoo.benchmark.tpu_compile", "the layer compiled for TPU v5e, without one"),
 }
 

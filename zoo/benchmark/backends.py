@@ -128,6 +128,10 @@ class Backend(ABC):
         """Compiles the layer in training, and the gradients of `sum(outputs * cotangent)`."""
 
     @abstractmethod
+    def train(self, model: keras.Model, images: Any, labels: Any) -> Step:
+        """Compiles the training step of a compiled model, Keras' own, with a built optimizer."""
+
+    @abstractmethod
     def wait(self, outputs: Any) -> None:
         """Returns when the outputs are computed."""
 
@@ -178,6 +182,9 @@ class TensorFlow(Backend):
             return outputs, tape.gradient(outputs, sources, output_gradients=cotangent)
 
         return self.compile(train, inputs, cotangent)
+
+    def train(self, model, images, labels):
+        return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
 
     def wait(self, outputs):
         if self._gpus:  # on a CPU, a function has computed its outputs when it returns
@@ -235,6 +242,11 @@ class Jax(Backend):
         return self.compile(
             self.pure_forward_backward(layer), *weights_of(layer), inputs, cotangent
         )
+
+    def train(self, model, images, labels):
+        variables = (*weights_of(model), model.optimizer.variables, model.metrics_variables)
+        state = tuple([getattr(v, "value", v) for v in group] for group in variables)
+        return self.compile(lambda s, x, y: model.train_step(s, (x, y)), state, images, labels)
 
     def pure_forward(self, layer: keras.layers.Layer) -> Callable:
         """Returns inference as a function of trainable weights, the other ones, and inputs."""
@@ -302,6 +314,9 @@ class Torch(Backend):
             return outputs.detach(), self.torch.autograd.grad(outputs, sources, cotangent)
 
         return step
+
+    def train(self, model, images, labels):
+        return lambda: model.train_step((images, labels))
 
     def wait(self, outputs):
         if self._cuda:

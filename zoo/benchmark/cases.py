@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 
+from zoo.benchmark.settings import JsonFile
 from zoo.errors import unknown
 from zoo.flops import POSITION as POSITIONS
 from zoo.flops import lambda_layer_flops
@@ -96,7 +96,7 @@ class LayerSettings(Settings):
         default=(),
         description="Implementations beside einsum, which all are compared with; empty: all.",
     )
-    output: Path | None = Field(
+    output: JsonFile | None = Field(
         default=None, description="JSON file to write; a picture .png beside it where there is one."
     )
 
@@ -127,13 +127,6 @@ class LayerSettings(Settings):
                     f"expected depths divisible by {HEADS}, the number of heads. Received: {size!r}"
                 )
         return sizes
-
-    @field_validator("output")
-    @classmethod
-    def _json(cls, output: Path | None) -> Path | None:
-        if output is not None and output.suffix != ".json":
-            raise ValueError(f"expected a file name that ends in .json. Received: {str(output)!r}")
-        return output
 
     def cases(self) -> list[Case]:
         """Returns every feature map with every scope."""

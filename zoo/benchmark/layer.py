@@ -1,18 +1,15 @@
 """Times the lambda layer: `python -m zoo.benchmark layer`."""
 
-import os
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from zoo import cli
 from zoo.benchmark import memory, report
 from zoo.benchmark.cases import BASELINE, FORWARD, FORWARD_BACKWARD, MODES, Case, LayerSettings
+from zoo.benchmark.settings import TimedSettings
 from zoo.benchmark.timing import Timing, time_in_turn
-from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
@@ -34,7 +31,7 @@ CPU_MATRIX, ACCELERATOR_MATRIX = 2048, 8192  # height and width, for the peak
 COLUMNS = ("ms", "x einsum", "of best", "of peak", "MB")
 
 
-class LayerConfig(LayerSettings):
+class LayerConfig(LayerSettings, TimedSettings):
     """Times every implementation of the lambda layer, and `auto`, which chooses among them.
 
     The layer, or its position lambdas alone, is compiled as users run it: tf.function, jax.jit, or
@@ -44,37 +41,11 @@ class LayerConfig(LayerSettings):
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark layer")
 
-    backend: Literal["tensorflow", "jax", "torch"] | None = Field(
-        default=None, description="Keras backend; None: KERAS_BACKEND, or else tensorflow."
-    )
-    xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
-    repeats: int = Field(default=7, ge=1, description="Rounds, of which the median counts.")
-    min_ms: float = Field(
-        default=50, gt=0, description="Faster computations are called several times per round."
-    )
-    memory: bool = Field(
-        default=False,
-        description="Measure temporary memory too; with PyTorch on CPU in fresh processes.",
-    )
     dense_limit_gb: float = Field(
         default=2,
         gt=0,
         description="Dense embeddings (n, m, u, k) larger than this are not tried.",
     )
-
-    @model_validator(mode="after")
-    def _xla_of_tensorflow(self) -> Self:
-        if self.xla and self.keras_backend != "tensorflow":
-            raise ValueError(
-                "expected --xla with the tensorflow backend only: JAX always compiles with XLA, "
-                f"PyTorch runs eagerly. Received: {self.keras_backend}"
-            )
-        return self
-
-    @property
-    def keras_backend(self) -> str:
-        """Name of the backend to use."""
-        return self.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -88,19 +59,15 @@ def main(arguments: Sequence[str]) -> None:
         ImportError: If the backend is not installed.
     """
     config = LayerConfig.from_command_line(arguments)
-    cli.use_backend(config.keras_backend)
-    with needs_extra(config.keras_backend):
-        import_module(config.keras_backend)
+    backend = config.start_backend()
     if config.output is not None:
         # Imported before hours of work: a missing matplotlib should not show after them.
         from zoo.benchmark import plots
     import keras
 
     from lambda_keras.layers.lambda_layer import CHOICES
-    from zoo.benchmark.backends import current_backend
 
     implementations = config.chosen(CHOICES["implementation"])
-    backend = current_backend(config.xla)
     if config.memory and not backend.memory_method:
         memory.check_platform()
     result = report.describe("layer", arguments, config, [backend.package])
@@ -109,9 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     result["conventions"] = CONVENTIONS
     if config.memory:
         result["conventions"]["temporary_bytes"] = backend.memory_method or memory.METHOD
-    hardware = result["hardware"]
-    print(f"{backend.accelerator or hardware['cpu']}, {hardware['cores']} CPU cores")
-    print(", ".join(f"{name} {version}" for name, version in result["versions"].items()))
+    report.print_head(result)
     compute_dtype = keras.dtype_policies.get(config.dtype).compute_dtype
     peak = measure_peak(backend, compute_dtype)
     result["matrix_peak_gflops"] = peak / 1e9

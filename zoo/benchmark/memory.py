@@ -9,10 +9,13 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.benchmark import fresh
 from zoo.benchmark.cases import MODES, Case
+
+if TYPE_CHECKING:
+    from zoo.benchmark.backends import Backend, Step
 
 METHOD = (
     "peak resident memory of a call above the memory before it, outputs included, "
@@ -52,6 +55,13 @@ def peak_growth(function) -> int:
     return _status("VmHWM") - before
 
 
+def peak_of_step(backend: "Backend", step: "Step") -> int:
+    """Returns the growth of the resident memory during a step, after two of them to warm up."""
+    run = backend.runner(step)
+    run(2)
+    return peak_growth(lambda: run(1))
+
+
 def _status(name: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
@@ -63,12 +73,10 @@ def _answer(case: dict[str, Any], implementation: str, dtype: str, xla: bool) ->
     from zoo.benchmark.backends import current_backend
 
     backend = current_backend(xla)
-    peaks = {}
-    for mode in MODES:
-        run = backend.runner(backend.step(Case(**case), implementation, dtype, mode))
-        run(2)
-        peaks[mode] = peak_growth(lambda: run(1))  # noqa: B023
-    return peaks
+    return {
+        mode: peak_of_step(backend, backend.step(Case(**case), implementation, dtype, mode))
+        for mode in MODES
+    }
 
 
 if __name__ == "__main__":

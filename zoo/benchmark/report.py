@@ -38,9 +38,7 @@ def describe(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "hardware": {
             "cpu": _cpu_model(),
-            "cores": len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count(),
+            "cores": cores(),
             "machine": platform.machine(),
             "system": platform.system(),
         },
@@ -51,6 +49,25 @@ def describe(
         },
         "settings": config.model_dump(mode="json"),
     }
+
+
+def cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def place(report: dict[str, Any]) -> str:
+    """Returns what a report was measured on, in a few words."""
+    hardware = report["hardware"]
+    return hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} CPU cores"
+
+
+def print_head(report: dict[str, Any]) -> None:
+    """Prints what a report was measured on and with."""
+    print(place(report))
+    print(", ".join(f"{name} {version}" for name, version in report["versions"].items()))
 
 
 def write(report: dict[str, Any], path: Path) -> None:

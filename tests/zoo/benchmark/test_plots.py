@@ -1,4 +1,4 @@
-"""The picture of the layer's benchmark."""
+"""The pictures of the benchmarks."""
 
 import pytest
 from PIL import Image
@@ -52,3 +52,55 @@ def test_lines_run_over_map_sizes_and_leave_out_what_is_missing():
         "einsum": [(4, 4.0)],
         "auto": [(4, 4.0), (8, 8.0)],
     }
+
+
+def network(model, top1, speeds, library="lambda_keras", overrides=None):
+    figures = [{"images_per_second": speed} for speed in speeds]
+    return {
+        "entry": f"{model}@64",
+        "library": library,
+        "model": model,
+        "image_size": 64,
+        "overrides": overrides or {},
+        "top1": top1,
+        **dict(zip(("forward", "training"), figures, strict=True)),
+    }
+
+
+@pytest.mark.parametrize("modes", [["forward"], ["forward", "training"]])
+def test_networks_are_drawn_by_mode_with_and_without_accuracy(tmp_path, monkeypatch, modes):
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    result = {
+        "hardware": {"cpu": "a CPU", "cores": 2, "accelerator": None},
+        "backend": "tensorflow",
+        "settings": {"xla": False, "dtype": "float32", "batch": 8, "modes": modes},
+        "rows": [
+            network("lambda_resnet101", 81.9, (4, 2)),
+            network("lambda_resnet50", 79.2, (20, 6)),
+            network("efficientnet_b1", 79.1, (10, None), "keras"),
+            network("resnet50", None, (15, 5), overrides={"placement": "LLLL"}),
+        ],
+    }
+    plots.plot_models(result, tmp_path / "models.png")
+    (figure,) = drawn
+    assert len(figure.axes) == len(modes)
+    forward = figure.axes[0]
+    texts = {text.get_text(): text.xy for text in forward.texts}
+    assert texts["50@64"] == (20, 79.2)
+    assert texts["1@64"] == (10, 79.1)
+    assert texts["resnet50@64"][0] == 15
+    lines = {line.get_label(): line for line in forward.lines}
+    assert list(lines["lambda_resnet*"].get_xdata()) == [4, 20]
+    assert "keras.efficientnet_b*" in lines
+    assert forward.get_xscale() == "log"
+    for axis in figure.axes[1:]:
+        assert "1@64" not in {text.get_text() for text in axis.texts}
+
+
+def test_labels_of_a_family():
+    row = network("lambda_resnet50_c4", 80.0, (1, 1), overrides={"dropout_rate": 0.2})
+    assert plots._family(row) == "lambda_resnet*_c4"
+    assert plots._short(row) == "50@64, dropout_rate=0.2"
+    row = network("mobilenet", 70.4, (1, 1), "keras")
+    assert (plots._family(row), plots._short(row)) == ("keras.mobilenet", "@64")

@@ -35,3 +35,15 @@ def test_report_says_when_how_on_what_and_with_what(tmp_path):
 )
 def test_digits(number, factor, expected):
     assert report.digits(number, factor) == expected
+
+
+def test_place_is_the_accelerator_if_there_is_one(capsys):
+    head = {"hardware": {"cpu": "a CPU", "cores": 2}, "versions": {"keras": "3.1", "numpy": "2"}}
+    report.print_head(head)
+    assert capsys.readouterr().out == "a CPU, 2 CPU cores\nkeras 3.1, numpy 2\n"
+    head["hardware"]["accelerator"] = "a GPU"
+    assert report.place(head) == "a GPU"
+
+
+def test_cores():
+    assert report.cores() >= 1

@@ -1,0 +1,133 @@
+"""Networks by name: how entries are read, what was published, and that their steps are Keras'."""
+
+import importlib.util
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from zoo.benchmark.backends import Torch, current_backend
+from zoo.benchmark.networks import FORWARD, KERAS_APPLICATIONS, TRAINING, Entry, create, threads
+
+TIMM_INSTALLED = all(importlib.util.find_spec(package) for package in ("timm", "torch"))
+
+
+def test_entries():
+    assert Entry.parse("lambda_resnet50@192") == Entry(
+        "lambda_resnet50@192", "lambda_keras", "lambda_resnet50", 192, {}
+    )
+    assert Entry.parse("lambda_resnet50").image_size == 160
+    assert Entry.parse("keras.efficientnet_b3").image_size == 300
+    assert Entry.parse("timm.lambda_resnet26t").image_size == 256
+    assert Entry.parse("timm.some_network@96").name == "some_network"
+    entry = Entry.parse("resnet50@160:placement=LLLL:scope=7:use_content=false")
+    assert entry.overrides == {"placement": "LLLL", "scope": 7, "use_content": False}
+    assert entry.title == "resnet50:placement=LLLL:scope=7:use_content=false"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lambda_resnet51", "did you mean 'lambda_resnet50'"),
+        ("keras.efficientnet_b9", "did you mean 'efficientnet_b7'"),
+        ("karas.resnet50", "did you mean 'keras'"),
+        ("lambda_resnet50@7", "image size from 8 to 2048"),
+        ("lambda_resnet50@big", r"expected NAME\[@SIZE\]"),
+        ("lambda_resnet50:scope", r"expected NAME\[@SIZE\]"),
+        ("", r"expected NAME\[@SIZE\]"),
+        ("timm.some_network", "expected an image size"),
+        ("keras.resnet50:classes=10", "networks of the zoo only"),
+        ("resnet50:input_shape=64", "other arguments than input_shape"),
+    ],
+)
+def test_wrong_entries(text, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        Entry.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "top1"),
+    [
+        ("lambda_resnet50@160", 79.2),
+        ("lambda_resnet50@192", None),
+        ("keras.efficientnet_b1@240", 79.1),
+        ("keras.efficientnet_b1@224", None),
+        ("timm.lambda_resnet26t@256", 79.126),
+        ("resnet50_llll:implementation=einsum", 78.4),
+        ("resnet50:placement=LLLL", None),
+        ("lambda_resnet14", None),
+    ],
+)
+def test_accuracy_is_of_this_network_at_this_size_only(text, top1):
+    assert Entry.parse(text).published[0] == top1
+
+
+def test_constructors_exist():
+    for constructor, _, _ in KERAS_APPLICATIONS.values():
+        assert callable(getattr(keras.applications, constructor))
+
+
+def test_forward_is_inference():
+    network = create(Entry.parse("lambda_resnet14@32"), 2, "float32", current_backend())
+    outputs = network.steps(FORWARD)[""]()()
+    expected = network.model(network.images, training=False)
+    np.testing.assert_allclose(
+        *map(keras.ops.convert_to_numpy, (outputs, expected)), rtol=1e-4, atol=1e-6
+    )
+    assert network.parameters == 855_544
+
+
+def arrays(tensors):
+    return [np.array(keras.ops.convert_to_numpy(tensor)) for tensor in tensors]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_training_step_is_that_of_fit(dtype):
+    network = create(Entry.parse("lambda_resnet14@32:classes=3"), 2, dtype, current_backend())
+    model = network.model
+    assert model.layers[1].compute_dtype == dtype.removeprefix("mixed_")
+    assert keras.config.dtype_policy().name == "float32"
+    step = network.steps(TRAINING)[""]()
+    weights, statistics = arrays(model.trainable_variables), arrays(model.non_trainable_variables)
+    outputs = step()
+    if keras.backend.backend() == "jax":  # returns what the others assign
+        logs, (trainable, others, optimizer, _) = outputs
+    else:
+        logs, trainable, others = outputs, model.trainable_variables, model.non_trainable_variables
+        optimizer = model.optimizer.variables
+    assert math.isfinite(logs["loss"])
+    assert logs["loss"] > 0
+    for before, after in zip(weights, arrays(trainable), strict=True):
+        np.testing.assert_array_equal(before, after)
+    moved = [not np.array_equal(*pair) for pair in zip(statistics, arrays(others), strict=True)]
+    assert any(moved)
+    assert len(optimizer) >= len(weights)  # one momentum each
+    assert 1 in [int(count) for count in arrays(optimizer) if count.dtype.kind == "i"]  # iterations
+
+
+def test_unfit_argument():
+    with pytest.raises(ValueError, match="did you mean 'scope'"):
+        create(Entry.parse("resnet50@32:scpe=7"), 1, "float32", current_backend())
+
+
+def test_threads(monkeypatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
+    assert threads() == 3
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
+    assert threads() >= 1
+
+
+@pytest.mark.skipif(not TIMM_INSTALLED, reason="needs the optional packages timm and torch")
+def test_timm():
+    entry = Entry.parse("timm.lambda_resnet26t@64")
+    network = create(entry, 1, "float32", current_backend())
+    assert isinstance(network.backend, Torch)
+    assert network.parameters == 10_958_272
+    assert network.steps(TRAINING) == {}
+    outputs = [prepare()().numpy() for prepare in network.steps(FORWARD).values()]
+    assert outputs[0].shape == (1, 1000)
+    np.testing.assert_allclose(*outputs, rtol=1e-2, atol=1e-3)
+    with pytest.raises(ValueError, match="such as lambda_resnet26t"):
+        create(Entry.parse("timm.lambda_resnet26@64"), 1, "float32", current_backend())

@@ -1,0 +1,248 @@
+"""The command that names what photographs show."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
+from zoo import cli, inference, predict
+from zoo.inference import Answer, Classifier, Guess
+from zoo.registry import create_model
+
+LABELS = "grüner Tempel\nflower, orange\ndigit\n"
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> str:
+    """Random weights of lambda_resnet14 for three classes."""
+    path = tmp_path_factory.mktemp("weights") / "random.weights.h5"
+    keras.utils.set_random_seed(1)
+    create_model("lambda_resnet14", classes=3, input_shape=(32, 32, 3)).save_weights(path)
+    return str(path)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """The current folder, with labels.txt and two photographs."""
+    monkeypatch.chdir(tmp_path)
+    china, flower = (Image.fromarray(image) for image in load_sample_images().images)
+    china.resize((160, 107)).save("Peking, 2019.jpg")
+    flower.resize((107, 160)).save("flower.png")
+    Path("labels.txt").write_text(LABELS, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    """Fails if a model is built or loaded."""
+    for method in ("from_weights", "from_run"):
+        monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))
+
+
+def fail(monkeypatch, capsys, *arguments: str) -> str:
+    """Runs the command, which has to end with one line and code 2; returns the line."""
+    monkeypatch.setattr("sys.argv", ["predict", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.run(predict.main)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_answers_are_printed_and_written(here, weights, capsys):
+    photos = ["Peking, 2019.jpg", "flower.png"]
+    options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
+    predict.main([*options, *photos, "--top", "2", "--output", "new/answers.json"])
+    printed = capsys.readouterr().out
+
+    written = json.loads(Path("new/answers.json").read_text("utf-8"))
+    assert (written["model"], written["weights"]) == ("lambda_resnet14", weights)
+    assert [entry["photo"] for entry in written["photos"]] == photos
+    classifier = Classifier.from_weights("lambda_resnet14", weights, LABELS.splitlines())
+    for entry, answer in zip(
+        written["photos"], classifier.ask([here / name for name in photos], top=2), strict=True
+    ):
+        assert [tuple(guess) for guess in (g.values() for g in entry["top"])] == [
+            (guess.index, guess.name, pytest.approx(guess.probability, rel=1e-5))
+            for guess in answer.top
+        ]
+        for guess in answer.top:
+            assert re.search(rf"^ +{guess.probability:.1%} .* {guess.name}$", printed, re.MULTILINE)
+        assert entry["photo"] in printed.splitlines()
+    assert printed.splitlines()[-1] == "wrote new/answers.json"
+
+
+def test_percentages_and_bars_are_aligned():
+    top = [Guess(3, "temple", 1.0), Guess(0, "a b", 0.0504), Guess(1, "c", 0.0)]
+    assert predict.describe(Answer(Path("a/b.jpg"), top)) == (
+        "a/b.jpg\n"
+        "  100.0%  ##############################  temple\n"
+        "    5.0%  ##                              a b\n"
+        "    0.0%                                  c\n"
+    )
+
+
+def test_imagenet_names_are_the_default(here, tmp_path, capsys):
+    weights = tmp_path / "random.weights.h5"
+    create_model("lambda_resnet14", input_shape=(32, 32, 3)).save_weights(weights)
+    predict.main(f"flower.png --model lambda_resnet14 --weights {weights}".split())
+    lines = [line for line in capsys.readouterr().out.splitlines() if "%  " in line]
+    assert len(lines) == 5
+    names = {name.replace("_", " ") for _, name in imagenet_classes()}
+    assert {re.split(" {2,}", line)[-1] for line in lines} <= names
+
+
+def test_folders_are_searched_and_runs_asked(here, run, capsys):
+    (here / "1" / "deeper").mkdir(parents=True)
+    for name in ("1/deeper/b.PNG", "1/a.jpeg", "1/.hidden.jpg"):
+        Image.new("L", (30, 20), 200).save(name)
+    Path("1/notes.txt").write_text("no photograph")
+    Path("1/folder.jpg").mkdir()
+    predict.main(["1", "--run", str(run), "--top", "50", "--output", "answers.json"])
+    written = json.loads(Path("answers.json").read_text())
+    assert written["run"] == str(run)
+    assert [entry["photo"] for entry in written["photos"]] == ["1/a.jpeg", "1/deeper/b.PNG"]
+    for entry in written["photos"]:
+        assert sorted(guess["name"] for guess in entry["top"]) == list("0123456789")
+        assert sum(guess["probability"] for guess in entry["top"]) == pytest.approx(1)
+    assert capsys.readouterr().out.count("%  ") == 20
+
+
+def draw(monkeypatch, answers: list[Answer]) -> tuple[np.ndarray, list[str]]:
+    """Writes sheet.png; returns its pixels and the texts in it."""
+    from zoo import plots
+
+    texts, save = [], plots.save_figure
+
+    def spy(figure, path):
+        figures = [figure._suptitle, *(t for a in figure.axes for t in [a._left_title, *a.texts])]
+        texts.extend(text.get_text() for text in figures)
+        save(figure, path)
+
+    monkeypatch.setattr(plots, "save_figure", spy)
+    classifier = Classifier("lambda_resnet14", None, preprocessing_of("lambda_resnet14", 32), [])
+    predict.write_sheet(classifier, answers, Path("sheet.png"))
+    with Image.open("sheet.png") as sheet:
+        return np.asarray(sheet.convert("RGB")), texts
+
+
+@pytest.mark.parametrize(("count", "top"), [(1, 1), (2, 5), (3, 12)])
+def test_sheet(here, monkeypatch, count, top):
+    red = here / r"price $\oops$.png"  # no formula, and wrong as one
+    Image.new("RGB", (50, 40), (255, 0, 0)).save(red)
+    guesses = [Guess(i, rf"class {i} of $\oops$", 0.5**i) for i in range(top)]
+    pixels, texts = draw(monkeypatch, [Answer(red, guesses)] * count)
+    is_red = (pixels == (255, 0, 0)).all(-1).sum()
+    one = is_red / count
+    assert one > 200**2, "the photographs are small"
+    assert texts[0].startswith("lambda_resnet14")
+    assert texts.count(red.name) == count
+    for guess in guesses:
+        assert texts.count(guess.name) == count
+        assert f"{guess.probability:.1%}" in texts
+
+
+def test_sheet_of_the_command(here, weights):
+    options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
+    predict.main(["Peking, 2019.jpg", *options, "--output", "sheet.png"])
+    with Image.open("sheet.png") as sheet:
+        assert (sheet.format, sheet.width > sheet.height > 300) == ("PNG", True)
+
+
+SOURCE = "--model lambda_resnet14 --weights weights.h5"
+
+
+@pytest.mark.usefixtures("here", "no_model")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "the following arguments are required: PHOTOS"),
+        ("flower.png", "expected --run, or --model and --weights"),
+        ("flower.png --weights imagenet", "expected --run, or --model and --weights"),
+        ("flower.png --model lambda_resnet14", "expected --weights imagenet, or a file of weights"),
+        ("flower.png --model lambda_resnet15 --weights imagenet", "did you mean 'lambda_resnet1"),
+        ("flower.png --model lambda_resnet14 --weights w.h5", "existing file. Received: 'w.h5'"),
+        ("flower.png --run runs --model lambda_resnet14", "--run already says which model"),
+        ("flower.png --run runs --labels labels.txt", "--run already says which model"),
+        (f"missing.jpg {SOURCE}", "photos: expected a photograph or a folder. Received: 'missing"),
+        (f"empty {SOURCE}", "photos: no images (.jpg, .jpeg, .png) in 'empty'"),
+        (f"labels.txt {SOURCE}", "unreadable image files: labels.txt (not a JPEG or PNG image)"),
+        (f"flower.png cut.jpg {SOURCE}", "unreadable image files: cut.jpg ("),
+        (f"flower.png {SOURCE} --output a.jpg", "expected a file named .png or .json. Received: '"),
+        (f"flower.png {SOURCE} --output empty", "expected a file named .png or .json. Received: '"),
+        (f"flower.png {SOURCE} --output labels.txt/a.png", "labels.txt is a file, not a folder"),
+        (f"flower.png {SOURCE} --output flower.png", "flower.png is one of the photographs"),
+        (f"many {SOURCE} --output sheet.png", "at most 100 photographs; write .json instead"),
+        (f"flower.png {SOURCE} --labels none.txt", "labels: expected a text file. Received: 'none"),
+        (f"flower.png {SOURCE} --labels gap.txt", "in every line of 'gap.txt'"),
+        (f"flower.png {SOURCE} --labels empty.txt", "in every line of 'empty.txt'"),
+        (f"flower.png {SOURCE} --labels flower.png", "labels: expected text in UTF-8"),
+        (f"flower.png {SOURCE} --top 0", "top: "),
+        (f"flower.png {SOURCE} --tops 3", "did you mean '--top'?"),
+    ],
+)
+def test_bad_input_ends_before_the_model(monkeypatch, capsys, arguments, message):
+    Path("weights.h5").touch()
+    Path("empty").mkdir()
+    Path("many").mkdir()
+    for i in range(101):
+        Path(f"many/{i}.jpg").touch()
+    Path("cut.jpg").write_bytes(Path("Peking, 2019.jpg").read_bytes()[:1500])
+    Path("gap.txt").write_text("cat\n\ndog\n")
+    Path("empty.txt").touch()
+    before = Path("flower.png").read_bytes()
+    assert message in fail(monkeypatch, capsys, *arguments.split())
+    assert Path("flower.png").read_bytes() == before
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_that_is_not_finished(monkeypatch, capsys):
+    line = fail(monkeypatch, capsys, "flower.png", "--run", "nowhere")
+    assert "expected the folder of a finished run. Received: 'nowhere'" in line
+
+
+@pytest.mark.usefixtures("here")
+def test_labels_that_are_not_those_of_the_weights(monkeypatch, capsys, weights):
+    Path("labels.txt").write_text("cat\ndog\n")
+    options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
+    assert "do not fit the model" in fail(monkeypatch, capsys, "flower.png", *options)
+
+
+@pytest.mark.usefixtures("here")
+def test_settings_from_a_file(weights, capsys):
+    lines = ["model: lambda_resnet14", f"weights: {weights}", "labels: labels.txt", "top: 1"]
+    Path("settings.yaml").write_text("\n".join(lines))
+    predict.main(["--config", "settings.yaml", "--", "flower.png"])
+    assert capsys.readouterr().out.count("%  ") == 1
+
+
+def test_help_does_not_wait_for_keras():
+    script = (
+        "import sys; from zoo import predict\n"
+        "try: predict.main(['--help'])\n"
+        "except SystemExit: sys.exit('keras' in sys.modules)"
+    )
+    root = Path(predict.__file__).parents[1]
+    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True)
+    assert result.returncode == 0
+    for setting in ("PHOTOS", "--model", "--weights", "--run", "--labels", "--top", "--output"):
+        assert setting in result.stdout.decode()
+
+
+def test_reading_goes_on_where_checking_ended(here, weights, monkeypatch, capsys):
+    """A file that breaks in between still gives one line."""
+    monkeypatch.setattr(predict, "check_readable", lambda _: None)
+    Path("flower.png").write_bytes(b"broken")
+    options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
+    assert "unreadable photograph: flower.png" in fail(monkeypatch, capsys, "flower.png", *options)
+    assert inference.read_photo(here / "Peking, 2019.jpg").size == (160, 107)
