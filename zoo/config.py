@@ -117,7 +117,12 @@ class TrainingConfig(Section):
         default="float32", description="Keras dtype policy: bfloat16 suits TPUs, float16 GPUs."
     )
     steps_per_execution: int = Field(
-        default=1, ge=1, description="Steps per call of the compiled function; one device only."
+        default=1, ge=1, description="Steps per call of the compiled function."
+    )
+    checkpoint_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Steps between checkpoints within an epoch; None: after every epoch only.",
     )
     jit_compile: bool = Field(default=False, description="Compile with XLA; one device only.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, shuffling and augmentation.")
@@ -126,8 +131,9 @@ class TrainingConfig(Section):
 class TrainConfig(Settings):
     """Trains a model of the zoo and writes a run folder.
 
-    The folder holds config.yaml, checkpoints/last.weights.h5 (after every epoch), model.keras,
-    metrics.json, curves.png, predictions.png and logs/ for TensorBoard.
+    The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
+    model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. An
+    interrupted run goes on when the same command is given again.
     A command line setting wins over --config FILE, and that over the default. 'null' is None.
     """
 
@@ -140,7 +146,7 @@ class TrainConfig(Settings):
     )
     output_dir: Path = Field(
         default=Path("runs/latest"),
-        description="Run folder. One that holds a run, finished or not, is refused.",
+        description="Run folder. An unfinished run in it goes on; a finished one is refused.",
     )
     overwrite: bool = Field(
         default=False,

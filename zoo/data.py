@@ -24,8 +24,63 @@ Decode = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]
 
 
 @dataclass(frozen=True)
-class Split:
-    """Part of a data set.
+class TrainingImages:
+    """Training images as an endless stream that can be entered at any step.
+
+    Order, augmentation and position are functions of the seed and the number of the example, so a
+    run that goes on after an interruption sees what it would have seen.
+
+    Attributes:
+        records: What `decode` reads images from, and their labels.
+        labels: Class indices.
+        decode: Reads and augments one example.
+        seed: Of order and augmentation.
+    """
+
+    records: np.ndarray
+    labels: np.ndarray
+    decode: Decode
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """Number of images."""
+        return len(self.records)
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Returns the full batches of one pass; what is left over is others in every pass."""
+        return self.count // batch_size
+
+    def batches(self, batch_size: int, classes: int, first_step: int = 0) -> tf.data.Dataset:
+        """Returns what `model.fit` takes: preprocessed batches with one-hot labels, without end.
+
+        Args:
+            batch_size: Images per batch.
+            classes: Number of classes.
+            first_step: Number of batches before the first one. Defaults to 0.
+        """
+        epoch_size = self.steps_per_epoch(batch_size) * batch_size
+        records, labels = tf.constant(self.records), tf.constant(self.labels)
+
+        def example(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            order = tf.stack(
+                [tf.constant(self.seed, tf.int64), tf.math.floordiv(number, epoch_size)]
+            )
+            index = tf.random.experimental.index_shuffle(  # pyright: ignore
+                tf.math.floormod(number, epoch_size), order, tf.constant(self.count - 1, tf.int64)
+            )
+            seed = tf.stack([tf.constant(self.seed, tf.int64), number])
+            return self.decode(tf.gather(records, index), tf.gather(labels, index), seed)
+
+        # Several workers take turns at the numbers, so that their batches make up the whole one.
+        examples = tf.data.Dataset.range(first_step * batch_size, tf.int64.max)
+        batches = examples.map(example, tf.data.AUTOTUNE).batch(batch_size, drop_remainder=True)
+        return _finish(batches, classes)
+
+
+@dataclass(frozen=True)
+class TestImages:
+    """Test images, in an order of all classes.
 
     Attributes:
         examples: Dataset of images, float32 in [0, 255] of shape `(size, size, 3)`, and integer
@@ -36,34 +91,37 @@ class Split:
     examples: tf.data.Dataset
     count: int
 
+    def steps(self, batch_size: int) -> int:
+        """Returns the batches of a pass, of which the last may have fewer images."""
+        return -(-self.count // batch_size)
+
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first images and labels, at most `limit` of them, as arrays."""
         images, labels = zip(*self.examples.take(limit).as_numpy_iterator(), strict=True)
         return np.stack(images), np.asarray(labels)
 
-    def batches(self, batch_size: int, classes: int, drop_remainder: bool) -> tf.data.Dataset:
-        """Returns what `model.fit` takes: preprocessed batches with one-hot labels.
-
-        Args:
-            batch_size: Images per batch.
-            classes: Number of classes.
-            drop_remainder: Whether to leave out a last batch with fewer images.
-        """
-
-        def finish(images: tf.Tensor, labels: tf.Tensor):
-            return preprocess_input(images), tf.one_hot(labels, classes)
-
-        batches = self.examples.batch(batch_size, drop_remainder=drop_remainder)
-        return batches.map(finish, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    def batches(self, batch_size: int, classes: int) -> tf.data.Dataset:
+        """Returns what `model.evaluate` takes: preprocessed batches with one-hot labels."""
+        return _finish(self.examples.batch(batch_size), classes)
 
 
 @dataclass(frozen=True)
 class ImageData:
     """Training images, held-out test images and the names of the classes."""
 
-    train: Split
-    test: Split
+    train: TrainingImages
+    test: TestImages
     class_names: tuple[str, ...]
+
+
+def _finish(batches: tf.data.Dataset, classes: int) -> tf.data.Dataset:
+    def finish(images: tf.Tensor, labels: tf.Tensor):
+        return preprocess_input(images), tf.one_hot(labels, classes)
+
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    batches = batches.map(finish, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return batches.with_options(options)
 
 
 def load_data(config: DataConfig, image_size: int, seed: int = 0) -> ImageData:
@@ -75,7 +133,7 @@ def load_data(config: DataConfig, image_size: int, seed: int = 0) -> ImageData:
         seed: Seed of shuffling and augmentation. Defaults to 0.
 
     Returns:
-        Pipelines; the training one is shuffled anew in every pass.
+        Training images, shuffled anew in every pass, and test images.
 
     Raises:
         ValueError: If the folder is missing or has no two classes, or a class has no images.
@@ -119,8 +177,8 @@ def _digits(config: DataConfig, image_size: int, seed: int) -> ImageData:
 
     train, test = digits_arrays()
     return ImageData(
-        _training_split(*train, shift if config.augment else resize, seed),
-        _test_split(*test, resize),
+        TrainingImages(*train, shift if config.augment else resize, seed),
+        _test_images(*test, resize),
         tuple("0123456789"),
     )
 
@@ -137,8 +195,8 @@ def _image_folder(config: DataConfig, image_size: int, seed: int) -> ImageData:
     )
     check_readable(train.paths + test.paths)
     return ImageData(
-        _training_split(*_arrays(train), crop if config.augment else centre, seed),
-        _test_split(*_arrays(test), centre),
+        TrainingImages(*_arrays(train), crop if config.augment else centre, seed),
+        _test_images(*_arrays(test), centre),
         class_names,
     )
 
@@ -169,23 +227,9 @@ def _arrays(files: Files) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(files.paths), np.asarray(files.labels)
 
 
-def _training_split(records: np.ndarray, labels: np.ndarray, decode: Decode, seed: int) -> Split:
-    count = len(records)
-    examples = tf.data.Dataset.from_tensor_slices((records, labels))
-    # Paths and 8x8 digits are small: shuffling comes before decoding.
-    examples = examples.shuffle(count, seed=seed)
-    seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True).batch(2)
-
-    def decode_next(example: tuple[tf.Tensor, tf.Tensor], seed: tf.Tensor):
-        record, label = example
-        return decode(record, label, seed)
-
-    return Split(tf.data.Dataset.zip(examples, seeds).map(decode_next, tf.data.AUTOTUNE), count)
-
-
-def _test_split(records: np.ndarray, labels: np.ndarray, decode: Decode) -> Split:
+def _test_images(records: np.ndarray, labels: np.ndarray, decode: Decode) -> TestImages:
     order = np.random.default_rng(TEST_ORDER_SEED).permutation(len(records))
     examples = tf.data.Dataset.from_tensor_slices((records[order], labels[order]))
     no_seed = tf.zeros(2, tf.int64)
     examples = examples.map(lambda record, label: decode(record, label, no_seed), tf.data.AUTOTUNE)
-    return Split(examples, len(records))
+    return TestImages(examples, len(records))

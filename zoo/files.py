@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_PARTIAL = ".partial-"
+
 
 def remove(path: Path) -> None:
     """Removes a file, or a folder with all it holds; fine if there is none."""
@@ -13,6 +15,12 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_partial(folder: Path) -> None:
+    """Removes what a killed process left half written in a folder by `replacing`."""
+    for path in folder.glob(f"{_PARTIAL}*"):
+        remove(path)
 
 
 @contextmanager
@@ -24,7 +32,7 @@ def replacing(path: Path) -> Iterator[Path]:
             Keras and matplotlib choose the format by the suffix.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    beside = path.with_name(f"{_PARTIAL}{os.getpid()}-{path.name}")
     try:
         yield beside
         os.replace(beside, path)

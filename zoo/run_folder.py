@@ -10,41 +10,68 @@ from zoo.files import remove, replacing
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
 MODEL = "model.keras"
+WEIGHTS = "model.weights.h5"
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
 
-def check_unused(folder: Path, overwrite: bool) -> None:
-    """Makes sure that a new run destroys nothing.
+def check(config: TrainConfig) -> bool:
+    """Makes sure that a run destroys nothing.
 
-    Args:
-        folder: Where the new run shall be.
-        overwrite: Whether a run that is there may be removed.
+    Returns:
+        Whether the folder holds the same run, unfinished, so that it goes on.
 
     Raises:
-        ValueError: If the folder holds anything, unless that is a run and may be removed.
+        ValueError: If the folder holds anything else, unless that is a run and may be removed.
     """
+    folder = config.output_dir
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output_dir: expected a folder. Received: {str(folder)!r}, a file")
     if not folder.exists() or not any(folder.iterdir()):
-        return
+        return False
     if not (folder / CONFIG).is_file():
         raise ValueError(f"output_dir: {folder} holds other files; expected a new folder")
-    if not overwrite:
-        state = "a finished" if (folder / METRICS).is_file() else "an unfinished"
+    if config.overwrite:
+        return False
+    hint = "choose another --output_dir, or remove that run with --overwrite true"
+    if (folder / METRICS).is_file():
+        raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
+    differing = _differing(TrainConfig.from_file(folder / CONFIG), config)
+    if differing:
         raise ValueError(
-            f"output_dir: {folder} holds {state} run; "
-            "choose another --output_dir, or remove that run with --overwrite true"
+            f"output_dir: {folder} holds an unfinished run with other settings "
+            f"({', '.join(differing)}); give the same ones to go on, {hint}"
         )
+    return True
+
+
+def _differing(one: TrainConfig, other: TrainConfig) -> list[str]:
+    """Names of the settings that differ."""
+
+    def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        items = {}
+        for key, value in values.items():
+            inner = flat(value, f"{prefix}{key}.") if isinstance(value, dict) else None
+            items.update(inner if inner else {prefix + key: value})
+        return items
+
+    values = [
+        flat(config.model_dump(mode="json", exclude={"output_dir"})) for config in (one, other)
+    ]
+    return sorted(
+        key
+        for key in values[0].keys() | values[1].keys()
+        if values[0].get(key) != values[1].get(key)
+    )
 
 
 def start(config: TrainConfig) -> Path:
     """Creates the folder, without the files of an earlier run, and saves the settings in it."""
     folder = config.output_dir
     # The metrics go first and the settings last: what is interrupted here is an unfinished run.
-    for name in (METRICS, MODEL, CHECKPOINTS, LOGS, CURVES, PREDICTIONS, CONFIG):
+    for name in (METRICS, MODEL, WEIGHTS, CHECKPOINTS, LOGS, CURVES, PREDICTIONS, CONFIG):
         remove(folder / name)
     with replacing(folder / CONFIG) as path:
         path.write_text(config.to_yaml())

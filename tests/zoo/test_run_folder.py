@@ -11,24 +11,39 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+def config(folder, **settings):
+    return TrainConfig(output_dir=folder, **settings)
+
+
 def start(folder):
-    return run_folder.start(TrainConfig(output_dir=folder))
+    return run_folder.start(config(folder))
 
 
 def test_new_and_empty_folders_are_fine(folder):
-    run_folder.check_unused(folder, overwrite=False)
+    assert run_folder.check(config(folder)) is False
     folder.mkdir()
-    run_folder.check_unused(folder, overwrite=False)
+    assert run_folder.check(config(folder)) is False
 
 
-@pytest.mark.parametrize("state", ["finished", "unfinished"])
-def test_a_run_is_refused_unless_overwritten(folder, state):
+def test_finished_run_is_refused_unless_overwritten(folder):
     start(folder)
-    if state == "finished":
-        run_folder.write_metrics(folder, {})
-    with pytest.raises(ValueError, match=f"holds an? {state} run.*--overwrite true"):
-        run_folder.check_unused(folder, overwrite=False)
-    run_folder.check_unused(folder, overwrite=True)
+    run_folder.write_metrics(folder, {})
+    with pytest.raises(ValueError, match=r"holds a finished run.*--overwrite true"):
+        run_folder.check(config(folder))
+    assert run_folder.check(config(folder, overwrite=True)) is False
+
+
+def test_unfinished_run_goes_on_with_the_same_settings(folder):
+    start(folder)
+    assert run_folder.check(config(folder)) is True
+    assert run_folder.check(config(folder, overwrite=True)) is False
+
+
+def test_unfinished_run_with_other_settings_is_refused(folder):
+    start(folder)
+    other = config(folder, data={"batch_size": 8}, training={"seed": 3})
+    with pytest.raises(ValueError, match=r"other settings \(data\.batch_size, training\.seed\)"):
+        run_folder.check(other)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -36,7 +51,7 @@ def test_other_folders_are_always_refused(folder, overwrite):
     folder.mkdir()
     (folder / "thesis.tex").write_text("precious")
     with pytest.raises(ValueError, match="other files"):
-        run_folder.check_unused(folder, overwrite)
+        run_folder.check(config(folder, overwrite=overwrite))
 
 
 def test_start_removes_the_old_run_and_nothing_else(folder):

@@ -24,10 +24,11 @@ def test_run_folder_is_complete(run):
     assert len(events) == 2
     assert names - events == {
         "config.yaml",
-        "checkpoints/last.weights.h5",
+        "checkpoints/step-000000022.safetensors",
         "curves.png",
         "metrics.json",
         "model.keras",
+        "model.weights.h5",
         "predictions.png",
     }
     for name in ("curves.png", "predictions.png"):
@@ -54,12 +55,12 @@ def test_metrics_are_those_of_the_saved_model(run):
     )
 
 
-def test_checkpoint_has_the_final_weights(run):
+def test_weights_file_has_the_final_weights(run):
     model = keras.models.load_model(run / "model.keras")
     expected = model.get_weights()
     for variable in model.variables:
         variable.assign(np.zeros(variable.shape, variable.dtype))
-    model.load_weights(run / "checkpoints" / "last.weights.h5")
+    model.load_weights(run / "model.weights.h5")
     for a, b in zip(model.get_weights(), expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -75,7 +76,7 @@ def test_finished_run_is_refused_before_any_work(run, monkeypatch):
 def test_weights_of_other_classes_are_refused_before_training(run, photos, tmp_path):
     config = TrainConfig(
         output_dir=tmp_path / "run",
-        model={"image_size": 16, "weights": run / "checkpoints" / "last.weights.h5"},
+        model={"image_size": 16, "weights": run / "model.weights.h5"},
         data={"source": "image_folder", "dir": photos, "batch_size": 4},
     )
     with pytest.raises(ValueError, match="do not fit the model"):
@@ -85,7 +86,7 @@ def test_weights_of_other_classes_are_refused_before_training(run, photos, tmp_p
 
 def test_weights_of_the_same_classes_are_the_start(run):
     config = run_folder.load_config(run)
-    weights = run / "checkpoints" / "last.weights.h5"
+    weights = run / "model.weights.h5"
     config = config.model_copy(
         update={"model": config.model.model_copy(update={"weights": weights})}
     )

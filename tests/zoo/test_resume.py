@@ -1,0 +1,102 @@
+"""An interrupted run, started again, gives the weights of one that was never interrupted."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import lambda_keras  # noqa: F401  registers the layers of the saved models
+
+STEPS = 22  # of an epoch
+# Dropout and stochastic depth draw random numbers at every step.
+COMMAND = (
+    "--model.image_size 8 --model.overrides dropout_rate=0.2 "
+    "--model.overrides stochastic_depth_rate=0.2 --training.epochs 3 "
+    "--training.checkpoint_steps 8 --training.steps_per_execution 4 "
+    "--optimizer.warmup_epochs 1"
+)
+# Kills the process as nothing in it can prevent: at a step, or in the middle of writing a file.
+KILLER = """
+import os, signal, sys
+from zoo import checkpoints, train
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+moment, when = sys.argv[1], int(sys.argv[2])
+if moment == "step":
+    end = checkpoints.SaveProgress.on_train_batch_end
+    def on_train_batch_end(self, batch, logs=None):
+        if self._steps() >= when:
+            kill()
+        end(self, batch, logs)
+    checkpoints.SaveProgress.on_train_batch_end = on_train_batch_end
+elif moment == "writing":
+    save = checkpoints.save_file
+    def save_file(arrays, path, metadata):
+        save(arrays, path, metadata)
+        if f"{when:09d}" in str(path):
+            os.truncate(path, os.path.getsize(path) // 2)
+            kill()
+    checkpoints.save_file = save_file
+elif moment == "terminated":
+    begin = checkpoints.SaveProgress.on_train_batch_begin
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._steps() >= when:
+            os.kill(os.getpid(), signal.SIGTERM)
+        begin(self, batch, logs)
+    checkpoints.SaveProgress.on_train_batch_begin = on_train_batch_begin
+train.main(sys.argv[3:])
+"""
+
+
+def start(folder: Path, moment: str = "never", when: int = 0) -> subprocess.CompletedProcess:
+    arguments = [*COMMAND.split(), "--output_dir", str(folder)]
+    return subprocess.run(
+        [sys.executable, "-c", KILLER, moment, str(when), *arguments],
+        capture_output=True,
+        text=True,
+    )
+
+
+def checkpoints(folder: Path) -> list[int]:
+    return sorted(int(p.stem[5:]) for p in (folder / "checkpoints").glob("step-*"))
+
+
+@pytest.mark.slow
+def test_killed_run_gives_the_same_weights(tmp_path):
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    process = start(whole)
+    assert process.returncode == 0, process.stderr
+
+    # In the first epoch, between two checkpoints.
+    assert start(folder, "step", 14).returncode == -signal.SIGKILL
+    assert checkpoints(folder) == [8]
+    # While the checkpoint at the end of the second epoch is written.
+    process = start(folder, "writing", 2 * STEPS)
+    assert process.returncode == -signal.SIGKILL
+    assert "going on after step 8 of 66" in process.stdout
+    assert max(checkpoints(folder)) < 2 * STEPS
+    # By SIGTERM, which leaves the time to save; and the newest file gets damaged.
+    process = start(folder, "terminated", 2 * STEPS + 5)
+    assert "stopped at step 56; the same command goes on from there" in process.stderr
+    assert process.returncode == 1
+    newest = folder / "checkpoints" / "step-000000056.safetensors"
+    data = bytearray(newest.read_bytes())
+    data[-1000] ^= 1
+    newest.write_bytes(data)
+
+    process = start(folder)
+    assert process.returncode == 0, process.stderr
+    assert f"damaged checkpoint {newest} (wrong checksum); using the one before" in process.stderr
+    assert json.loads((folder / "metrics.json").read_text())["history"].keys() >= {"val_loss"}
+    expected = keras.models.load_model(whole / "model.keras").get_weights()
+    received = keras.models.load_model(folder / "model.keras").get_weights()
+    for one, other in zip(expected, received, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(checkpoints(folder)) == len(list((folder / "checkpoints").iterdir())) == 3
