@@ -47,7 +47,7 @@ def test_an_export_that_answers_otherwise_is_removed(run, tmp_path, monkeypatch)
 
 
 def test_export_of_a_weights_file(run, tmp_path):
-    weights = run / "checkpoints" / "last.weights.h5"
+    weights = run / "model.weights.h5"
     export.main(
         f"--model lambda_resnet14 --weights {weights} --classes 10 --image_size 16 "
         f"--output {tmp_path}".split()
@@ -56,7 +56,7 @@ def test_export_of_a_weights_file(run, tmp_path):
 
 
 def test_weights_of_other_classes(run, tmp_path):
-    weights = run / "checkpoints" / "last.weights.h5"
+    weights = run / "model.weights.h5"
     with pytest.raises(ValueError, match="do not fit the model"):
         exporter.export_weights("lambda_resnet14", weights, 7, 16, tmp_path)
     assert list(tmp_path.iterdir()) == []

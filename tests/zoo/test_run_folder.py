@@ -58,7 +58,7 @@ def test_start_removes_the_old_run_and_nothing_else(folder):
     start(folder)
     run_folder.write_metrics(folder, {"test": 1})
     (folder / "checkpoints").mkdir()
-    (folder / "checkpoints" / "last.weights.h5").write_bytes(b"old")
+    (folder / "checkpoints" / "step-000000001.safetensors").write_bytes(b"old")
     (folder / "notes.txt").write_text("mine")
     start(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "notes.txt"]
