@@ -25,7 +25,7 @@ class PublishedWeights:
     image_size: int
     crop_fraction: float
     filename: str = "model.safetensors"
-    revision: str = "main"
+    revision: str = "main"  # a commit would be fixed; none was known when this was written
     license: str = "Apache-2.0"
 
 

@@ -1,4 +1,4 @@
-"""Loading weights files, and refusing those that do not fit."""
+"""Loading `.weights.h5` files, and refusing those that do not fit, or are no weights."""
 
 import h5py
 import keras
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lambda_keras.applications import LambdaResNet14, ResNet50
-from lambda_keras.weights import load_weights
+from lambda_keras.weights import hub, load_weights
 
 CLASSES = 3
 
@@ -123,7 +123,18 @@ def test_folder(tmp_path):
 def test_wrong_suffix(saved):
     _, path = saved
     renamed = path.rename(path.with_name("small.h5"))
-    assert_refused(small(), renamed, r"path of a \.weights\.h5 file.*small\.h5")
+    assert_refused(small(), renamed, r"path of a \.weights\.h5 or \.safetensors file.*small\.h5")
+
+
+@pytest.mark.parametrize("name", ["a.pth", "a.pth.tar", "a.pt", "pytorch_model.bin"])
+def test_pickles_are_not_read(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"a pickle")
+    assert_refused(small(), path, rf"python -m zoo\.convert.*{name}")
+
+
+def test_missing_pickle(tmp_path):
+    assert_refused(small(), tmp_path / "none.pth", r"that exists.*none\.pth")
 
 
 def test_path_that_is_no_path():
@@ -138,6 +149,19 @@ def test_hdf5_file_of_something_else(tmp_path):
     assert_refused(small(), path, "intact HDF5 weights file.*other.weights.h5")
 
 
-def test_name_of_pretrained_weights():
-    with pytest.raises(ValueError, match=r"no pretrained weights.*Received: weights='imagenet'"):
+def test_imagenet_weights_that_nobody_published():
+    match = r"no pretrained weights of 'lambda_resnet14'.*, only those of lambda_resnet26t, .*50ts"
+    with pytest.raises(ValueError, match=match):
         small(weights="imagenet")
+
+
+def test_imagenet_weights_have_1000_classes(monkeypatch):
+    monkeypatch.setattr(hub, "fetch", lambda *_: pytest.fail("downloaded"))
+    with pytest.raises(ValueError, match=r"classes=1000 or include_top=False.*classes=3"):
+        load_weights(small(), "imagenet", "lambda_resnet26t")
+
+
+@pytest.mark.parametrize("address", ["hf://", "hf://owner", "hf://owner/repo/file", "hf://o/r@"])
+def test_wrong_address(address):
+    with pytest.raises(ValueError, match=rf"'hf://owner/repo@revision'.*weights='{address}'"):
+        small(weights=address)

@@ -1,0 +1,138 @@
+"""Files of the Hugging Face hub, checked before they are read.
+
+The hub records a checksum for every file, its ETag. huggingface_hub names the file in its cache by
+it, but does not compute it.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+PREFIX = "hf://"
+# What `hf://owner/repo` stands for: the first of these that the repository has.
+FILENAMES = ("model.safetensors", "model.weights.h5")
+_ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@(\S+))?")
+
+
+def fetch_address(address: str) -> Path:
+    """Fetches the weights file of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
+
+    That is `model.safetensors`, or if there is none, `model.weights.h5`.
+
+    Args:
+        address: the repository; its revision is a branch, a tag or a commit. Defaults to `main`.
+
+    Returns:
+        Path of the file in the local cache, see `fetch`.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ValueError(
+            "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
+            f"'hf://owner/repo@revision'. Received: weights={address!r}"
+        )
+    return fetch(match[1], FILENAMES, match[2] or "main")
+
+
+def fetch(repository: str, filenames: Sequence[str], revision: str = "main") -> Path:
+    """Downloads a file of the hub unless it is cached, and compares it with the hub's record.
+
+    Without network a cached file is compared with the record of the time it was downloaded.
+
+    Args:
+        repository: owner and name on the hub.
+        filenames: the first of these that the repository has is fetched.
+        revision: branch, tag or commit. Defaults to `"main"`.
+
+    Returns:
+        Path of the file in the local cache.
+
+    Raises:
+        ValueError: if there is no such repository, revision or file, or the file is damaged.
+        FileNotFoundError: if the hub cannot be reached, and the file is not cached.
+    """
+    # Imported here, because it is slow, and most models need no download.
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    place = f"{repository}@{revision}"
+    unreachable = None
+    for filename in filenames:
+        url = hf_hub_url(repository, filename, revision=revision)
+        record = None
+        try:
+            record = get_hf_file_metadata(url)
+        except EntryNotFoundError:
+            continue
+        except (RepositoryNotFoundError, RevisionNotFoundError) as error:
+            raise ValueError(
+                "expected a repository and revision of the Hugging Face hub that exist, and that "
+                f"you may read. Received: {place}"
+            ) from error
+        except Exception as error:
+            # No network, or the hub is down: the HTTP libraries under huggingface_hub differ
+            # between its versions, and each has errors of its own.
+            unreachable = error
+        try:
+            path = hf_hub_download(
+                repository, filename, revision=revision, local_files_only=record is None
+            )
+        except LocalEntryNotFoundError:
+            continue
+        except Exception as error:
+            unreachable = error
+            break
+        _check(Path(path), record)
+        return Path(path)
+    if unreachable is not None:
+        reason = (str(unreachable) or type(unreachable).__name__).splitlines()[0]
+        raise FileNotFoundError(
+            f"could not download {' or '.join(filenames)} of {place} from the Hugging Face hub, "
+            f"and no copy is cached: {reason}"
+        ) from unreachable
+    raise ValueError(
+        f"expected a repository with {' or '.join(filenames)}. Received: {place}, which has none"
+    )
+
+
+def _check(path: Path, record) -> None:
+    """Compares size and checksum of a cached file with the hub's record, if there is one."""
+    if record is not None:
+        checksum, size = record.etag or "", record.size
+    else:
+        # The cache links the file's name to a file that is named by its checksum.
+        checksum = Path(os.readlink(path)).name if path.is_symlink() else ""
+        size = None
+    if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", checksum):
+        raise ValueError(
+            f"expected a checksum to compare {str(path)!r} with, which the Hugging Face hub did "
+            "not give. Load again with a network connection, or give the path of the file itself"
+        )
+    received_size = path.stat().st_size
+    received = sha256(path) if len(checksum) == 64 else _git_hash(path)
+    if size not in (None, received_size) or received != checksum:
+        raise ValueError(
+            f"damaged file: expected {'' if size is None else f'{size} bytes with '}checksum "
+            f"{checksum}, as the Hugging Face hub records. Received: {str(path.resolve())!r}, "
+            f"{received_size} bytes with checksum {received}. Delete it and load again to download "
+            "it anew"
+        )
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file: what the hub records for all but small files."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _git_hash(path: Path) -> str:
+    """Git's hash of a file: what the hub records for small ones."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,285 @@
+"""Weights of PyTorch implementations: their names and layouts -> the variables of a model.
+
+A naming scheme is a table, `Names`; that of a checkpoint is recognised by its keys.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from lambda_keras.layers import LambdaLayer
+from lambda_keras.weights.fit import CLASSIFIER, check_fit, has_classifier
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Names:
+    """How a PyTorch library names the modules of its residual networks.
+
+    Attributes:
+        library: whose names they are.
+        marker: first part of keys that only its checkpoints have.
+        block: name of a block, counted from 0, of a stage, counted from 0 or 1.
+        first_stage: number of the stage c2.
+        modules: names by the layers of a model here; those of blocks without the block's name.
+            `"2_lambda_bn"` is the normalization after a lambda layer.
+        projections: the convolution to queries, keys and values in a lambda layer.
+        position_conv: the 3-d convolution of position lambdas in a lambda layer.
+        value_axis: which of its three axes runs over the value depth, the others over positions.
+    """
+
+    library: str
+    marker: str
+    block: str
+    first_stage: int
+    modules: Mapping[str, str]
+    projections: str
+    position_conv: str
+    value_axis: int
+
+
+SCHEMES = (
+    Names(
+        library="timm",
+        marker="stages.",
+        block="stages.{stage}.{block}.",
+        first_stage=0,
+        modules={
+            "stem1_conv": "stem.conv1.conv",
+            "stem1_bn": "stem.conv1.bn",
+            "stem2_conv": "stem.conv2.conv",
+            "stem2_bn": "stem.conv2.bn",
+            "stem3_conv": "stem.conv3.conv",
+            "stem3_bn": "stem.conv3.bn",
+            "1_conv": "conv1_1x1.conv",
+            "1_bn": "conv1_1x1.bn",
+            "2_conv": "conv2_kxk.conv",
+            "2_bn": "conv2_kxk.bn",
+            "2_lambda": "self_attn",
+            "2_lambda_bn": "post_attn",
+            "3_conv": "conv3_1x1.conv",
+            "3_bn": "conv3_1x1.bn",
+            "shortcut_conv": "shortcut.conv",
+            "shortcut_bn": "shortcut.bn",
+            CLASSIFIER: "head.fc",
+        },
+        projections="qkv",
+        position_conv="conv_lambda",
+        value_axis=2,
+    ),
+    Names(
+        library="torchvision or lambda.pytorch",
+        marker="layer1.",
+        block="layer{stage}.{block}.",
+        first_stage=1,
+        modules={
+            "stem_conv": "conv1",
+            "stem_bn": "bn1",
+            "1_conv": "conv1",
+            "1_bn": "bn1",
+            "2_conv": "conv2",
+            "2_bn": "bn2",
+            "2_lambda": "conv2",
+            "2_lambda_bn": "bn2",
+            "3_conv": "conv3",
+            "3_bn": "bn3",
+            "shortcut_conv": "downsample.0",
+            "shortcut_bn": "downsample.1",
+            CLASSIFIER: "fc",
+        },
+        projections="conv_qkv",
+        position_conv="lambda_conv",
+        value_axis=0,
+    ),
+)
+
+_BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a checkpoint, and what becomes of it.
+
+    Attributes:
+        key: name in the checkpoint.
+        shape: shape in the checkpoint.
+        variables: the variables that it holds the values of.
+        convert: from the tensor to the values of the variables.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    variables: Sequence[Any]
+    convert: Callable[[Array], Sequence[Array]]
+
+
+def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
+    """Assigns a checkpoint of timm, torchvision or lambda.pytorch to a model.
+
+    Every tensor must be used, and every weight assigned. A model without classifier takes the rest
+    of a checkpoint with one.
+
+    Args:
+        model: built model; it is left as it was if the checkpoint does not fit.
+        state: arrays by the names of the checkpoint, `"module."` in front of all names or not.
+        source: where they come from, for messages.
+
+    Raises:
+        ValueError: if the checkpoint holds another network, or is none that is known here.
+    """
+    if state and all(key.startswith("module.") for key in state):
+        # torch.nn.DataParallel
+        state = {key.removeprefix("module."): array for key, array in state.items()}
+    state = {key: array for key, array in state.items() if not key.endswith("num_batches_tracked")}
+    names = recognise(state, source)
+    if not has_classifier(model):
+        head = f"{names.modules[CLASSIFIER]}."
+        state = {key: array for key, array in state.items() if not key.startswith(head)}
+    tensors = list(expected_tensors(model, names))
+    check_fit(
+        model,
+        source,
+        "tensor",
+        {tensor.key: tensor.shape for tensor in tensors},
+        {key: array.shape for key, array in state.items()},
+    )
+    assignments = [
+        pair
+        for tensor in tensors
+        for pair in zip(
+            tensor.variables, tensor.convert(_as_float32(tensor.key, state, source)), strict=True
+        )
+    ]
+    for variable, value in assignments:
+        variable.assign(value)
+
+
+def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> Names:
+    """The naming scheme of a checkpoint.
+
+    Raises:
+        ValueError: if it is none of `SCHEMES`.
+    """
+    for names in SCHEMES:
+        if any(key.startswith(names.marker) for key in keys):
+            return names
+    raise ValueError(
+        f"expected a checkpoint of {' or '.join(names.library for names in SCHEMES)}. "
+        f"Received: {source!r} with the names {sorted(keys)[:3]}"
+    )
+
+
+def expected_tensors(model: keras.Model, names: Names) -> Iterator[Tensor]:
+    """Yields the tensors that a checkpoint of the same network holds.
+
+    Raises:
+        ValueError: if the networks of the library have no such layer.
+    """
+    layer_names = {layer.name for layer in model.layers}
+    assigned = set()
+    for layer in model.layers:
+        if not layer.weights:
+            continue
+        module = _module(layer.name, layer_names, names)
+        for tensor in () if module is None else _tensors(layer, module, names):
+            assigned.update(id(variable) for variable in tensor.variables)
+            yield tensor
+    without = [weight.path for weight in model.weights if id(weight) not in assigned]
+    if without:
+        raise ValueError(
+            f"expected a model with the layers of a network of {names.library}. Received: "
+            f"{model.name!r}, of which these have no counterpart there: {', '.join(without[:3])}"
+        )
+
+
+def _module(layer: str, layers: set[str], names: Names) -> str | None:
+    """Name of the module that is the counterpart of a layer, `None` if there is none."""
+    match = _BLOCK_LAYER.fullmatch(layer)
+    if match is None:
+        return names.modules.get(layer)
+    stage, block, part = int(match[1]) - 2, int(match[2]) - 1, match[3]
+    if part == "2_bn" and layer.removesuffix("bn") + "lambda" in layers:
+        part = "2_lambda_bn"
+    module = names.modules.get(part)
+    return module and names.block.format(stage=stage + names.first_stage, block=block) + module
+
+
+def _tensors(layer: keras.Layer, module: str, names: Names) -> Iterator[Tensor]:
+    if isinstance(layer, keras.layers.Conv2D):
+        height, width, depth, filters = layer.kernel.shape
+        yield Tensor(
+            f"{module}.weight",
+            (filters, depth, height, width),
+            [layer.kernel],
+            lambda array: [array.transpose(2, 3, 1, 0)],
+        )
+    elif isinstance(layer, keras.layers.Dense):
+        yield Tensor(
+            f"{module}.weight", layer.kernel.shape[::-1], [layer.kernel], lambda array: [array.T]
+        )
+        yield _same(f"{module}.bias", layer.bias)
+    elif isinstance(layer, keras.layers.BatchNormalization):
+        yield from _batch_norm(layer, module)
+    elif isinstance(layer, LambdaLayer) and layer.intra_depth == 1 and layer.use_content:
+        yield from _lambda_layer(layer, module, names)
+
+
+def _lambda_layer(layer: Any, module: str, names: Names) -> Iterator[Tensor]:
+    # Queries, keys and values, in this order, are one 1x1 convolution.
+    kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
+    widths = [kernel.shape[1] for kernel in kernels]
+    yield Tensor(
+        f"{module}.{names.projections}.weight",
+        (sum(widths), kernels[0].shape[0], 1, 1),
+        kernels,
+        lambda array: np.split(array[:, :, 0, 0].T, np.cumsum(widths)[:-1], axis=1),
+    )
+    for norm, name in ((layer.query_batch_norm, "norm_q"), (layer.value_batch_norm, "norm_v")):
+        if norm is not None:
+            yield from _batch_norm(norm, f"{module}.{name}")
+    if layer.position_embeddings is not None:
+        height, width, _, depth = layer.position_embeddings.shape
+        if layer.scope is None:
+            yield Tensor(
+                f"{module}.pos_emb",
+                (height, width, depth),
+                [layer.position_embeddings],
+                lambda array: [array[:, :, None]],
+            )
+        else:
+            sizes = [height, width]
+            sizes.insert(names.value_axis, 1)
+            yield Tensor(
+                f"{module}.{names.position_conv}.weight",
+                (depth, 1, *sizes),
+                [layer.position_embeddings],
+                lambda array: [array.reshape(depth, 1, height, width).transpose(2, 3, 1, 0)],
+            )
+    if layer.position_bias is not None:
+        yield _same(f"{module}.{names.position_conv}.bias", layer.position_bias)
+
+
+def _batch_norm(layer: Any, module: str) -> Iterator[Tensor]:
+    yield _same(f"{module}.weight", layer.gamma)
+    yield _same(f"{module}.bias", layer.beta)
+    yield _same(f"{module}.running_mean", layer.moving_mean)
+    yield _same(f"{module}.running_var", layer.moving_variance)
+
+
+def _same(key: str, variable: Any) -> Tensor:
+    return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
+
+
+def _as_float32(key: str, state: Mapping[str, Array], source: str) -> Array:
+    array = np.asarray(state[key])
+    # NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
+    if array.dtype.name not in ("float64", "float32", "float16", "bfloat16"):
+        raise ValueError(
+            f"expected floating-point weights in {source!r}. Received: {key} of {array.dtype}"
+        )
+    return array.astype("float32")

@@ -1,0 +1,282 @@
+"""Downloads from a hub that runs on this machine, and what happens if they are damaged."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import huggingface_hub.constants
+import numpy as np
+import pytest
+
+from lambda_keras.applications import LambdaResNet14
+from lambda_keras.weights import hub
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Hub:
+    """What the real hub answers for files of repositories, by `owner/repo/file`."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.sent: Callable[[bytes], bytes] = bytes  # what is sent in place of a file
+        self.in_git = False  # whether files are stored in git itself, not as large files
+        self.downloads = 0
+
+    def etag(self, content: bytes) -> str:
+        if self.in_git:
+            return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+        return hashlib.sha256(content).hexdigest()
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        this = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self):
+                self.answer()
+
+            def do_GET(self):
+                content = self.answer()
+                this.downloads += bool(content)
+                self.wfile.write(content)
+
+            def answer(self) -> bytes:
+                owner, repo, _, revision, *name = f"{self.path}////".split("/")[1:]
+                content = this.files.get("/".join([owner, repo, *filter(None, name)]))
+                error = None
+                if not any(path.startswith(f"{owner}/{repo}/") for path in this.files):
+                    error = "RepoNotFound"
+                elif revision not in ("main", COMMIT):
+                    error = "RevisionNotFound"
+                elif content is None:
+                    error = "EntryNotFound"
+                self.send_response(404 if error else 200)
+                self.send_header("X-Repo-Commit", COMMIT)
+                sent = b""
+                if error:
+                    self.send_header("X-Error-Code", error)
+                else:
+                    sent = this.sent(content)
+                    self.send_header("ETag", f'"{this.etag(content)}"')
+                    self.send_header("X-Linked-Size", str(len(content)))
+                self.send_header("Content-Length", str(len(sent)))
+                self.end_headers()
+                return sent
+
+            def log_message(self, *_):
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A hub, and the settings that HF_ENDPOINT and HF_HOME would give."""
+    served = Hub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), served.handler())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    served.address = f"http://127.0.0.1:{server.server_port}"
+    served.close = server.server_close
+    constants = huggingface_hub.constants
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, served.address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", served.address)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    yield served
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(params=["switched off", "unreachable"])
+def cut(request, served, monkeypatch):
+    """A function that cuts the network."""
+
+    def cut() -> None:
+        constants = huggingface_hub.constants
+        if request.param == "switched off":
+            monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        else:  # nothing listens there
+            template = constants.HUGGINGFACE_CO_URL_TEMPLATE
+            template = template.replace(served.address, "http://127.0.0.1:9")
+            monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+            monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+
+    return cut
+
+
+def flip(path: Path) -> None:
+    """Changes one byte of a file, in place."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def fetch(revision="main") -> Path:
+    return hub.fetch("owner/repo", ["model.safetensors"], revision)
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+def test_download_and_cache(served, in_git):
+    served.in_git = in_git
+    served.files["owner/repo/model.safetensors"] = b"weights" * 1000
+    assert fetch().read_bytes() == b"weights" * 1000
+    assert fetch(COMMIT).read_bytes() == b"weights" * 1000
+    assert served.downloads == 1
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+def test_cached_file_without_network(served, cut, in_git):
+    served.in_git = in_git
+    served.files["owner/repo/model.safetensors"] = b"weights"
+    path = fetch()
+    cut()
+    assert fetch() == path
+    flip(path)
+    with pytest.raises(ValueError, match=r"damaged file: expected checksum.*Delete it"):
+        fetch()
+
+
+def test_nothing_cached_and_no_network(served, cut):
+    cut()
+    with pytest.raises(FileNotFoundError, match=r"could not download model\.safetensors of owner"):
+        fetch()
+    with pytest.raises(FileNotFoundError, match=r"of owner/repo@v1 .*no copy is cached"):
+        LambdaResNet14(weights="hf://owner/repo@v1")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        lambda content: b"w" + content[1:-1] + b"!",
+        lambda content: content[:-1],
+        lambda content: content + b"1",
+        lambda content: b"",
+    ],
+    ids=["altered", "short", "long", "empty"],
+)
+def test_damaged_download(served, sent):
+    """Some of these huggingface_hub finds itself; none gets through."""
+    served.files["owner/repo/model.safetensors"] = b"weights"
+    served.sent = sent
+    with pytest.raises((ValueError, FileNotFoundError), match=r"damaged file|could not download"):
+        fetch()
+
+
+def test_damaged_file_in_the_cache_is_named_and_can_be_replaced(served):
+    served.files["owner/repo/model.safetensors"] = b"weights"
+    path = fetch()
+    flip(path)
+    blob = path.resolve()
+    checksum = hashlib.sha256(b"weights").hexdigest()
+    match = rf"expected 7 bytes with checksum {checksum}.*'{blob}'.*Delete it and load again"
+    with pytest.raises(ValueError, match=match):
+        fetch()
+    blob.unlink()
+    assert fetch().read_bytes() == b"weights"
+
+
+def test_cache_without_links_needs_the_network(served, cut):
+    """As on systems that have none."""
+    served.files["owner/repo/model.safetensors"] = b"weights"
+    path = fetch()
+    blob = path.resolve()
+    path.unlink()
+    blob.rename(path)
+    assert fetch() == path
+    cut()
+    with pytest.raises(ValueError, match="Load again with a network connection"):
+        fetch()
+
+
+@pytest.mark.parametrize("address", ["other/repo", "owner/repo@v7"])
+def test_unknown_repository_or_revision(served, address):
+    served.files["owner/repo/model.safetensors"] = b"weights"
+    with pytest.raises(ValueError, match=rf"that exist, and that you may read.*{address}"):
+        hub.fetch_address(f"hf://{address}")
+
+
+def test_name_that_no_repository_can_have(served):
+    with pytest.raises(ValueError, match=r"[Rr]epo.*'\.\./\.\.'"):
+        hub.fetch_address("hf://../..")
+
+
+def test_repository_without_weights(served):
+    served.files["owner/repo/README.md"] = b"text"
+    match = r"with model\.safetensors or model\.weights\.h5.*owner/repo@main, which has none"
+    with pytest.raises(ValueError, match=match):
+        hub.fetch_address("hf://owner/repo")
+
+
+def test_safetensors_come_before_keras_weights(served):
+    served.files["owner/repo/model.weights.h5"] = b"of Keras"
+    assert hub.fetch_address("hf://owner/repo").name == "model.weights.h5"
+    served.files["owner/repo/model.safetensors"] = b"of safetensors"
+    assert hub.fetch_address(f"hf://owner/repo@{COMMIT}").name == "model.safetensors"
+
+
+def test_constructor_takes_keras_weights_of_a_repository(served, tmp_path, cut):
+    expected = LambdaResNet14(classes=3)
+    expected.save_weights(tmp_path / "model.weights.h5")
+    content = (tmp_path / "model.weights.h5").read_bytes()
+    served.files["owner/repo/model.weights.h5"] = content
+    for _ in range(2):
+        model = LambdaResNet14(classes=3, weights="hf://owner/repo@main")
+        for received, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+            np.testing.assert_array_equal(received, wanted)
+        cut()
+    assert served.downloads == 1
+
+
+SCRIPT = """
+import json, sys
+from lambda_keras.applications import LambdaResNet26T
+try:
+    model = LambdaResNet26T(weights="imagenet")
+    print(json.dumps(model.get_layer("predictions").bias.numpy().tolist()))
+except Exception as error:
+    print(json.dumps(f"{type(error).__name__}: {error}"))
+"""
+
+
+@pytest.mark.slow
+def test_imagenet_in_a_new_process(served, tmp_path):
+    """The settings of users: HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE; and all of the network."""
+    from safetensors.numpy import save
+    from weights.timm_parity import filled
+
+    from lambda_keras.applications import LambdaResNet26T
+    from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+
+    tensors = expected_tensors(LambdaResNet26T(), SCHEMES[0])
+    state = filled({tensor.key: tensor.shape for tensor in tensors})
+    served.files["timm/lambda_resnet26t.c1_in1k/model.safetensors"] = save(state)
+
+    def load(**environment):
+        result = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "HF_ENDPOINT": served.address,
+                "HF_HOME": str(tmp_path / "home"),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(result.stdout.splitlines()[-1])
+
+    assert load() == state["head.fc.bias"].tolist()
+    (blob,) = (tmp_path / "home" / "hub").glob("models--timm--*/blobs/*")
+    flip(blob)
+    assert f"Received: '{blob}'" in load(HF_HUB_OFFLINE="1")
+    assert served.downloads == 1

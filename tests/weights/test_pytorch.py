@@ -1,0 +1,299 @@
+"""Checkpoints of timm, torchvision and lambda.pytorch, on small networks."""
+
+from dataclasses import replace
+
+import keras
+import ml_dtypes
+import networks
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from weights.timm_parity import filled
+
+from lambda_keras.applications import (
+    LambdaMobileNetV2,
+    LambdaResNet14,
+    ResNet50,
+)
+from lambda_keras.models.resnet import build_resnet
+from lambda_keras.models.specs import TIMM, ResNetSpec
+from lambda_keras.weights import load_weights
+from lambda_keras.weights.pytorch import (
+    SCHEMES,
+    assign_state_dict,
+    expected_tensors,
+    recognise,
+)
+
+TIMM_NAMES, TORCHVISION_NAMES = SCHEMES
+BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
+SMALL_TIMM = replace(TIMM["lambda_resnet26t"], **BLOCKS, lambda_blocks=((), (), (2,), (1,)))
+SMALL_LAMBDA_PYTORCH = ResNetSpec(
+    **BLOCKS,
+    lambda_blocks=((1,), (1,), (1, 2), (1,)),
+    padding="symmetric",
+    lambda_layer=replace(SMALL_TIMM.lambda_layer, scope=5),
+)
+
+
+def small(spec=SMALL_TIMM, classes=3, include_top=True, size=32) -> keras.Model:
+    inputs = keras.Input((size, size, 3))
+    return build_resnet(spec, inputs, include_top, classes=classes, name="small")
+
+
+def checkpoint(model, names=TIMM_NAMES) -> dict[str, np.ndarray]:
+    return filled({tensor.key: tensor.shape for tensor in expected_tensors(model, names)})
+
+
+def assert_refused(model, state, match):
+    """Assigning raises, and leaves the model as it was."""
+    before = networks.values(model.variables)
+    with pytest.raises(ValueError, match=match):
+        assign_state_dict(model, state, "somewhere")
+    for old, new in zip(before, networks.values(model.variables), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def value(model, layer, *names) -> np.ndarray:
+    found = model.get_layer(layer)
+    for name in names:
+        found = getattr(found, name)
+    return keras.ops.convert_to_numpy(found)
+
+
+def assert_holds(model, state, values):
+    for (layer, *names), expected in values.items():
+        np.testing.assert_array_equal(value(model, layer, *names), expected)
+
+
+def test_layouts_of_timm():
+    model = small()
+    state = checkpoint(model)
+    assign_state_dict(model, state, "somewhere")
+    attention = "stages.2.1.self_attn"
+    projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
+    assert_holds(
+        model,
+        state,
+        {
+            ("stem2_conv", "kernel"): state["stem.conv2.conv.weight"].transpose(2, 3, 1, 0),
+            ("c4_block2_2_lambda", "query_kernel"): projections[:, :64],
+            ("c4_block2_2_lambda", "key_kernel"): projections[:, 64:80],
+            ("c4_block2_2_lambda", "value_kernel"): projections[:, 80:],
+            ("c4_block2_2_lambda", "query_batch_norm", "gamma"): state[
+                f"{attention}.norm_q.weight"
+            ],
+            ("c4_block2_2_lambda", "value_batch_norm", "moving_variance"): state[
+                f"{attention}.norm_v.running_var"
+            ],
+            ("c4_block2_2_lambda", "position_bias"): state[f"{attention}.conv_lambda.bias"],
+            ("c4_block2_2_bn", "moving_mean"): state["stages.2.1.post_attn.running_mean"],
+            ("c4_block1_2_bn", "beta"): state["stages.2.0.conv2_kxk.bn.bias"],
+            ("c5_block1_shortcut_bn", "gamma"): state["stages.3.0.shortcut.bn.weight"],
+            ("predictions", "kernel"): state["head.fc.weight"].T,
+            ("predictions", "bias"): state["head.fc.bias"],
+        },
+    )
+    embeddings = value(model, "c4_block2_2_lambda", "position_embeddings")
+    weight = state[f"{attention}.conv_lambda.weight"]
+    assert embeddings.shape == (9, 9, 1, 16)
+    assert weight.shape == (16, 1, 9, 9, 1)
+    assert embeddings[2, 7, 0, 5] == weight[5, 0, 2, 7, 0]
+
+
+def test_global_embeddings_of_timm():
+    spec = replace(SMALL_TIMM, lambda_layer=replace(SMALL_TIMM.lambda_layer, scope=None))
+    spec = replace(spec, lambda_layer=replace(spec.lambda_layer, use_bias=False))
+    model = small(spec)
+    state = checkpoint(model)
+    assert state["stages.2.1.self_attn.pos_emb"].shape == (3, 3, 16)
+    assign_state_dict(model, state, "somewhere")
+    embeddings = value(model, "c4_block2_2_lambda", "position_embeddings")
+    np.testing.assert_array_equal(embeddings[:, :, 0], state["stages.2.1.self_attn.pos_emb"])
+    assert_refused(small(spec, size=64), state, r"pos_emb: expected \(7, 7, 16\), received \(3, 3,")
+
+
+def test_layouts_of_lambda_pytorch():
+    model = small(SMALL_LAMBDA_PYTORCH)
+    state = checkpoint(model, TORCHVISION_NAMES)
+    assign_state_dict(model, state, "somewhere")
+    assert_holds(
+        model,
+        state,
+        {
+            ("stem_conv", "kernel"): state["conv1.weight"].transpose(2, 3, 1, 0),
+            ("stem_bn", "gamma"): state["bn1.weight"],
+            ("c4_block2_1_conv", "kernel"): state["layer3.1.conv1.weight"].transpose(2, 3, 1, 0),
+            ("c4_block2_2_bn", "beta"): state["layer3.1.bn2.bias"],
+            ("c4_block2_2_lambda", "position_bias"): state["layer3.1.conv2.lambda_conv.bias"],
+            ("c3_block1_shortcut_bn", "moving_mean"): state["layer2.0.downsample.1.running_mean"],
+            ("predictions", "kernel"): state["fc.weight"].T,
+        },
+    )
+    embeddings = value(model, "c4_block2_2_lambda", "position_embeddings")
+    weight = state["layer3.1.conv2.lambda_conv.weight"]
+    assert weight.shape == (16, 1, 1, 5, 5)
+    assert embeddings[4, 1, 0, 5] == weight[5, 0, 0, 4, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placement", ["LLLL", "CCCC"])
+def test_names_of_a_whole_resnet50(placement):
+    """Those of lambda.pytorch, and with convolutions alone those of torchvision."""
+    norm = ("weight", "bias", "running_mean", "running_var")
+    middle = ["conv2.weight"]
+    if placement == "LLLL":
+        middle = ["conv2.conv_qkv.weight", "conv2.lambda_conv.weight", "conv2.lambda_conv.bias"]
+        middle += [f"conv2.norm_{name}.{part}" for name in "qv" for part in norm]
+    expected = {"conv1.weight", "fc.weight", "fc.bias", *(f"bn1.{part}" for part in norm)}
+    for stage, number in enumerate((3, 4, 6, 3), start=1):
+        for block in range(number):
+            parts = ["conv1.weight", "conv3.weight", *middle]
+            parts += [f"bn{i}.{part}" for i in (1, 2, 3) for part in norm]
+            if block == 0:
+                parts += ["downsample.0.weight", *(f"downsample.1.{part}" for part in norm)]
+            expected |= {f"layer{stage}.{block}.{part}" for part in parts}
+    use_bias = placement == "LLLL"
+    model = ResNet50(placement=placement, padding="symmetric", use_bias=use_bias)
+    assert {tensor.key for tensor in expected_tensors(model, TORCHVISION_NAMES)} == expected
+
+
+def test_every_weight_changes():
+    model = small()
+    before = networks.values(model.weights)
+    assign_state_dict(model, checkpoint(model), "somewhere")
+    for variable, old in zip(model.weights, before, strict=True):
+        assert not np.any(keras.ops.convert_to_numpy(variable) == old), variable.path
+
+
+def test_counters_of_batches_and_prefixes_are_ignored():
+    model, expected = small(), small()
+    state = checkpoint(model)
+    assign_state_dict(expected, state, "somewhere")
+    state["stem.conv1.bn.num_batches_tracked"] = np.array(7)
+    state = {f"module.{key}": array for key, array in state.items()}
+    assign_state_dict(model, state, "somewhere")
+    for received, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, wanted)
+
+
+def test_model_without_classifier_takes_a_checkpoint_with_one():
+    state = checkpoint(small())
+    model = small(include_top=False)
+    assign_state_dict(model, state, "somewhere")
+    del state["head.fc.weight"], state["head.fc.bias"]
+    assign_state_dict(model, state, "somewhere")
+    assert_refused(small(), state, r"head\.fc\.bias: expected \(3,\), received no such tensor")
+
+
+def test_other_classes():
+    state = checkpoint(small(classes=5))
+    assign_state_dict(small(classes=5), state, "somewhere")
+    assert_refused(
+        small(), state, r"number of classes.*head\.fc\.bias: expected \(3,\), received \(5,\)"
+    )
+
+
+def test_missing_extra_and_wrong_tensors_are_named():
+    model = small()
+    state = checkpoint(model)
+    del state["stages.1.0.conv2_kxk.conv.weight"]
+    state["stages.1.0.surprise"] = np.zeros(3, "float32")
+    state["stem.conv1.bn.bias"] = state["stem.conv1.bn.bias"][:-1]
+    match = (
+        r"'somewhere' do not fit the model 'small'.*conv2_kxk\.conv\.weight: expected "
+        r"\(16, 16, 3, 3\), received no such tensor; stages\.1\.0\.surprise: expected no such "
+        r"tensor, received \(3,\); stem\.conv1\.bn\.bias: expected \(3,\), received \(2,\)$"
+    )
+    assert_refused(model, state, match)
+
+
+def test_other_network():
+    other = checkpoint(small(replace(SMALL_TIMM, lambda_blocks=((), (), (), ()))))
+    assert_refused(small(), other, r"do not fit the model 'small'.* and \d+ more tensors")
+
+
+def test_checkpoint_of_another_library():
+    state = checkpoint(small(SMALL_LAMBDA_PYTORCH), TORCHVISION_NAMES)
+    assert recognise(state, "") is TORCHVISION_NAMES
+    assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
+
+
+@pytest.mark.parametrize("state", [{}, {"transformer.0.weight": np.zeros(1)}], ids=len)
+def test_unknown_library(state):
+    assert_refused(small(), state, "checkpoint of timm or torchvision.*'somewhere' with the names")
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"),
+    [
+        (lambda: LambdaResNet14(), "stem_conv"),
+        (lambda: LambdaMobileNetV2(include_top=False), "stem_bn"),
+        (lambda: small(replace(SMALL_TIMM, squeeze_excitation=(True,) * 4)), "c2_block1_se"),
+        (
+            lambda: small(
+                replace(
+                    SMALL_TIMM,
+                    lambda_layer=replace(SMALL_TIMM.lambda_layer, position_embedding="shared"),
+                )
+            ),
+            "position_embeddings",
+        ),
+        # In lambda.pytorch, intra-depth and value depth are the other way round.
+        (
+            lambda: small(
+                replace(SMALL_TIMM, lambda_layer=replace(SMALL_TIMM.lambda_layer, intra_depth=2))
+            ),
+            "c4_block2_2_lambda",
+        ),
+    ],
+    ids=["stem", "mobilenet", "se", "shared", "intra_depth"],
+)
+def test_layers_without_counterpart(model, layer):
+    assert_refused(model(), {"stages.0": np.zeros(1)}, f"no counterpart there: .*{layer}")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", ml_dtypes.bfloat16])
+def test_other_precisions_become_float32(tmp_path, dtype):
+    model = small()
+    state = {key: array.astype(dtype) for key, array in checkpoint(model).items()}
+    path = tmp_path / "model.safetensors"
+    save_file(state, path)
+    load_weights(model, path, "small")
+    expected = state["stem.conv2.conv.weight"].astype("float32").transpose(2, 3, 1, 0)
+    np.testing.assert_array_equal(value(model, "stem2_conv", "kernel"), expected)
+
+
+def test_integers_are_refused():
+    state = checkpoint(small())
+    state["head.fc.bias"] = np.ones(3, "int8")
+    assert_refused(small(), state, r"floating-point weights in 'somewhere'.*head\.fc\.bias of int8")
+
+
+def test_mixed_precision_keeps_float32_variables():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = small()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    state = checkpoint(model)
+    assign_state_dict(model, state, "somewhere")
+    np.testing.assert_array_equal(value(model, "stem1_bn", "beta"), state["stem.conv1.bn.bias"])
+
+
+def test_damaged_safetensors(tmp_path):
+    model = small()
+    path = tmp_path / "model.safetensors"
+    save_file(checkpoint(model), path)
+    content = path.read_bytes()
+    for damaged in (
+        b"",
+        content[:100],
+        content[:-1],
+        content + b"1",
+        b"\x80\x04" + content,  # a pickle
+        b"\xff" * 8 + content[8:],
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"intact safetensors file.*model\.safetensors"):
+            load_weights(model, path, "small")

@@ -1,0 +1,207 @@
+"""Converting weights, and the model card beside them."""
+
+import hashlib
+import pickle
+import sys
+from pathlib import Path
+
+import networks
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from weights.timm_parity import filled
+
+from lambda_keras import applications
+from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+from zoo import convert
+from zoo.registry import create_model
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    """Weights of lambda_resnet14 with 3 classes."""
+    model = create_model("lambda_resnet14", classes=3)
+    networks.randomize(model)
+    path = tmp_path / "source.weights.h5"
+    model.save_weights(path)
+    return path
+
+
+def run(model, weights, output, *more) -> None:
+    arguments = ["--model", model, "--weights", str(weights), "--output", str(output), *more]
+    convert.main(arguments)
+
+
+def small_run(saved, output, *more) -> None:
+    run("lambda_resnet14", saved, output, "--overrides", "classes=3", *more)
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
+    output = tmp_path / "new" / "digits.weights.h5"
+    small_run(saved, output)
+    card = output.with_name("digits.md")
+    assert capsys.readouterr().out == f"wrote {output}\nwrote {card}\n"
+    assert sorted(output.parent.iterdir()) == [card, output]
+    text = card.read_text(encoding="utf-8")
+    for expected in (
+        f"* SHA-256 of the source: `{sha256(saved)}`",
+        f"* SHA-256 of `digits.weights.h5`: `{sha256(output)}`",
+        "* Source: `source.weights.h5`",
+        "* Size: 32 pixels",
+        "* Mean: 0.485, 0.456, 0.406, of values in [0, 1]",
+        "* Standard deviation: 0.229, 0.224, 0.225",
+        "* License: that of the source",
+    ):
+        assert expected in text.splitlines()
+    code = text.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(output.parent)
+    names = {}
+    exec(code, names)
+    assert f"* Trainable parameters: {networks.trainable_parameters(names['model']):,}" in text
+    source = applications.LambdaResNet14(classes=3, weights=saved)
+    for received, wanted in zip(names["model"].get_weights(), source.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, wanted)
+
+
+@pytest.mark.slow
+def test_published_weights(tmp_path, monkeypatch):
+    """From a file like that of the hub; tests/weights/test_hub.py downloads one."""
+    from lambda_keras.weights import hub
+
+    tensors = expected_tensors(create_model("lambda_resnet26t"), SCHEMES[0])
+    folder = tmp_path / "snapshots" / "0123456789"
+    folder.mkdir(parents=True)
+    path = folder / "model.safetensors"
+    save_file(filled({tensor.key: tensor.shape for tensor in tensors}), path)
+    monkeypatch.setattr(hub, "fetch", lambda *_: path)
+    for weights in ("imagenet", "hf://timm/lambda_resnet26t.c1_in1k@main"):
+        output = tmp_path / "lambda_resnet26t.weights.h5"
+        run("lambda_resnet26t", weights, output, "--overwrite", "true")
+        text = output.with_name("lambda_resnet26t.md").read_text(encoding="utf-8")
+        for expected in (
+            'model = LambdaResNet26T(weights="lambda_resnet26t.weights.h5")'.replace('"', "'"),
+            "* Trainable parameters: 10,958,272",
+            f"* Source: `{weights}`, `model.safetensors` of commit `0123456789` of "
+            "https://huggingface.co/timm/lambda_resnet26t.c1_in1k",
+            f"* SHA-256 of the source: `{sha256(path)}`",
+            "* License: Apache-2.0",
+            "* Size: 256 pixels",
+            "* Crop fraction: 0.94 of the shorter side, from the centre",
+            "* Interpolation: bicubic",
+        ):
+            assert expected in text.splitlines()
+    run("lambda_resnet26t", "hf://me/mine", output, "--overwrite", "true")
+    text = output.with_name("lambda_resnet26t.md").read_text(encoding="utf-8")
+    assert "* License: that of the source" in text
+    assert "bicubic" not in text
+
+
+def test_nothing_is_overwritten_unless_told(saved, tmp_path):
+    output = tmp_path / "out.weights.h5"
+    output.write_text("precious")
+    with pytest.raises(ValueError, match=r"--overwrite true\. Received: .*out\.weights\.h5"):
+        small_run(saved, output)
+    assert output.read_text() == "precious"
+    output.rename(tmp_path / "out.md")
+    with pytest.raises(ValueError, match=r"--overwrite true\. Received: .*out\.md"):
+        small_run(saved, output)
+    assert not output.exists()
+    small_run(saved, output, "--overwrite", "true")
+    assert "SHA-256" in (tmp_path / "out.md").read_text()
+
+
+def test_nothing_is_left_when_it_fails(saved, tmp_path):
+    output = tmp_path / "new" / "out.weights.h5"
+    with pytest.raises(ValueError, match="do not fit the model 'lambda_resnet14'"):
+        run("lambda_resnet14", saved, output)
+    assert not output.parent.exists() or not list(output.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("model", "weights", "output", "match"),
+    [
+        ("lambda_resnet14x", "imagenet", "a.weights.h5", "did you mean 'lambda_resnet14'"),
+        ("lambda_resnet14", "imagenet", "a.weights.h5", "no pretrained weights"),
+        ("lambda_resnet14", "none.pth", "a.weights.h5", r"that exists.*none\.pth"),
+        ("lambda_resnet14", "none.pth", "a.h5", r"output: expected a name that ends.*a\.h5"),
+        ("lambda_resnet14", "none.pth", ".weights.h5", "output: expected a name that ends"),
+    ],
+)
+def test_wrong_arguments(tmp_path, model, weights, output, match):
+    with pytest.raises(ValueError, match=match):
+        run(model, weights, tmp_path / output)
+
+
+def test_pytorch_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    path = tmp_path / "a.pth"
+    path.write_bytes(b"")
+    with pytest.raises(ImportError, match=r"pip install 'lambda_keras\[torch\]'"):
+        run("lambda_resnet14", path, tmp_path / "a.weights.h5")
+
+
+class Malicious:
+    """A pickle of it writes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.write_text, (self.path, "owned")
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path):
+    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    victim = tmp_path / "victim"
+    torch.save({"state_dict": {"a": Malicious(victim)}}, tmp_path / "new.pth")
+    (tmp_path / "old.pth").write_bytes(pickle.dumps(Malicious(victim), protocol=2))
+    for name in ("new.pth", "old.pth"):
+        with pytest.raises(ValueError, match=r"tensors and plain values, without code.*\.pth"):
+            run("lambda_resnet14", tmp_path / name, tmp_path / "a.weights.h5")
+    assert not victim.exists()
+    pickle.loads((tmp_path / "old.pth").read_bytes())
+    assert victim.read_text() == "owned"  # it does what this test is about
+
+
+def test_checkpoints_that_are_none(tmp_path):
+    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    path = tmp_path / "a.pth"
+    for content in ([torch.ones(2)], {"epoch": 3}, {"state_dict": 5}):
+        torch.save(content, path)
+        with pytest.raises(ValueError, match="with tensors by name"):
+            convert.read_pytorch(path)
+    torch.save({"a": torch.ones(1000)}, path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"text", whole[:100], whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="expected an intact PyTorch checkpoint"):
+            convert.read_pytorch(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "scheme", "nested"),
+    [("lambda_resnet26t", 0, False), ("resnet50_llll_pytorch", 1, True)],
+)
+def test_checkpoints_of_pytorch(tmp_path, name, scheme, nested):
+    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    model = create_model(name, classes=3)
+    shapes = {tensor.key: tensor.shape for tensor in expected_tensors(model, SCHEMES[scheme])}
+    state = {key: torch.from_numpy(array) for key, array in filled(shapes).items()}
+    path = tmp_path / "model.pth.tar"
+    if nested:
+        state = {f"module.{key}": tensor for key, tensor in state.items()}
+        state["module.bn1.num_batches_tracked"] = torch.tensor(7)
+        torch.save({"epoch": 130, "best": torch.tensor(78.2), "state_dict": state}, path)
+    else:
+        torch.save({key: tensor.bfloat16() for key, tensor in state.items()}, path)
+    output = tmp_path / "out.weights.h5"
+    run(name, path, output, "--overrides", "classes=3")
+    model.load_weights(output)
+    key = {0: "head.fc.bias", 1: "module.fc.bias"}[scheme]
+    bias = state[key] if nested else state[key].bfloat16().float()
+    np.testing.assert_array_equal(model.get_layer("predictions").bias.numpy(), bias.numpy())

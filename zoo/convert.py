@@ -1,0 +1,202 @@
+"""Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from zoo import cli
+from zoo.errors import needs_extra
+from zoo.files import replacing
+from zoo.registry import Row, create_model, find_model, typed
+from zoo.settings import Settings
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+
+SUFFIX = ".weights.h5"
+
+
+class ConvertConfig(Settings):
+    """Converts weights to a .weights.h5 file, and writes a model card (.md) beside it.
+
+    Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
+    or a path: .safetensors, .weights.h5, or a checkpoint of PyTorch (.pth, .pt, .bin, .tar), for
+    which PyTorch must be installed. Checkpoints are those of timm, torchvision or lambda.pytorch,
+    recognised by the names in them. Code in a checkpoint is not run.
+
+    Example: python -m zoo.convert --model lambda_resnet26t --weights imagenet
+    --output lambda_resnet26t.weights.h5
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.convert")
+
+    model: str = Field(description="Model, by its name: see python -m zoo.list.")
+    weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")
+    output: Path = Field(description=f"File to write, *{SUFFIX}.")
+    overrides: dict[str, Any] = Field(
+        default={}, description="Other constructor arguments, e.g. --overrides classes=7"
+    )
+    overwrite: bool = Field(default=False, description="Replace files that are there.")
+
+    @field_validator("output")
+    @classmethod
+    def _check_suffix(cls, output: Path) -> Path:
+        if not output.name.endswith(SUFFIX) or output.name == SUFFIX:
+            raise ValueError(f"expected a name that ends with {SUFFIX}. Received: {str(output)!r}")
+        return output
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Converts one file.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+
+    Raises:
+        ValueError: If there is no such model or source, the weights do not fit the model, or the
+            output is there already.
+    """
+    config = ConvertConfig.from_command_line(arguments)
+    card = config.output.with_name(config.output.name.removesuffix(SUFFIX) + ".md")
+    for path in (config.output, card):
+        if path.exists() and not config.overwrite:
+            raise ValueError(
+                f"expected an output that is not there yet, or --overwrite true. Received: {path}"
+            )
+    convert(config.model, config.weights, config.output, card, typed(config.overrides))
+    print(f"wrote {config.output}\nwrote {card}")
+
+
+def convert(
+    name: str, weights: str, output: Path, card: Path, overrides: Mapping[str, Any]
+) -> None:
+    """Writes the weights of a source, and a model card; both are whole or not there.
+
+    Args:
+        name: Name of the model.
+        weights: `"imagenet"`, `"hf://owner/repo"` or a path.
+        output: The `.weights.h5` file; it is replaced.
+        card: The Markdown file; it is replaced.
+        overrides: Other arguments of the model's constructor.
+
+    Raises:
+        ValueError: If there is no such model or source, or the weights do not fit the model.
+    """
+    row = find_model(name)
+    from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
+    from lambda_keras.weights.hub import sha256
+    from lambda_keras.weights.pytorch import assign_state_dict
+
+    source = find_weights(weights, name)
+    state = read_pytorch(source) if source.name.endswith(PYTORCH) else None
+    model = create_model(name, **overrides)
+    if state is None:
+        load_weights(model, source, name)
+    else:
+        assign_state_dict(model, state, str(source))
+    with replacing(output) as new_output, replacing(card) as new_card:
+        model.save_weights(new_output)
+        text = _card(row, model, weights, source, output.name, sha256(new_output), overrides)
+        new_card.write_text(text, encoding="utf-8")
+
+
+def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
+    """Reads the tensors of a PyTorch checkpoint, under `"state_dict"` or at its top.
+
+    Args:
+        path: File written by `torch.save`. It is a pickle, but only tensors and plain values are
+            unpickled, so none of its code is run.
+
+    Raises:
+        ValueError: If the file is damaged, or holds anything else.
+        ImportError: If PyTorch is not installed.
+    """
+    with needs_extra("torch"):
+        import torch  # pyright: ignore[reportMissingImports]
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged pickles fail in every way there is
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            "expected an intact PyTorch checkpoint of tensors and plain values, without code. "
+            f"Received: {str(path)!r} ({reason})"
+        ) from error
+    state = content.get("state_dict", content) if isinstance(content, dict) else content
+    if not isinstance(state, dict) or not any(torch.is_tensor(value) for value in state.values()):
+        raise ValueError(
+            "expected a checkpoint with tensors by name, under 'state_dict' or at its top. "
+            f"Received: {str(path)!r}"
+        )
+    return {
+        str(key): (value.float() if value.is_floating_point() else value).numpy()
+        for key, value in state.items()
+        if torch.is_tensor(value)
+    }
+
+
+def _card(
+    row: Row,
+    model: "keras.Model",
+    weights: str,
+    source: Path,
+    filename: str,
+    checksum: str,
+    overrides: Mapping[str, Any],
+) -> str:
+    from lambda_keras.applications.preprocessing import MEAN, STD
+    from lambda_keras.weights.hub import sha256
+
+    published = row.weights
+    if published and weights.split("@")[0] not in ("imagenet", f"hf://{published.repository}"):
+        published = None
+    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    arguments = {**row.arguments, **overrides, "weights": filename}
+    call = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    if source.name == Path(weights).name:
+        origin = f"`{source.name}`"
+    else:  # a file of the hub: its folder in the cache has the name of the commit
+        origin = f"`{weights}`, `{source.name}` of commit `{source.parent.name}`"
+        if published:
+            origin += f" of https://huggingface.co/{published.repository}"
+    statistics = [", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD)]
+    lines = [
+        f"# {row.name}",
+        "",
+        "```python",
+        f"from lambda_keras.applications import {row.constructor}",
+        "",
+        f"model = {row.constructor}({call})",
+        "```",
+        "",
+        f"* Trainable parameters: {parameters:,}",
+        f"* Source: {origin}",
+        f"* SHA-256 of the source: `{sha256(source)}`",
+        f"* SHA-256 of `{filename}`: `{checksum}`",
+        f"* License: {published.license if published else 'that of the source'}",
+        "",
+        "Images, RGB:",
+        "",
+        f"* Size: {row.image_size} pixels",
+        *(
+            [
+                f"* Crop fraction: {published.crop_fraction} of the shorter side, from the centre",
+                "* Interpolation: bicubic",
+            ]
+            if published
+            else ["* Crop fraction and interpolation: those of the source"]
+        ),
+        f"* Mean: {statistics[0]}, of values in [0, 1]",
+        f"* Standard deviation: {statistics[1]}",
+        "",
+        "`lambda_keras.applications.preprocess_input` applies mean and standard deviation.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    cli.run(main, backends=cli.BACKENDS)
