@@ -23,14 +23,14 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff format --check .
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
-# tests/zoo and tests/notebooks need TensorFlow; these two environments have none.
-BACKEND_TESTS = -m pytest -n 2 tests --ignore=tests/zoo --ignore=tests/notebooks
+# These two environments have no TensorFlow, which the other tests need.
+BACKEND_TESTS = -m pytest -n 2 tests/test_*.py tests/layers tests/models tests/applications tests/weights
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras on JAX, without TensorFlow
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS)
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
-	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS)
+	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
 
 .venv/installed: requirements/tensorflow.lock
 .venv-jax/installed: requirements/jax.lock
@@ -52,7 +52,7 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	$(COMPILE) --generate-hashes --extra jax --extra test --output-file requirements/jax.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
-	$(COMPILE) --no-annotate --extra torch --extra test --extra compare --output-file requirements/torch.lock
+	$(COMPILE) --no-annotate --extra convert --extra test --extra compare --output-file requirements/torch.lock
 	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock && rm requirements/torch.lock.bak
 
 .venv-lock/installed: Makefile

@@ -116,7 +116,7 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
         ValueError: If the file is damaged, or holds anything else.
         ImportError: If PyTorch is not installed.
     """
-    with needs_extra("torch"):
+    with needs_extra("convert"):
         import torch  # pyright: ignore[reportMissingImports]
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
