@@ -108,7 +108,9 @@ def _fetch_published(architecture: str) -> Path:
             f"no pretrained weights of {architecture!r} were ever published, only those of "
             f"{', '.join(PUBLISHED)}. Received: weights={IMAGENET!r}"
         )
-    return hub.fetch(published.repository, [published.filename], published.revision)
+    return hub.fetch(
+        published.repository, [published.filename], published.revision, published.sha256
+    )
 
 
 def _load_keras(model: keras.Model, path: Path) -> None:

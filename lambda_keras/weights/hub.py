@@ -36,7 +36,12 @@ def fetch_address(address: str) -> Path:
     return fetch(match[1], FILENAMES, match[2] or "main")
 
 
-def fetch(repository: str, filenames: Sequence[str], revision: str = "main") -> Path:
+def fetch(
+    repository: str,
+    filenames: Sequence[str],
+    revision: str = "main",
+    expected_sha256: str | None = None,
+) -> Path:
     """Downloads a file of the hub unless it is cached, and compares it with the hub's record.
 
     Without network a cached file is compared with the record of the time it was downloaded.
@@ -45,6 +50,7 @@ def fetch(repository: str, filenames: Sequence[str], revision: str = "main") -> 
         repository: owner and name on the hub.
         filenames: the first of these that the repository has is fetched.
         revision: branch, tag or commit. Defaults to `"main"`.
+        expected_sha256: checksum of the file, if it is known. Defaults to what the hub records.
 
     Returns:
         Path of the file in the local cache.
@@ -89,7 +95,7 @@ def fetch(repository: str, filenames: Sequence[str], revision: str = "main") -> 
         except Exception as error:
             unreachable = error
             break
-        _check(Path(path), record)
+        _check(Path(path), record, expected_sha256)
         return Path(path)
     if unreachable is not None:
         reason = (str(unreachable) or type(unreachable).__name__).splitlines()[0]
@@ -102,9 +108,11 @@ def fetch(repository: str, filenames: Sequence[str], revision: str = "main") -> 
     )
 
 
-def _check(path: Path, record) -> None:
-    """Compares size and checksum of a cached file with the hub's record, if there is one."""
-    if record is not None:
+def _check(path: Path, record, expected_sha256: str | None) -> None:
+    """Compares a cached file with what is known of it, or else with the hub's record."""
+    if expected_sha256 is not None:
+        checksum, size = expected_sha256, None
+    elif record is not None:
         checksum, size = record.etag or "", record.size
     else:
         # The cache links the file's name to a file that is named by its checksum.
@@ -120,7 +128,7 @@ def _check(path: Path, record) -> None:
     if size not in (None, received_size) or received != checksum:
         raise ValueError(
             f"damaged file: expected {'' if size is None else f'{size} bytes with '}checksum "
-            f"{checksum}, as the Hugging Face hub records. Received: {str(path.resolve())!r}, "
+            f"{checksum}, as published. Received: {str(path.resolve())!r}, "
             f"{received_size} bytes with checksum {received}. Delete it and load again to download "
             "it anew"
         )

@@ -75,7 +75,7 @@ def test_networks_of_tables_14_and_18(depth, form):
         )
     c2, c3, c4, c5 = row["blocks"]
     lambda_c4 = row["lambda_blocks_c4"] if form == "LambdaResNet{}" else range(1, c4 + 1)
-    excited = {"resnet_rs_se": row["blocks"], "resnet_rs_no_se": ()}
+    excited = {"resnet_rs_se": row["blocks"], "resnet_rs_no_se": (0, 0, 0, 0)}
     assert networks.lambda_blocks(model) == (
         []
         if column in excited

@@ -183,6 +183,16 @@ def test_damaged_file_in_the_cache_is_named_and_can_be_replaced(served):
     assert fetch().read_bytes() == b"weights"
 
 
+def test_file_that_is_not_the_published_one(served):
+    """The hub itself may have been changed: a known checksum wins over its record."""
+    served.files["owner/repo/model.safetensors"] = b"weights"
+    name = ["model.safetensors"]
+    known = hashlib.sha256(b"weights").hexdigest()
+    assert hub.fetch("owner/repo", name, COMMIT, known).read_bytes() == b"weights"
+    with pytest.raises(ValueError, match=rf"damaged file: expected checksum {'0' * 64}, as publ"):
+        hub.fetch("owner/repo", name, COMMIT, "0" * 64)
+
+
 def test_cache_without_links_needs_the_network(served, cut):
     """As on systems that have none."""
     served.files["owner/repo/model.safetensors"] = b"weights"
