@@ -23,11 +23,12 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff format --check .
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
-# These two environments have no TensorFlow, which the other tests need.
-BACKEND_TESTS = -m pytest -n 2 tests/test_*.py tests/layers tests/models tests/applications tests/weights
+# What depends on the backend.
+BACKEND_TESTS = -m pytest -n 2 -m "not one_backend" \
+  tests/test_*.py tests/layers tests/models tests/applications tests/weights
 
-test-jax: .venv-jax/installed  ## Run the tests of lambda_keras on JAX, without TensorFlow
-	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS)
+test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training on several devices, on JAX
+	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) tests/zoo/test_training_model.py
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
@@ -38,7 +39,7 @@ test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, 
 .venv/installed .venv-jax/installed .venv-torch/installed:
 	@echo "Installing $< into $(@D), which takes a minute or two"
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517 --requirement $<
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -49,7 +50,7 @@ COMPILE = .venv-lock/bin/uv pip compile --quiet pyproject.toml --universal --pyt
 
 lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.toml
 	$(COMPILE) --generate-hashes --extra train --extra dev --output-file requirements/tensorflow.lock
-	$(COMPILE) --generate-hashes --extra jax --extra test --output-file requirements/jax.lock
+	$(COMPILE) --generate-hashes --extra jax --extra train --extra test --output-file requirements/jax.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
 	$(COMPILE) --no-annotate --extra convert --extra test --extra compare --output-file requirements/torch.lock

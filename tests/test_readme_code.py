@@ -19,6 +19,7 @@ SHORTER = {
 }
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_block(block, tmp_path):
     for pattern, replacement in SHORTER.items():

@@ -7,9 +7,9 @@ step. Files are in safetensors format: arrays, no code.
 import hashlib
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -30,57 +30,73 @@ class Progress:
     Attributes:
         step: Number of training steps done.
         history: What `fit` logged, for each epoch that has ended.
+        epoch_steps: Number of training steps when each of them ended.
     """
 
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    epoch_steps: list[int] = field(default_factory=list)
+
+    @property
+    def best_epoch(self) -> int | None:
+        """Index of the first epoch with the highest test accuracy."""
+        accuracies = [epoch["val_accuracy"] for epoch in self.history]
+        return accuracies.index(max(accuracies)) if accuracies else None
+
+    @property
+    def best_step(self) -> int | None:
+        """Number of training steps when that epoch ended."""
+        return None if self.best_epoch is None else self.epoch_steps[self.best_epoch]
 
 
 class Checkpoints:
-    """Numbered files in a folder, of which the newest few are kept.
+    """Numbered files in a folder, of which the newest few and the best are kept.
 
     A file appears under its name only when it is whole, and holds a checksum of its contents.
 
     Args:
         folder: Where the files are.
-        model: Model whose layers' variables are saved.
-        optimizer: Its optimizer, built.
+        variables: What is saved, in an order fixed by the code.
+        write: Whether this process writes the files; one of several does.
     """
 
     def __init__(
-        self, folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer
+        self, folder: Path, variables: Iterable[keras.Variable], write: bool = True
     ) -> None:
         self.folder = folder
-        # The order is fixed by the code; paths are not unique, or counted in each process.
+        self.write = write
+        # Paths are not unique, or counted in each process.
         self._variables = {
             f"{number:05d} {variable.path.split('/')[-1]}": variable
-            for number, variable in enumerate([*model.variables, *optimizer.variables])
+            for number, variable in enumerate(variables)
         }
 
-    def save(self, progress: Progress) -> Path:
+    def save(self, progress: Progress) -> None:
         """Writes a file, then removes the oldest ones.
 
         Raises:
             ValueError: If it cannot be written; the earlier files stay.
         """
+        if not self.write:
+            return
         arrays = {
             name: np.asarray(ops.convert_to_numpy(variable))
             for name, variable in self._variables.items()
         }
         text = json.dumps(vars(progress))
         metadata = {"progress": text, "sha256": _checksum(text, arrays)}
-        path = self.folder / f"step-{progress.step:09d}{_SUFFIX}"
         try:
-            with replacing(path) as beside:
+            with replacing(self._file(progress.step)) as beside:
                 save_file(arrays, beside, metadata)
         except (OSError, SafetensorError) as error:
             raise ValueError(
-                f"cannot write the checkpoint {path} ({error}); with more room, the same command "
-                "goes on from the one before"
+                f"cannot write the checkpoint {self._file(progress.step)} ({error}); with more "
+                "room, the same command goes on from the one before"
             ) from error
+        best = progress.best_step
         for old in self._files()[KEEP:]:
-            remove(old)
-        return path
+            if best is None or old != self._file(best):
+                remove(old)
 
     def restore(self) -> Progress | None:
         """Sets all variables as they were saved last, and says when that was.
@@ -93,81 +109,59 @@ class Checkpoints:
         Raises:
             ValueError: If the newest whole file is of another model or optimizer.
         """
-        remove_partial(self.folder)
+        if self.write:
+            remove_partial(self.folder)
         for path in self._files():
             try:
-                arrays, text = _read(path)
-            except (OSError, SafetensorError, ValueError, KeyError) as error:
+                return self._restore(path)
+            except _DAMAGED as error:
                 print(f"damaged checkpoint {path} ({error}); using the one before", file=sys.stderr)
-                continue
-            expected = {name: tuple(v.shape) for name, v in self._variables.items()}
-            received = {name: array.shape for name, array in arrays.items()}
-            differing = sorted(
-                name
-                for name in expected.keys() | received.keys()
-                if expected.get(name) != received.get(name)
-            )
-            if differing:
-                first = self._variables.get(differing[0])
-                raise ValueError(
-                    f"the checkpoint {path} is of another model or optimizer: {len(differing)} "
-                    f"variables differ, such as {differing[0] if first is None else first.path!r}"
-                )
-            for name, variable in self._variables.items():
-                variable.assign(arrays[name])
-            return Progress(**json.loads(text))
         return None
+
+    def restore_best(self, progress: Progress) -> None:
+        """Sets all variables as they were after the best epoch.
+
+        Raises:
+            ValueError: If that file is damaged.
+        """
+        path = self._file(progress.best_step or 0)
+        try:
+            self._restore(path)
+        except _DAMAGED as error:
+            raise ValueError(f"damaged checkpoint {path} of the best epoch ({error})") from error
+
+    def _restore(self, path: Path) -> Progress:
+        arrays, text = _read(path)
+        expected = {name: tuple(v.shape) for name, v in self._variables.items()}
+        received = {name: array.shape for name, array in arrays.items()}
+        differing = sorted(
+            name
+            for name in expected.keys() | received.keys()
+            if expected.get(name) != received.get(name)
+        )
+        if differing:
+            first = self._variables.get(differing[0])
+            raise ValueError(
+                f"the checkpoint {path} is of another model or optimizer: {len(differing)} "
+                f"variables differ, such as {differing[0] if first is None else first.path!r}"
+            )
+        for name, variable in self._variables.items():
+            variable.assign(arrays[name])
+        return Progress(**json.loads(text))
+
+    def _file(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}{_SUFFIX}"
 
     def _files(self) -> list[Path]:
         """The newest first."""
         return sorted(self.folder.glob(f"step-*{_SUFFIX}"), reverse=True)
 
 
-class SaveProgress(keras.callbacks.Callback):
-    """Saves the state after every epoch, every so many steps, and when the run is told to stop.
+class DamagedError(Exception):
+    """A file that does not hold what was written."""
 
-    Args:
-        checkpoints: Where to.
-        progress: What `fit` continues; kept up to date.
-        every_steps: Steps between files within an epoch; None: none.
-        stop: Asked after every execution: whether to save and stop now.
-    """
 
-    model: Any  # set by `fit`
-
-    def __init__(
-        self, checkpoints: Checkpoints, progress: Progress, every_steps: int | None, stop
-    ) -> None:
-        super().__init__()
-        self.checkpoints = checkpoints
-        self.progress = progress
-        self.every_steps = every_steps
-        self.stop = stop
-
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if not np.isfinite((logs or {}).get("loss", 0.0)):
-            raise ValueError(
-                f"the loss is no longer finite at step {self._steps()}; the last good checkpoint "
-                f"is of step {self.progress.step}; lower optimizer.learning_rate"
-            )
-        if self.stop():
-            self._save()
-            raise SystemExit(
-                f"stopped at step {self.progress.step}; the same command goes on from there"
-            )
-        if self.every_steps and self._steps() - self.progress.step >= self.every_steps:
-            self._save()
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self.progress.history.append({name: float(v) for name, v in (logs or {}).items()})
-        self._save()
-
-    def _steps(self) -> int:
-        return int(ops.convert_to_numpy(self.model.optimizer.iterations))
-
-    def _save(self) -> None:
-        self.progress.step = self._steps()
-        self.checkpoints.save(self.progress)
+_DAMAGED = (OSError, SafetensorError, KeyError, DamagedError)
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], str]:
@@ -175,7 +169,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], str]:
         metadata = file.metadata() or {}
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
-        raise ValueError("wrong checksum")
+        raise DamagedError("wrong checksum")
     return arrays, metadata["progress"]
 
 

@@ -26,8 +26,23 @@ class ModelConfig(Section):
         default={},
         description="Other constructor arguments, e.g. --model.overrides dropout_rate=0.2",
     )
-    weights: Path | None = Field(
-        default=None, description="Start from this .weights.h5 file; None: from random weights."
+    weights: str | None = Field(
+        default=None,
+        description="Start from these: imagenet, hf://owner/repo, or a .weights.h5 or .safetensors "
+        "file, of any number of classes; None: from random weights.",
+    )
+    freeze_backbone: bool = Field(
+        default=False, description="Train the classifier only, as a first step of fine-tuning."
+    )
+    batch_norm_momentum: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="Momentum of the moving statistics of every batch normalisation; None: 0.99.",
+    )
+    synchronized_batch_norm: bool = Field(
+        default=False,
+        description="Batch statistics over all devices instead of each one's own.",
     )
 
     @field_validator("name")
@@ -46,9 +61,14 @@ class ModelConfig(Section):
 
     @field_validator("weights")
     @classmethod
-    def _weights_file(cls, weights: Path | None) -> Path | None:
-        if weights is not None and not (weights.is_file() and weights.name.endswith(".weights.h5")):
-            raise ValueError(f"expected an existing .weights.h5 file. Received: {str(weights)!r}")
+    def _weights_found(cls, weights: str | None) -> str | None:
+        if weights is None or weights == "imagenet" or weights.startswith("hf://"):
+            return weights
+        if not (Path(weights).is_file() and weights.endswith((".weights.h5", ".safetensors"))):
+            raise ValueError(
+                "expected imagenet, hf://owner/repo, or an existing .weights.h5 or .safetensors "
+                f"file. Received: {weights!r}"
+            )
         return weights
 
     @property
@@ -60,13 +80,28 @@ class ModelConfig(Section):
 class DataConfig(Section):
     """Which images to train and test on."""
 
-    source: Literal["digits", "image_folder"] = Field(
+    source: Literal["digits", "image_folder", "tfds", "tfrecord"] = Field(
         default="digits",
-        description="digits: scikit-learn's handwritten digits; image_folder: JPEG and PNG files.",
+        description="digits: scikit-learn's handwritten digits; image_folder: JPEG and PNG files; "
+        "tfds: a data set of TensorFlow Datasets; tfrecord: shards of tf.train.Example.",
     )
-    dir: Path | None = Field(
+    dir: str | None = Field(
         default=None,
-        description="Folder with train/CLASS/* and val/CLASS/*, or with CLASS/* to split.",
+        description="image_folder: folder with train/CLASS/* and val/CLASS/*, or with CLASS/* to "
+        "split; tfds: where data sets are prepared, local or gs://; tfrecord: folder of shards.",
+    )
+    name: str | None = Field(default=None, description="tfds: data set, such as imagenet2012.")
+    train_split: str = Field(
+        default="train",
+        description="tfds: images to train on; train[20shard:] holds 2 % of ImageNet out.",
+    )
+    test_split: str = Field(
+        default="validation", description="tfds: images to test on, such as train[:20shard]."
+    )
+    classes: int | None = Field(
+        default=None,
+        ge=2,
+        description="tfrecord: number of classes; labels count from 0 or from 1.",
     )
     test_fraction: float = Field(
         default=0.2,
@@ -82,27 +117,86 @@ class DataConfig(Section):
         default=True,
         description="Random crops and flips; digits: shifts by up to 1/8 instead.",
     )
+    randaugment_magnitude: float | None = Field(
+        default=None,
+        ge=0,
+        le=30,
+        description="Strength of RandAugment, 10 being its nominal maximum; None: without.",
+    )
+    randaugment_layers: int = Field(
+        default=2, ge=1, le=8, description="Operations of RandAugment per image."
+    )
+    unreadable: Literal["refuse", "skip"] = Field(
+        default="refuse",
+        description="Images that cannot be decoded are named; refuse: then the run ends, for an "
+        "image_folder before the first step, for tfds and tfrecord when such an image comes; skip: "
+        "the run goes on, for an image_folder without them, for tfds and tfrecord with another "
+        "image of the batch in their place (training) or without them (test).",
+    )
+    shuffle_buffer: int = Field(
+        default=10_000,
+        ge=1,
+        description="tfds, tfrecord: undecoded images that are shuffled among each other, besides "
+        "the order of the files; takes 1.1 GB of memory per host for ImageNet.",
+    )
 
     @model_validator(mode="after")
-    def _dir_fits_source(self) -> Self:
-        if self.source == "image_folder" and self.dir is None:
-            raise ValueError("source=image_folder needs a folder of images. Received: dir=None")
-        if self.source == "digits" and self.dir is not None:
-            raise ValueError(f"dir is for source=image_folder only. Received: dir={self.dir}")
+    def _fits_source(self) -> Self:
+        needed = {
+            "image_folder": {"dir": "a folder of images"},
+            "tfds": {"name": "the name of a data set"},
+            "tfrecord": {"dir": "a folder of shards", "classes": "the number of classes"},
+        }
+        for name, what in needed.get(self.source, {}).items():
+            if getattr(self, name) is None:
+                raise ValueError(f"source={self.source} needs {what}. Received: {name}=None")
+        for name, sources in (
+            ("dir", ("image_folder", "tfds", "tfrecord")),
+            ("name", ("tfds",)),
+            ("classes", ("tfrecord",)),
+        ):
+            value = getattr(self, name)
+            if value is not None and self.source not in sources:
+                allowed = " or ".join(f"source={source}" for source in sources)
+                raise ValueError(f"{name} is for {allowed} only. Received: {name}={value}")
+        if self.randaugment_magnitude is not None and not self.augment:
+            raise ValueError(
+                "randaugment_magnitude needs augment=true. "
+                f"Received: randaugment_magnitude={self.randaugment_magnitude}, augment=false"
+            )
         return self
 
 
 class OptimizerConfig(Section):
-    """SGD with momentum; the learning rate warms up linearly, then falls as a cosine to 0."""
+    """How weights are changed; the learning rate warms up linearly, then falls."""
 
+    name: Literal["sgd", "rmsprop"] = Field(
+        default="sgd", description="Both with momentum; rmsprop is for MobileNetV2."
+    )
     learning_rate: float = Field(
         default=0.1,
         gt=0,
         description="Highest rate for 256 images per step; scales with the batch size.",
     )
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="Momentum of SGD.")
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="Momentum of the optimizer.")
+    weight_decay: float = Field(
+        default=0,
+        ge=0,
+        description="L2 in the loss: half of it times the square of every kernel; not on "
+        "biases, normalisation or position embeddings.",
+    )
     warmup_epochs: float = Field(
         default=5, ge=0, description="Epochs from rate 0 to the highest one."
+    )
+    schedule: Literal["cosine", "exponential"] = Field(
+        default="cosine",
+        description="After warm-up: cosine to 0 at the end; exponential: steps of decay_rate.",
+    )
+    decay_rate: float = Field(
+        default=0.99, gt=0, le=1, description="exponential: factor of the rate."
+    )
+    decay_epochs: float = Field(
+        default=3, gt=0, description="exponential: epochs between two factors."
     )
 
 
@@ -112,6 +206,19 @@ class TrainingConfig(Section):
     epochs: int = Field(default=90, ge=1, description="Passes over the training images.")
     label_smoothing: float = Field(
         default=0.1, ge=0, lt=1, description="Probability spread evenly over all classes."
+    )
+    ema: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Decay of the moving averages of weights and batch statistics, which are "
+        "evaluated and saved, such as 0.9999; None: without.",
+    )
+    early_stopping_epochs: int | None = Field(
+        default=None,
+        ge=1,
+        description="End after so many epochs without better test accuracy, and keep the best "
+        "weights; None: train all epochs.",
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         default="float32", description="Keras dtype policy: bfloat16 suits TPUs, float16 GPUs."
@@ -134,7 +241,7 @@ class TrainConfig(Settings):
     The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
     model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. An
     interrupted run goes on when the same command is given again.
-    A command line setting wins over --config FILE, and that over the default. 'null' is None.
+    A command line setting wins over --config FILE, and that over the default. 'None' is none.
     """
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.train")
@@ -153,9 +260,10 @@ class TrainConfig(Settings):
         exclude=True,
         description="Remove the run in output_dir and start from the beginning.",
     )
-    strategy: Literal["auto", "tpu", "mirrored", "one_device"] = Field(
+    strategy: Literal["auto", "tpu", "mirrored", "multi_worker", "one_device"] = Field(
         default="auto",
-        description="Devices; auto: a TPU, else all GPUs (mirrored), else one device.",
+        description="Devices; auto: a TPU, else all GPUs (mirrored), else one device. "
+        "multi_worker: those of all machines in TF_CONFIG.",
     )
     tpu: str | None = Field(
         default=None,

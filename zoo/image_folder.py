@@ -1,6 +1,7 @@
 """Image files in one sub-folder per class: listing, splitting and checking them."""
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,27 +27,31 @@ class Files:
 
 
 def list_folder(
-    folder: Path, test_fraction: float, seed: int
+    folder: Path, test_fraction: float, seed: int, skip_unreadable: bool = False
 ) -> tuple[Files, Files, tuple[str, ...]]:
-    """Lists the training files, the test files and the classes.
+    """Lists the training files, the test files and the classes, and reads every file once.
 
     Args:
         folder: Folder with `train/CLASS/*` and `val/CLASS/*` (or `validation/`, `test/`), or
             with `CLASS/*`, of which a part is held out for the test, the same of each class.
         test_fraction: That part, between 0 and 1.
         seed: Seed of the choice.
+        skip_unreadable: Whether unreadable files are named on stderr and left out, or refused.
+            Defaults to False.
 
     Returns:
         Training files, test files, class names in alphabetical order.
 
     Raises:
-        ValueError: If a folder is missing, has fewer than two classes, or a class is empty.
+        ValueError: If a folder is missing, has fewer than two classes, or a class is empty. If
+            files are unreadable and not skipped.
     """
     if not folder.is_dir():
         raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
     if not (folder / "train").is_dir():
         classes = _class_names(folder)
-        return *_split(_list_classes(folder, classes), test_fraction, seed), classes
+        files = _readable(_list_classes(folder, classes), classes, skip_unreadable)
+        return *_split(files, test_fraction, seed), classes
     test = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if test is None:
         raise ValueError(f"data.dir: {folder} has train/ but none of {', '.join(TEST_FOLDERS)}")
@@ -54,17 +59,45 @@ def list_folder(
     if classes != _class_names(test):
         differing = sorted(set(classes) ^ set(_class_names(test)))
         raise ValueError(f"data.dir: {folder / 'train'} and {test} differ in classes: {differing}")
-    return _list_classes(folder / "train", classes), _list_classes(test, classes), classes
+    train_files, test_files = (
+        _readable(_list_classes(part, classes), classes, skip_unreadable)
+        for part in (folder / "train", test)
+    )
+    return train_files, test_files, classes
 
 
 def check_readable(files: list[str]) -> None:
-    """Reads every file once, so that none ends the training halfway.
-
-    A header alone does not show that a file is cut off. So the whole file is read, but JPEGs
-    are decoded at 1/8 of their size only, which costs a fraction of an epoch.
+    """Reads every file once, so that none ends the work halfway.
 
     Raises:
         ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.
+    """
+    broken = [f"{path} ({why})" for path, why in _find_unreadable(files).items()]
+    if broken:
+        more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+        raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
+
+
+def _readable(files: Files, class_names: tuple[str, ...], skip: bool) -> Files:
+    """Returns the readable files; names the others if they are skipped."""
+    if not skip:
+        check_readable(files.paths)
+        return files
+    broken = _find_unreadable(files.paths)
+    for path, why in broken.items():
+        print(f"unreadable image file left out: {path} ({why})", file=sys.stderr)
+    files = files.select([i for i, path in enumerate(files.paths) if path not in broken])
+    empty = set(range(len(class_names))) - set(files.labels)
+    if empty:
+        raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
+    return files
+
+
+def _find_unreadable(files: list[str]) -> dict[str, str]:
+    """Returns the unreadable ones of some files, and why they are.
+
+    A header alone does not show that a file is cut off. So the whole file is read, but JPEGs
+    are decoded at 1/8 of their size only, which costs a fraction of an epoch.
     """
     with needs_extra("train"):
         import PIL.Image  # noqa: F401
@@ -72,10 +105,7 @@ def check_readable(files: list[str]) -> None:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = track(pool.map(_why_unreadable, files), "Checking images", total=len(files))
-        broken = [f"{path} ({why})" for path, why in zip(files, results, strict=True) if why]
-    if broken:
-        more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
-        raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
+        return {path: why for path, why in zip(files, results, strict=True) if why}
 
 
 def _why_unreadable(path: str) -> str:

@@ -109,11 +109,11 @@ class Classifier:
         """Loads the model of a finished run; photographs go through what its test images did.
 
         Raises:
-            ValueError: If the folder is missing or holds no finished run.
+            ValueError: If the folder is missing or holds no finished run, or its model is damaged.
         """
         config = run_folder.load_config(folder)
         metrics = json.loads((folder / run_folder.METRICS).read_text())
-        model: Any = keras.models.load_model(folder / run_folder.MODEL)
+        model = _load_model(folder / run_folder.MODEL)
         return cls(config.model.name, model, _as_tested(config), metrics["class_names"])
 
     def ask(self, photos: Sequence[Path], top: int) -> Iterator[Answer]:
@@ -142,6 +142,15 @@ class Classifier:
     def _guesses(self, probabilities: np.ndarray, top: int) -> list[Guess]:
         order: list[int] = np.argsort(-probabilities, kind="stable")[:top].tolist()
         return [Guess(i, self.class_names[i], float(probabilities[i])) for i in order]
+
+
+def _load_model(path: Path) -> keras.Model:
+    try:
+        model: Any = keras.models.load_model(path)
+    except Exception as error:  # those of ZIP files, of HDF5 and of Keras are many kinds
+        reason = " ".join(str(error).split())
+        raise ValueError(f"run: expected an intact model. Received: {path} ({reason})") from error
+    return model
 
 
 def _as_tested(config: TrainConfig) -> Callable[["Image"], np.ndarray]:

@@ -1,29 +1,89 @@
-"""The optimizer and its learning rate."""
+"""The optimizer, its learning rate and its weight decay."""
 
 from typing import Any
 
 import keras
+from keras import ops
 
 from zoo.config import OptimizerConfig
+
+REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
 
 
 def create_optimizer(
     config: OptimizerConfig, batch_size: int, steps_per_epoch: int, epochs: int
 ) -> keras.optimizers.Optimizer:
-    """Returns SGD with the schedule of the paper (Section E.2): linear warm-up, then a cosine.
+    """Returns the optimizer with the schedule of the paper (Section E.2, D.3.2).
 
     Args:
-        config: Rate for 256 images per step, momentum and epochs of warm-up.
+        config: Which one, and its rate for 256 images per step.
         batch_size: Images per step, over all devices.
         steps_per_epoch: Steps per pass over the training images.
         epochs: Passes, warm-up included.
     """
-    rate = config.learning_rate * batch_size / 256
+    rate = config.learning_rate * batch_size / REFERENCE_BATCH
     warmup = round(config.warmup_epochs * steps_per_epoch)
-    schedule: Any = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0 if warmup else rate,
-        decay_steps=epochs * steps_per_epoch - warmup,
-        warmup_target=rate if warmup else None,
-        warmup_steps=warmup,
-    )
-    return keras.optimizers.SGD(schedule, momentum=config.momentum)
+    if config.schedule == "cosine":
+        schedule: Any = keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup else rate,
+            decay_steps=epochs * steps_per_epoch - warmup,
+            warmup_target=rate if warmup else None,
+            warmup_steps=warmup,
+        )
+    else:
+        decay_steps = max(1, round(config.decay_epochs * steps_per_epoch))
+        schedule = WarmUpExponentialDecay(rate, warmup, decay_steps, config.decay_rate)
+    if config.name == "sgd":
+        return keras.optimizers.SGD(schedule, momentum=config.momentum)
+    # As MobileNets are trained with (TensorFlow Model Garden); the paper gives the momentum only.
+    return keras.optimizers.RMSprop(schedule, rho=0.9, momentum=config.momentum, epsilon=2e-3)
+
+
+class WarmUpExponentialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up from 0, then one factor for every so many steps (Section D.3.2).
+
+    Args:
+        rate: Highest learning rate.
+        warmup_steps: Steps to it.
+        decay_steps: Steps between two factors, counted from the first step.
+        decay_rate: The factor.
+    """
+
+    def __init__(self, rate: float, warmup_steps: int, decay_steps: int, decay_rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self.warmup_steps = warmup_steps
+        self.decay_steps = decay_steps
+        self.decay_rate = decay_rate
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the rate of a step, counted from 0."""
+        step = ops.cast(step, "float32")
+        decayed = self.rate * ops.power(self.decay_rate, ops.floor(step / self.decay_steps))
+        warming = self.rate * step / max(self.warmup_steps, 1)
+        return ops.where(step < self.warmup_steps, warming, decayed)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {
+            "rate": self.rate,
+            "warmup_steps": self.warmup_steps,
+            "decay_steps": self.decay_steps,
+            "decay_rate": self.decay_rate,
+        }
+
+
+def add_weight_decay(network: keras.Model, weight_decay: float) -> None:
+    """Adds L2 to the loss: `weight_decay / 2` times the square of every kernel.
+
+    Not of biases, normalisation and position embeddings. It is no `weight_decay` of Keras'
+    optimizers, which momentum and the learning rate schedule act on in another way.
+
+    Args:
+        network: Its trainable kernels get a regularizer.
+        weight_decay: Factor, as in the paper.
+    """
+    if weight_decay:
+        for variable in network.trainable_variables:
+            if variable.name.endswith("kernel"):
+                variable.regularizer = keras.regularizers.L2(weight_decay / 2)

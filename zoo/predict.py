@@ -3,16 +3,15 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo import cli
 from zoo.files import replacing
 from zoo.image_folder import SUFFIXES, check_readable
-from zoo.registry import find_model
-from zoo.settings import Settings
+from zoo.model_source import ModelSource
 
 if TYPE_CHECKING:
     from zoo.inference import Answer, Classifier
@@ -21,7 +20,7 @@ BAR = 30  # characters of the bar of a probability of 1
 MAX_SHEET = 100  # photographs on one sheet
 
 
-class PredictConfig(Settings):
+class PredictConfig(ModelSource):
     """Prints the most probable classes of photographs.
 
     Give --model and --weights, or --run for the model of a finished run. Photographs are resized
@@ -32,30 +31,15 @@ class PredictConfig(Settings):
     """
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.predict")
+    of_model = ModelSource.of_model | {"labels"}
 
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
-    config: Path | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
-    weights: str | None = Field(
-        default=None,
-        description="'imagenet' for published weights, hf://OWNER/REPOSITORY, or a .weights.h5 or "
-        ".safetensors file.",
-    )
-    run: Path | None = Field(default=None, description="Folder of a finished run.")
     labels: Path | None = Field(
         default=None,
         description="Text file with the name of a class of --weights per line; None: the 1000 of "
         "ImageNet.",
-    )
-    image_size: int | None = Field(
-        default=None,
-        ge=8,
-        le=2048,
-        description="Height and width for --model; None: the model's own.",
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
     output: Path | None = Field(
@@ -73,32 +57,6 @@ class PredictConfig(Settings):
             if folder.is_file():
                 raise ValueError(f"{folder} is a file, not a folder. Received: {str(output)!r}")
         return output
-
-    @field_validator("weights")
-    @classmethod
-    def _existing(cls, weights: str | None) -> str | None:
-        somewhere_else = weights in (None, "imagenet") or str(weights).startswith("hf://")
-        if not somewhere_else and not Path(str(weights)).is_file():
-            raise ValueError(
-                f"expected 'imagenet', 'hf://...' or an existing file. Received: {weights!r}"
-            )
-        return weights
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        of_model = {"model", "weights", "labels", "image_size"} & self.model_fields_set
-        if self.run is not None and of_model:
-            raise ValueError(f"--run already says which model. Received: {sorted(of_model)}")
-        if self.run is None and self.model is None:
-            raise ValueError("expected --run, or --model and --weights")
-        if self.model is not None:
-            find_model(self.model)
-            if self.weights is None:
-                raise ValueError(
-                    f"expected --weights imagenet, or a file of weights for {self.model}: "
-                    "without weights it knows nothing. Received: weights=None"
-                )
-        return self
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -11,8 +11,10 @@ CONFIG = "config.yaml"
 METRICS = "metrics.json"
 MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
+RAW_WEIGHTS = "raw.weights.h5"  # without averaging, of runs with averages
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
+EPOCHS = "epochs.jsonl"
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
@@ -71,7 +73,8 @@ def start(config: TrainConfig) -> Path:
     """Creates the folder, without the files of an earlier run, and saves the settings in it."""
     folder = config.output_dir
     # The metrics go first and the settings last: what is interrupted here is an unfinished run.
-    for name in (METRICS, MODEL, WEIGHTS, CHECKPOINTS, LOGS, CURVES, PREDICTIONS, CONFIG):
+    written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, CURVES, PREDICTIONS)
+    for name in (METRICS, *written, CONFIG):
         remove(folder / name)
     with replacing(folder / CONFIG) as path:
         path.write_text(config.to_yaml())

@@ -8,24 +8,29 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from zoo import run_folder
-from zoo.checkpoints import Checkpoints, Progress, SaveProgress
+from zoo.callbacks import Bar, Report, SaveProgress, WriteEpochs, stopped_early
+from zoo.checkpoints import Checkpoints, Progress
 from zoo.config import TrainConfig
-from zoo.data import ImageData, load_data
+from zoo.data import ImageData, load_data, naming_errors
+from zoo.devices import Devices, find_devices
 from zoo.files import replacing
 from zoo.inference import predict
+from zoo.network import create_network, prepare
 from zoo.optimizers import create_optimizer
 from zoo.plots import plot_curves, plot_predictions
-from zoo.registry import create_model
-from zoo.strategy import create_strategy, describe
 from zoo.training_model import TrainingModel
 
 SHEET_SAMPLE = 512  # test images among which the sheet of predictions looks for mistakes
+AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 
 
 def train(config: TrainConfig) -> dict[str, Any]:
     """Trains a model and writes its run folder; everything is checked before the first step.
+
+    With several processes, each is given the same settings, and the first one writes the files.
 
     Args:
         config: All settings.
@@ -37,37 +42,44 @@ def train(config: TrainConfig) -> dict[str, Any]:
         ValueError: If the run folder is in use, or devices, images, model arguments or weights
             do not fit the settings, or the loss does not stay finite.
     """
-    resuming = run_folder.check(config)
+    run_folder.check(config)
     print(config.to_yaml())
-    strategy = create_strategy(config.strategy, config.tpu)
-    _check_replicas(config, strategy.num_replicas_in_sync)
+    devices = find_devices(config.strategy, config.tpu)
+    _check_devices(config, devices)
     # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
     keras.utils.set_random_seed(config.training.seed)
     data = load_data(config.data, config.model.size, config.training.seed)
-    with _precision(config.training.precision), strategy.scope():
+    with _precision(config.training.precision), devices.scope():
         model = _compiled_model(config, data)
-    print(
-        f"{config.model.name}: {_trainable_parameters(model):,} trainable parameters; "
-        f"{data.train.count} training and {data.test.count} test images of "
-        f"{len(data.class_names)} classes; {describe(strategy)}"
-    )
-    if not resuming:
-        run_folder.start(config)
-    return _fit(model, data, config)
+        print(
+            f"{config.model.name}: {_trainable_parameters(model):,} trainable parameters; "
+            f"{data.train.count} training and {data.test.count} test images of "
+            f"{len(data.class_names)} classes; {devices}"
+        )
+        if devices.chief and not run_folder.check(config):
+            run_folder.start(config)
+        devices.wait_for_all()
+        metrics = _fit(model, data, config, devices)
+    if devices.chief:
+        _write_results(model, data, config, metrics)
+    return metrics
 
 
-def _check_replicas(config: TrainConfig, replicas: int) -> None:
-    if replicas == 1:
-        return
-    if config.data.batch_size % replicas:
+def _check_devices(config: TrainConfig, devices: Devices) -> None:
+    if config.data.batch_size % devices.replicas:
         raise ValueError(
-            f"data.batch_size: expected a multiple of {replicas}, the number of devices. "
+            f"data.batch_size: expected a multiple of {devices.replicas}, the number of devices. "
             f"Received: {config.data.batch_size}"
         )
-    if config.training.jit_compile:
+    if config.training.jit_compile and isinstance(devices.strategy, tf.distribute.Strategy):
         raise ValueError(
             "training.jit_compile: expected false on several devices, where Keras cannot compile "
-            f"with XLA (a TPU does in any case). Received: true, on {replicas} devices"
+            f"with XLA (a TPU does in any case). Received: true, on {devices}"
+        )
+    if config.model.synchronized_batch_norm and keras.backend.backend() == "jax":
+        raise ValueError(
+            "model.synchronized_batch_norm: expected false on JAX, where statistics are those of "
+            "the whole batch in any case. Received: true"
         )
 
 
@@ -82,58 +94,69 @@ def _precision(policy: str) -> Iterator[None]:
 
 
 def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
-    size, training = config.model.size, config.training
+    training = config.training
     steps_per_epoch = data.train.steps_per_epoch(config.data.batch_size)
+    network = create_network(config.model, len(data.class_names))
+    prepare(network, config.model, config.optimizer.weight_decay)
     model = TrainingModel(
-        create_model(
-            config.model.name,
-            classes=len(data.class_names),
-            input_shape=(size, size, 3),
-            weights=config.model.weights,
-            **config.model.overrides,
-        ),
-        steps_per_epoch,
-        data.test.steps(config.data.batch_size),
+        network, steps_per_epoch, data.test.steps(config.data.batch_size), training.ema
     )
     optimizer = create_optimizer(
         config.optimizer, config.data.batch_size, steps_per_epoch, training.epochs
     )
+    metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
+    if len(data.class_names) > 5:
+        metrics.append(keras.metrics.TopKCategoricalAccuracy(5, name="top5_accuracy"))
     model.compile(
         optimizer,
-        keras.losses.CategoricalCrossentropy(label_smoothing=training.label_smoothing),
-        metrics=["accuracy"],
+        # Test images that only fill up the last batch have weight 0.
+        keras.losses.CategoricalCrossentropy(
+            label_smoothing=training.label_smoothing, reduction="mean_with_sample_weight"
+        ),
+        weighted_metrics=metrics,
         steps_per_execution=training.steps_per_execution,
-        jit_compile=training.jit_compile,  # pyright: ignore[reportArgumentType]
+        # JAX is always compiled.
+        jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
     )
     optimizer.build(model.trainable_variables)
     return model
 
 
-def _fit(model: TrainingModel, data: ImageData, config: TrainConfig) -> dict[str, Any]:
-    folder, classes = config.output_dir, len(data.class_names)
-    batch_size, steps, epochs = (
-        config.data.batch_size,
-        model.steps_per_epoch,
-        config.training.epochs,
-    )
-    checkpoints = Checkpoints(folder / run_folder.CHECKPOINTS, model.network, model.optimizer)
+def _fit(
+    model: TrainingModel, data: ImageData, config: TrainConfig, devices: Devices
+) -> dict[str, Any]:
+    folder, classes, batch_size = config.output_dir, len(data.class_names), config.data.batch_size
+    steps, epochs = model.steps_per_epoch, config.training.epochs
+    checkpoints = Checkpoints(folder / run_folder.CHECKPOINTS, model.state, devices.chief)
     progress = checkpoints.restore() or Progress()
+    patience = config.training.early_stopping_epochs
     if progress.step:
         print(f"going on after step {progress.step} of {steps * epochs}")
-    test = data.test.batches(batch_size, classes)
+    test: Any = devices.distribute(
+        lambda host: data.test.batches(batch_size, classes, host), batch_size
+    )
     begin = time.monotonic()
-    with _told_to_stop() as stop:
-        callbacks = [
-            SaveProgress(checkpoints, progress, config.training.checkpoint_steps, stop),
-            keras.callbacks.TensorBoard(str(folder / run_folder.LOGS)),
+    with _told_to_stop(devices) as stop, naming_errors():
+        callbacks: list[keras.callbacks.Callback] = [
+            Report(batch_size, epochs),
+            SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop),
+            Bar(),
         ]
+        if devices.chief:
+            logs = folder / run_folder.LOGS
+            _show_augmented(data, str(logs))
+            callbacks.append(WriteEpochs(folder / run_folder.EPOCHS, progress))
+            callbacks.append(keras.callbacks.TensorBoard(str(logs), write_graph=False))
         # What is left of an epoch that was interrupted, then all others.
         epoch, done = divmod(progress.step, steps)
         parts = [(epoch, epoch + 1, steps - done)] if done else []
         for first, last, length in [*parts, (epoch + bool(done), epochs, steps)]:
-            if first < last:
+            if first < last and not stopped_early(progress, patience):
                 model.fit(
-                    data.train.batches(batch_size, classes, first_step=progress.step),
+                    devices.distribute(
+                        lambda host: data.train.batches(batch_size, classes, progress.step, host),
+                        batch_size,
+                    ),
                     validation_data=test,
                     validation_steps=model.evaluation_steps,
                     shuffle=False,  # the pipeline shuffles
@@ -142,8 +165,10 @@ def _fit(model: TrainingModel, data: ImageData, config: TrainConfig) -> dict[str
                     steps_per_epoch=length,
                     callbacks=callbacks,
                 )
+    if patience is not None:
+        checkpoints.restore_best(progress)
     history = {name: [epoch[name] for epoch in progress.history] for name in progress.history[0]}
-    metrics = {
+    return {
         "model": config.model.name,
         "test": model.evaluate(test, steps=model.evaluation_steps, return_dict=True, verbose=0),  # pyright: ignore[reportArgumentType]
         "test_images": data.test.count,
@@ -153,13 +178,17 @@ def _fit(model: TrainingModel, data: ImageData, config: TrainConfig) -> dict[str
         "class_names": list(data.class_names),
         "history": history,
     }
-    _write_results(model.network, data, config, metrics)
-    return metrics
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[Callable[[], bool]]:
-    """Yields what says whether SIGTERM has come, as before a preemption."""
+def _told_to_stop(devices: Devices) -> Iterator[Callable[[], bool]]:
+    """Yields what says whether SIGTERM has come, as before a preemption.
+
+    Of several processes one alone cannot stop; they end, and go on from the last checkpoint.
+    """
+    if devices.host.count > 1:
+        yield lambda: False
+        return
     received = []
     before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
@@ -168,20 +197,36 @@ def _told_to_stop() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _show_augmented(data: ImageData, logs: str) -> None:
+    """Shows in TensorBoard what the network is trained on."""
+    images, _ = data.train.sample(AUGMENTED_SAMPLE)
+    with tf.summary.create_file_writer(f"{logs}/augmented").as_default():
+        tf.summary.image("augmented", images / 255, step=0, max_outputs=AUGMENTED_SAMPLE)
+
+
 def _write_results(
-    model: keras.Model, data: ImageData, config: TrainConfig, metrics: dict[str, Any]
+    model: TrainingModel, data: ImageData, config: TrainConfig, metrics: dict[str, Any]
 ) -> None:
     folder = config.output_dir
+    # On one device, in float32 and without what belongs to training.
+    network = create_network(config.model, len(data.class_names))
+    raw = [keras.ops.convert_to_numpy(variable) for variable in model.network.weights]
+    if model.averages is not None:
+        network.set_weights(raw)
+        with replacing(folder / run_folder.RAW_WEIGHTS) as path:
+            network.save_weights(path)
+        raw = [keras.ops.convert_to_numpy(variable) for variable in model.averages.weights]
+    network.set_weights(raw)
     with replacing(folder / run_folder.WEIGHTS) as path:
-        model.save_weights(path)
+        network.save_weights(path)
     with replacing(folder / run_folder.MODEL) as path:
-        model.save(path)
+        network.save(path)
     accuracy = f"test accuracy {metrics['test']['accuracy']:.4f} ({data.test.count} images)"
     title = f"{config.model.name} on {config.data.source}, {accuracy}"
     plot_curves(metrics["history"], title, folder / run_folder.CURVES)
 
     images, labels = data.test.sample(SHEET_SAMPLE)
-    probabilities = predict(model, images)
+    probabilities = predict(network, images)
     wrong = np.count_nonzero(probabilities.argmax(-1) != labels)
     plot_predictions(
         images,

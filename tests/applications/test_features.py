@@ -9,6 +9,7 @@ from keras import ops
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14, feature_extractor
 
 
+@pytest.mark.one_backend
 def test_features_by_name_at_any_size():
     model = LambdaResNet14(classes=5)
     networks.randomize(model)
@@ -33,6 +34,7 @@ def test_features_share_weights_with_the_model():
     assert len(features.variables) == len(model.variables)
 
 
+@pytest.mark.one_backend
 def test_other_endpoints():
     model = LambdaMobileNetV2(input_shape=(64, 64, 3), alpha=0.35)
     outputs = feature_extractor(model, ["c2", "block7_out"]).output

@@ -53,6 +53,7 @@ FORMS = {  # constructor, name of the model, column of golden.json
 }
 
 
+@pytest.mark.one_backend
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "form"),
@@ -89,6 +90,7 @@ def test_networks_of_tables_14_and_18(depth, form):
     )
 
 
+@pytest.mark.one_backend
 @pytest.mark.slow
 @pytest.mark.parametrize("row", networks.GOLDEN["table9_resnet50_LLLL"], ids=str)
 def test_resnet50_with_hyper_parameters_of_table_9(row):
@@ -97,6 +99,7 @@ def test_resnet50_with_hyper_parameters_of_table_9(row):
     assert networks.trainable_parameters(model) == row["trainable_params"]
 
 
+@pytest.mark.one_backend
 @pytest.mark.slow
 @pytest.mark.parametrize("row", networks.GOLDEN["table11_resnet50_CLLL_scope"], ids=str)
 def test_resnet50_with_scopes_of_table_11(row):
@@ -105,6 +108,7 @@ def test_resnet50_with_scopes_of_table_11(row):
     assert networks.trainable_parameters(model) == row["trainable_params"]
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     ("constructor", "parameters"),
     [
@@ -149,6 +153,7 @@ def test_wrong_padding_raises():
         ResNet50(padding="valid")
 
 
+@pytest.mark.one_backend
 @pytest.mark.slow
 @pytest.mark.parametrize("letters", PLACEMENTS)
 def test_resnet50_with_placement_of_table_13(letters):
@@ -186,6 +191,7 @@ def test_signature_of_keras_applications(constructor):
 
 
 @shallow
+@pytest.mark.one_backend
 @pytest.mark.parametrize("channels", [1, 4])
 def test_no_top_of_unknown_size(constructor, channels):
     model = constructor(include_top=False, input_shape=(None, None, channels))
@@ -195,6 +201,7 @@ def test_no_top_of_unknown_size(constructor, channels):
 
 
 @shallow
+@pytest.mark.one_backend
 @pytest.mark.parametrize("pooling", ["avg", "max"])
 def test_pooling_of_a_custom_input_tensor(constructor, pooling):
     inputs = keras.Input((123, 123, 3), name="photographs")
@@ -376,6 +383,7 @@ def test_save_and_load(tmp_path):
     )
 
 
+@pytest.mark.one_backend
 def test_load_in_a_fresh_process(tmp_path):
     model, data = small(), networks.images(2, 13, 16, 3)
     model.save(tmp_path / "model.keras")

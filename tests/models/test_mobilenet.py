@@ -18,6 +18,7 @@ def build(spec: MobileNetSpec, input_shape=(None, None, 3), **arguments) -> kera
     return build_mobilenet(spec, keras.Input(input_shape), **arguments)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     ("spec", "row"),
     [
@@ -33,6 +34,7 @@ def test_parameters_of_table_17(spec, row):
     assert networks.trainable_parameters(build(spec)) == GOLDEN[row]["trainable_params"]
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("alpha", [0.35, 0.75, 1.0, 1.4])
 def test_plain_network_is_that_of_keras(alpha):
     """Same weights, same outputs: the layers of both are in the same order."""
@@ -60,6 +62,7 @@ def test_lambda_layers_sit_where_the_text_says():
         assert layer.output.shape == (None, size, size, depth)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("size", [(64, 96), (37, 51)])
 def test_endpoints_lie_at_their_strides(size):
     model = build(LAMBDA_MOBILENET_V2, (*size, 3))
@@ -71,6 +74,7 @@ def test_endpoints_lie_at_their_strides(size):
         assert model.get_layer(stage).output.shape == expected
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("expand_lambda", [True, False])
 def test_every_trainable_variable_has_a_gradient(expand_lambda):
     spec = MobileNetSpec((10, 16), expand_lambda, **NARROW)

@@ -31,6 +31,7 @@ STEMS = [
 ]
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("size", [(64, 64), (33, 57), (32, 96)])
 @pytest.mark.parametrize(("stem", "strides"), STEMS)
 def test_endpoints_lie_at_their_strides(stem, strides, size):
@@ -41,6 +42,7 @@ def test_endpoints_lie_at_their_strides(stem, strides, size):
     assert model.output_shape == expected
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(("stem", "strides"), STEMS)
 @pytest.mark.parametrize("shortcut", ["conv", "pool"])
 def test_one_network_of_unknown_size_takes_every_size(stem, strides, shortcut):
@@ -209,6 +211,7 @@ def test_initialisation_of_lambda_layers():
         assert 0.001 < np.mean(np.abs(sample) > 3 * deviation) < 0.006, name
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("stem", ["v1", "tiered"])
 @pytest.mark.parametrize("pool_size", [2, 3])
 def test_symmetric_padding_gives_the_same_sizes(stem, pool_size):

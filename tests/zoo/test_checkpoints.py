@@ -15,7 +15,7 @@ def create(folder, classes=3) -> tuple[Checkpoints, keras.Model, keras.optimizer
     model = networks.tiny_model(classes=classes, dropout_rate=0.5)
     optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
     optimizer.build(model.trainable_variables)
-    return Checkpoints(folder, model, optimizer), model, optimizer
+    return Checkpoints(folder, [*model.variables, *optimizer.variables]), model, optimizer
 
 
 def state(model, optimizer):
@@ -32,7 +32,7 @@ def test_restores_weights_optimizer_and_seeds(tmp_path):
     optimizer.iterations.assign(7)
     optimizer.variables[-1].assign(np.ones(optimizer.variables[-1].shape))
     model(networks.images(2, 16, 16, 3), training=True)  # which draws from the seeds
-    progress = Progress(7, [{"loss": 0.5}, {"loss": 0.25}])
+    progress = Progress(7, [{"val_accuracy": 0.5}, {"val_accuracy": 0.25}], [3, 6])
     saved.save(progress)
 
     restored, other, other_optimizer = create(tmp_path)
@@ -53,11 +53,39 @@ def test_newest_files_are_kept(tmp_path):
     assert files(tmp_path) == [f"step-{step:09d}.safetensors" for step in (10, 100, 1000)]
 
 
+def test_best_file_is_kept_and_restored(tmp_path):
+    saved, model, _ = create(tmp_path)
+    progress = Progress()
+    for epoch, accuracy in enumerate((0.5, 0.9, 0.9, 0.8, 0.7, 0.6), start=1):
+        model.get_layer("predictions").bias.assign(np.full(3, epoch, "float32"))
+        progress.step = 10 * epoch
+        progress.history.append({"val_accuracy": accuracy})
+        progress.epoch_steps.append(progress.step)
+        saved.save(progress)
+    assert (progress.best_epoch, progress.best_step) == (1, 20)
+    assert files(tmp_path) == [f"step-{step:09d}.safetensors" for step in (20, 40, 50, 60)]
+    saved.restore_best(progress)
+    np.testing.assert_array_equal(networks.values(model.get_layer("predictions").weights)[1], 2)
+    (tmp_path / "step-000000020.safetensors").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"damaged checkpoint .*020\.safetensors of the best"):
+        saved.restore_best(progress)
+
+
+def test_one_of_several_processes_writes(tmp_path):
+    _, model, optimizer = create(tmp_path)
+    other = Checkpoints(tmp_path, [*model.variables, *optimizer.variables], write=False)
+    (tmp_path / ".partial-123-step-000000002.safetensors").write_bytes(b"being written")
+    other.save(Progress(1))
+    assert other.restore() is None
+    assert files(tmp_path) == [".partial-123-step-000000002.safetensors"]
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
 def test_damaged_file_is_named_and_the_one_before_is_used(tmp_path, capsys, damage):
     saved = create(tmp_path)[0]
     saved.save(Progress(1))
-    path = saved.save(Progress(2))
+    saved.save(Progress(2))
+    path = tmp_path / "step-000000002.safetensors"
     data = bytearray(path.read_bytes())
     if damage == "flipped":
         data[-9] ^= 4

@@ -93,3 +93,23 @@ def test_many_broken_files_are_counted(photos):
         path.write_bytes(b"")
     with pytest.raises(ValueError, match="and 2 more"):
         check_readable([str(path) for path in files])
+
+
+def test_unreadable_files_are_left_out_and_named(photos, capsys):
+    whole = list_folder(photos, 0.2, seed=0)
+    broken = photos / "red" / "0.jpg"
+    broken.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
+        list_folder(photos, 0.2, seed=0)
+    train, test, classes = list_folder(photos, 0.2, seed=0, skip_unreadable=True)
+    assert str(broken) not in train.paths + test.paths
+    assert len(train.paths) + len(test.paths) == 19
+    assert classes == whole[2]
+    assert f"unreadable image file left out: {broken}" in capsys.readouterr().err
+
+
+def test_class_without_readable_files(photos):
+    for path in (photos / "red").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
+        list_folder(photos, 0.2, seed=0, skip_unreadable=True)

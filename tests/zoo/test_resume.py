@@ -13,29 +13,30 @@ import pytest
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 
 STEPS = 22  # of an epoch
-# Dropout and stochastic depth draw random numbers at every step.
+# Dropout and stochastic depth draw random numbers at every step, RandAugment for every image.
 COMMAND = (
     "--model.image_size 8 --model.overrides dropout_rate=0.2 "
-    "--model.overrides stochastic_depth_rate=0.2 --training.epochs 3 "
+    "--model.overrides stochastic_depth_rate=0.2 --training.epochs 3 --training.ema 0.9 "
+    "--data.randaugment_magnitude 10 --optimizer.weight_decay 1e-4 "
     "--training.checkpoint_steps 8 --training.steps_per_execution 4 "
     "--optimizer.warmup_epochs 1"
 )
 # Kills the process as nothing in it can prevent: at a step, or in the middle of writing a file.
 KILLER = """
 import os, signal, sys
-from zoo import checkpoints, train
+from zoo import callbacks, checkpoints, train
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
 
 moment, when = sys.argv[1], int(sys.argv[2])
 if moment == "step":
-    end = checkpoints.SaveProgress.on_train_batch_end
+    end = callbacks.SaveProgress.on_train_batch_end
     def on_train_batch_end(self, batch, logs=None):
-        if self._steps() >= when:
+        if self.model.steps_done >= when:
             kill()
         end(self, batch, logs)
-    checkpoints.SaveProgress.on_train_batch_end = on_train_batch_end
+    callbacks.SaveProgress.on_train_batch_end = on_train_batch_end
 elif moment == "writing":
     save = checkpoints.save_file
     def save_file(arrays, path, metadata):
@@ -45,12 +46,12 @@ elif moment == "writing":
             kill()
     checkpoints.save_file = save_file
 elif moment == "terminated":
-    begin = checkpoints.SaveProgress.on_train_batch_begin
+    begin = callbacks.SaveProgress.on_train_batch_begin
     def on_train_batch_begin(self, batch, logs=None):
-        if self._steps() >= when:
+        if self.model.steps_done >= when:
             os.kill(os.getpid(), signal.SIGTERM)
         begin(self, batch, logs)
-    checkpoints.SaveProgress.on_train_batch_begin = on_train_batch_begin
+    callbacks.SaveProgress.on_train_batch_begin = on_train_batch_begin
 train.main(sys.argv[3:])
 """
 
@@ -95,8 +96,16 @@ def test_killed_run_gives_the_same_weights(tmp_path):
     assert process.returncode == 0, process.stderr
     assert f"damaged checkpoint {newest} (wrong checksum); using the one before" in process.stderr
     assert json.loads((folder / "metrics.json").read_text())["history"].keys() >= {"val_loss"}
-    expected = keras.models.load_model(whole / "model.keras").get_weights()
-    received = keras.models.load_model(folder / "model.keras").get_weights()
-    for one, other in zip(expected, received, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert len(checkpoints(folder)) == len(list((folder / "checkpoints").iterdir())) == 3
+    model = keras.models.load_model(whole / "model.keras")
+    averages = model.get_weights()
+    for file in ("model.weights.h5", "raw.weights.h5"):
+        model.load_weights(whole / file)
+        expected = model.get_weights()
+        model.load_weights(folder / file)
+        for one, other in zip(expected, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert any((one != other).any() for one, other in zip(averages, expected, strict=True))
+    lines = [(f / "epochs.jsonl").read_text().splitlines() for f in (whole, folder)]
+    ends = [[json.loads(line)["val_loss"] for line in one] for one in lines]
+    assert ends[0] == ends[1]
+    assert len(checkpoints(folder)) == len(list((folder / "checkpoints").iterdir())) >= 3

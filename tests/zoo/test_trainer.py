@@ -20,12 +20,13 @@ QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "traini
 
 def test_run_folder_is_complete(run):
     names = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
-    events = {name for name in names if re.match(r"logs/(train|validation)/events.*", name)}
-    assert len(events) == 2
+    events = {name for name in names if re.match(r"logs/(train|validation|augmented)/ev.*", name)}
+    assert len(events) == 3
     assert names - events == {
         "config.yaml",
         "checkpoints/step-000000022.safetensors",
         "curves.png",
+        "epochs.jsonl",
         "metrics.json",
         "model.keras",
         "model.weights.h5",
@@ -73,27 +74,39 @@ def test_finished_run_is_refused_before_any_work(run, monkeypatch):
     assert (run / "metrics.json").stat().st_mtime_ns == before
 
 
-def test_weights_of_other_classes_are_refused_before_training(run, photos, tmp_path):
-    config = TrainConfig(
-        output_dir=tmp_path / "run",
-        model={"image_size": 16, "weights": run / "model.weights.h5"},
-        data={"source": "image_folder", "dir": photos, "batch_size": 4},
+def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
+    """First the classifier on a frozen backbone, then everything."""
+    data = {"source": "image_folder", "dir": str(photos), "batch_size": 4}
+    frozen = TrainConfig(
+        output_dir=tmp_path / "frozen",
+        model={
+            "image_size": 16,
+            "weights": str(run / "model.weights.h5"),
+            "freeze_backbone": True,
+        },
+        data=data,
+        **{name: QUICK[name] for name in ("optimizer", "training")},
     )
-    with pytest.raises(ValueError, match="do not fit the model"):
-        trainer.train(config)
-    assert not (tmp_path / "run").exists()
+    metrics = trainer.train(frozen)
+    assert metrics["trainable_parameters"] == 512 * 2 + 2  # of the classifier
+    before = keras.models.load_model(run / "model.keras")
+    after = keras.models.load_model(tmp_path / "frozen" / "model.keras")
+    for layer in before.layers[:-1]:
+        for one, other in zip(
+            layer.get_weights(), after.get_layer(layer.name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
 
-
-def test_weights_of_the_same_classes_are_the_start(run):
-    config = run_folder.load_config(run)
-    weights = run / "model.weights.h5"
-    config = config.model_copy(
-        update={"model": config.model.model_copy(update={"weights": weights})}
+    weights = str(tmp_path / "frozen" / "model.weights.h5")
+    whole = frozen.model_copy(
+        update={
+            "output_dir": tmp_path / "whole",
+            "model": frozen.model.model_copy(update={"weights": weights, "freeze_backbone": False}),
+        }
     )
-    model = trainer._compiled_model(config, load_data(config.data, 16))
-    expected = keras.models.load_model(run / "model.keras").get_weights()
-    for a, b in zip(model.get_weights(), expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert trainer.train(whole)["trainable_parameters"] > 100_000
+    tuned = keras.models.load_model(tmp_path / "whole" / "model.keras")
+    assert (tuned.get_weights()[0] != after.get_weights()[0]).any()
 
 
 def test_unknown_constructor_argument_is_refused(tmp_path):
@@ -104,7 +117,7 @@ def test_unknown_constructor_argument_is_refused(tmp_path):
 
 
 def test_missing_image_folder_is_refused(tmp_path):
-    data = {"source": "image_folder", "dir": tmp_path / "nowhere"}
+    data = {"source": "image_folder", "dir": str(tmp_path / "nowhere")}
     with pytest.raises(ValueError, match="nowhere"):
         trainer.train(TrainConfig(output_dir=tmp_path / "run", data=data))
     assert not (tmp_path / "run").exists()
@@ -120,6 +133,25 @@ def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
     with pytest.raises(ValueError, match=r"lower optimizer\.learning_rate"):
         trainer.train(config)
     assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_early_stopping_keeps_the_best_weights(tmp_path):
+    """A rate that is far too high: the first epochs are the best ones."""
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 8},
+        optimizer={"learning_rate": 0.5, "warmup_epochs": 0},
+        training={"epochs": 30, "early_stopping_epochs": 1},
+    )
+    metrics = trainer.train(config)
+    accuracies = metrics["history"]["val_accuracy"]
+    assert 2 <= len(accuracies) < 30
+    assert accuracies[-1] <= max(accuracies[:-1])
+    assert metrics["test"]["accuracy"] == pytest.approx(max(accuracies), abs=1e-6)
+    model = keras.models.load_model(tmp_path / "run" / "model.keras")
+    images, labels = load_data(config.data, 8).test.sample(1000)
+    accuracy = (predict(model, images).argmax(-1) == labels).mean()
+    assert accuracy == pytest.approx(max(accuracies), abs=1e-6)
 
 
 def test_dtype_policy_is_restored():

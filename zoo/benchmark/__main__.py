@@ -8,9 +8,11 @@ from zoo.errors import unknown
 
 # Name: (module with `main`, what it measures). The modules are imported when they are asked for.
 COMMANDS = {
+    "data": ("zoo.benchmark.data", "decoding, cropping and RandAugment, in images/s per core"),
     "layer": ("zoo.benchmark.layer", "time and memory of every implementation of the layer"),
     "models": ("zoo.benchmark.models", "whole networks against those of keras.applications"),
-    "tpu-compile": ("zoo.benchmark.tpu_compile", "the layer compiled for TPU v5e, without one"),
+    "fit": ("zoo.benchmark.fit", "fit against a bare tf.function of the same training steps"),
+    "tpu-compile": ("zoo.benchmark.tpu_compile", "layers and whole training steps compiled for TPU v5e, without one"),
 }
 
 

@@ -1,21 +1,25 @@
-"""Compiles the lambda layer for a TPU without one: `python -m zoo.benchmark tpu-compile`."""
+"""Compiles for a TPU without one: `python -m zoo.benchmark tpu-compile`."""
 
-import importlib.util
 import os
 import signal
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo import cli
-from zoo.benchmark import fresh, report
+from zoo.benchmark import fresh, report, tpu_step
 from zoo.benchmark.cases import BASELINE, FORWARD, MODES, Case, Dtype, LayerSettings
 
-PACKAGES = ("jax", "libtpu")
-INSTALL = "pip install jax==0.10.2 libtpu==0.0.42.1"  # releases that go together
+PACKAGES = {"jax": ("jax", "libtpu"), "tensorflow": ("tensorflow-tpu", "libtpu")}
+INSTALL = {  # releases that go together; each in an environment of its own
+    "jax": "pip install jax==0.10.2 libtpu==0.0.42.1",
+    "tensorflow": "pip install tensorflow-tpu==2.20.0 libtpu==0.0.14",
+}
+SECONDS, MODEL_SECONDS = 60, 3 * 3600
 TOPOLOGY = "v5e:2x2"  # the smallest that libtpu describes; one chip of it is compiled for
 CONVENTIONS = {
     "operations": "floating-point operations of the compiled program, by XLA's cost analysis",
@@ -28,21 +32,61 @@ FIGURES = ("operations", "bytes_accessed", "temporary_bytes")
 
 
 class TpuCompileConfig(LayerSettings):
-    """Compiles the lambda layer for TPU v5e on a machine without one, and says what it costs.
+    """Compiles for TPU v5e on a machine without one, and says what it costs.
 
-    Nothing is executed: operations, bytes accessed and temporary memory are XLA's own figures for
-    the compiled program. Needs jax and libtpu: pip install jax==0.10.2 libtpu==0.0.42.1
+    The lambda layer in all its implementations; or, with --model, the whole training step of
+    networks: forward, backward and SGD with momentum, dropout included. Nothing is executed:
+    operations, bytes accessed and memory are XLA's own figures for the compiled program. Example:
+
+      python -m zoo.benchmark tpu-compile --model lambda_resnet50@160x128:dropout_rate=0.2
+
+    Needs jax and libtpu: pip install jax==0.10.2 libtpu==0.0.42.1
     """
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark tpu-compile")
 
-    dtype: Dtype = Field(default="mixed_bfloat16", description="Keras dtype policy of the layer.")
+    model: tuple[str, ...] = Field(
+        default=(),
+        description="Networks in place of the layer, separated by commas, as "
+        "NAME@SIZExBATCH[:ARGUMENT=VALUE]... with the batch of one chip. Minutes to hours each.",
+    )
+    backend: Literal["jax", "tensorflow"] = Field(
+        default="jax",
+        description="tensorflow: only lowers networks, to what a TPU compiles. Needs an "
+        "environment of its own: pip install tensorflow-tpu==2.20.0 libtpu==0.0.14",
+    )
+    dtype: Dtype = Field(default="mixed_bfloat16", description="Keras dtype policy.")
     scopes: tuple[int, ...] = Field(default=(23,), description="Scopes: odd numbers.")
     sizes: tuple[str, ...] = Field(
         default=("56x64x32", "14x256x64"),
         description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH.",
     )
-    seconds: int = Field(default=60, ge=1, description="Time limit of one compilation.")
+    seconds: int | None = Field(
+        default=None,
+        ge=1,
+        description=f"Time limit of one compilation; None: {SECONDS} for the layer, "
+        f"{MODEL_SECONDS} for a network.",
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _steps(cls, model: tuple[str, ...]) -> tuple[str, ...]:
+        for text in model:
+            tpu_step.Step.parse(text)
+        return model
+
+    @model_validator(mode="after")
+    def _tensorflow_lowers_networks(self) -> Self:
+        if self.backend == "tensorflow" and not self.model:
+            raise ValueError("backend: expected jax without --model. Received: tensorflow")
+        if self.model and self.dtype in ("bfloat16", "float16"):
+            raise ValueError(f"dtype: expected a mixed one with --model. Received: {self.dtype}")
+        return self
+
+    @property
+    def limit(self) -> int:
+        """Time limit of one compilation in seconds."""
+        return self.seconds or (MODEL_SECONDS if self.model else SECONDS)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -56,18 +100,45 @@ def main(arguments: Sequence[str]) -> None:
         ImportError: If jax or libtpu is missing.
     """
     config = TpuCompileConfig.from_command_line(arguments)
-    for package in PACKAGES:
-        if importlib.util.find_spec(package) is None:
-            raise ImportError(f"{package} is not installed: {INSTALL}")
-    cli.use_backend("jax")
+    packages = PACKAGES[config.backend]
+    for package in packages:
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            message = f"{package} is not installed: {INSTALL[config.backend]}"
+            raise ImportError(message) from None
+    cli.use_backend(config.backend)
     os.environ.update(_environment())
+    result = report.describe("tpu-compile", arguments, config, packages)
+    # What TensorFlow hands over is the same for every TPU.
+    result["hardware"]["target"] = f"TPU {TOPOLOGY}, one chip" if config.backend == "jax" else "TPU"
+    result["conventions"] = tpu_step.CONVENTIONS if config.model else CONVENTIONS
+    result["rows"] = []
+
+    def keep(rows: list[dict[str, Any]]) -> None:
+        result["rows"] += rows
+        if config.output is not None:  # after each table, so that nothing is lost
+            report.write(result, config.output)
+
+    if config.model:
+        _compile_networks(config, keep)
+    else:
+        _compile_layer(config, keep)
+    if config.output is not None:
+        print(f"wrote {config.output}")
+
+
+def _compile_networks(config: TpuCompileConfig, keep: Callable[[list], None]) -> None:
+    steps = [tpu_step.Step.parse(text) for text in config.model]
+    doing = "compiled for TPU v5e" if config.backend == "jax" else "lowered for TPU"
+    print(f"training step, {config.dtype}, {doing} by {config.backend}")
+    tpu_step.print_rows(steps, config.backend, config.dtype, config.limit, lambda r: keep([r]))  # pyright: ignore[reportArgumentType]
+
+
+def _compile_layer(config: TpuCompileConfig, keep: Callable[[list], None]) -> None:
     from lambda_keras.layers.lambda_layer import CHOICES
 
     implementations = config.chosen(CHOICES["implementation"])
-    result = report.describe("tpu-compile", arguments, config, PACKAGES)
-    result["hardware"]["target"] = f"TPU {TOPOLOGY}, one chip"
-    result["conventions"] = CONVENTIONS
-    result["rows"] = []
     for case in config.cases():
         for mode in MODES:
             print(f"{case}, {mode.replace('_', ' + ')}, {config.dtype}, TPU v5e")
@@ -79,11 +150,7 @@ def main(arguments: Sequence[str]) -> None:
                 report.progress("")
                 print_row(rows[-1])
             print(flush=True)
-            result["rows"] += rows
-            if config.output is not None:  # after each table, so that nothing is lost
-                report.write(result, config.output)
-    if config.output is not None:
-        print(f"wrote {config.output}")
+            keep(rows)
 
 
 def compile_one(
@@ -107,7 +174,7 @@ def compile_one(
         "implementation": implementation,
         "dtype": config.dtype,
         "mode": mode,
-        "seconds": config.seconds,
+        "seconds": config.limit,
     }
     row = {
         **vars(case),
@@ -145,16 +212,21 @@ def _environment() -> dict[str, str]:
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",  # there is no TPU machine to ask for its metadata
         "TPU_LIBRARY_PATH": str(libtpu.get_library_path()),
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # nothing is there that two processes could share
     }
+
+
+def described_device() -> Any:
+    """Returns a chip that JAX compiles for, though there is none."""
+    from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
+
+    return topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices[0]
 
 
 def _answer(
     case: dict[str, Any], implementation: str, dtype: str, mode: str, seconds: int
 ) -> dict[str, float]:
-    from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
-
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY)
-    lowered = _lower(Case(**case), implementation, dtype, mode, topology.devices[0])
+    lowered = _lower(Case(**case), implementation, dtype, mode, described_device())
     signal.alarm(seconds)  # ends this process: a compiler in C++ heeds no exception
     start = time.perf_counter()
     compiled = lowered.compile()

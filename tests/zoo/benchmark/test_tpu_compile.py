@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -11,17 +13,44 @@ from zoo.benchmark import __main__ as command
 from zoo.benchmark import fresh, tpu_compile
 from zoo.benchmark.cases import MODES
 
-INSTALLED = all(importlib.util.find_spec(package) for package in tpu_compile.PACKAGES)
+INSTALLED = all(importlib.util.find_spec(package) for package in tpu_compile.PACKAGES["jax"])
+NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
-@pytest.mark.parametrize("package", tpu_compile.PACKAGES)
-def test_missing_package_says_what_to_install(monkeypatch, package):
-    found = importlib.util.find_spec("json")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == package else found
-    )
-    with pytest.raises(ImportError, match=f"{package} is not installed: pip install jax=="):
-        command.main(["tpu-compile"])
+@pytest.mark.parametrize(
+    ("backend", "package"),
+    [(backend, package) for backend, names in tpu_compile.PACKAGES.items() for package in names],
+)
+def test_missing_package_says_what_to_install(monkeypatch, backend, package):
+    def version(name):
+        if name == package:
+            raise metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    with pytest.raises(ImportError, match=f"{package} is not installed: pip install .*libtpu=="):
+        command.main(["tpu-compile", "--backend", backend, "--model", NETWORK])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--backend", "tensorflow"], "expected jax without --model. Received: tensorflow"),
+        (["--model", NETWORK, "--dtype", "float16"], "expected a mixed one"),
+        (["--model", "lambda_resnet50@160"], "expected NAME@SIZExBATCH"),
+        (["--model", "lambda_resnet51@160x8"], "did you mean 'lambda_resnet50'"),
+    ],
+)
+def test_wrong_settings(arguments, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        command.main(["tpu-compile", *arguments])
+
+
+def test_time_limit_is_longer_for_networks():
+    config = tpu_compile.TpuCompileConfig
+    assert config().limit == tpu_compile.SECONDS
+    assert config(model=(NETWORK,)).limit == tpu_compile.MODEL_SECONDS
+    assert config(model=(NETWORK,), seconds=5).limit == 5
 
 
 def test_defaults_are_the_maps_of_the_readme():

@@ -6,13 +6,12 @@ import sys
 
 import keras
 import pytest
-import tensorflow as tf
 
-from zoo import strategy
+from zoo import devices
 from zoo.config import DataConfig
-from zoo.data import load_data
+from zoo.data import Shard, load_data
+from zoo.devices import Devices, find_devices
 from zoo.inference import predict
-from zoo.strategy import create_strategy, describe
 
 TWO_CPUS = """
 import tensorflow as tf
@@ -23,40 +22,64 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 
 def test_auto_on_one_cpu_is_one_device(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
-    chosen = create_strategy("auto")
-    assert chosen.num_replicas_in_sync == 1
-    assert not isinstance(chosen, tf.distribute.MirroredStrategy)
-    assert "1 replica" in describe(chosen)
+    chosen = find_devices("auto")
+    assert chosen == Devices(1, Shard(), "CPU")
+    assert str(chosen) == "CPU, 1 replica(s)"
+    assert chosen.chief
+    assert str(Devices(8, Shard(1, 2), "TPU")) == "TPU, 8 replica(s) on 2 hosts"
+    assert not Devices(8, Shard(1, 2), "TPU").chief
 
 
 @pytest.mark.parametrize(
     ("gpus", "tpu", "expected"),
-    [(0, None, "one"), (1, None, "one"), (2, None, "mirrored"), (2, "t", "tpu"), (0, "t", "tpu")],
+    [
+        (0, None, None),
+        (1, None, None),
+        (2, None, "mirrored"),
+        (2, "t", "tpu"),
+        (0, "t", "tpu"),
+    ],
 )
 def test_auto_prefers_tpu_then_several_gpus(monkeypatch, gpus, tpu, expected):
     monkeypatch.delenv("TPU_NAME", raising=False)
-    monkeypatch.setattr(strategy, "_devices", lambda kind: ["gpu"] * gpus if kind == "GPU" else [])
-    monkeypatch.setattr(strategy, "_tpu_strategy", lambda name: "tpu")
-    monkeypatch.setattr(strategy, "_mirrored_strategy", lambda: "mirrored")
-    chosen = create_strategy("auto", tpu)
-    assert (chosen if isinstance(chosen, str) else "one") == expected
+    monkeypatch.setattr(devices, "_physical", lambda kind: ["gpu"] * gpus * (kind == "GPU"))
+    monkeypatch.setattr(devices, "_tpu_strategy", lambda name: Strategy("tpu"))
+    monkeypatch.setattr(devices, "_mirrored_strategy", lambda kind: Strategy("mirrored"))
+    chosen = find_devices("auto", tpu).strategy
+    assert (chosen and chosen.name) == expected
+
+
+class Strategy:
+    num_replicas_in_sync = 2
+
+    def __init__(self, name):
+        self.name = name
 
 
 def test_tpu_name_from_the_environment(monkeypatch):
     monkeypatch.setenv("TPU_NAME", "from-environment")
-    monkeypatch.setattr(strategy, "_tpu_strategy", lambda name: name)
-    assert create_strategy("auto") == "from-environment"
-    assert create_strategy("auto", "named") == "named"
+    monkeypatch.setattr(devices, "_tpu_strategy", Strategy)
+    assert find_devices("auto").strategy.name == "from-environment"
+    assert find_devices("auto", "named").strategy.name == "named"
 
 
 def test_devices_that_are_not_there(monkeypatch):
-    monkeypatch.delenv("TPU_NAME", raising=False)
+    for name in ("TPU_NAME", "TF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="no TPU found"):
-        create_strategy("tpu")
+        find_devices("tpu")
     with pytest.raises(ValueError, match="two or more devices"):
-        create_strategy("mirrored")
+        find_devices("mirrored")
+    with pytest.raises(ValueError, match="expected TF_CONFIG in the environment"):
+        find_devices("multi_worker")
     with pytest.raises(ValueError, match="Received: 'gpu'"):
-        create_strategy("gpu")
+        find_devices("gpu")
+
+
+def test_backend_that_cannot_train(monkeypatch):
+    monkeypatch.setattr(devices.keras.backend, "backend", lambda: "torch")
+    with pytest.raises(ValueError, match=r"tensorflow or jax for training\. Received: 'torch'"):
+        find_devices()
 
 
 @pytest.mark.slow

@@ -1,0 +1,39 @@
+"""The data sets that the recipes name, small and made up."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from PIL import Image
+
+IMAGENET = "imagenet2012"
+SHARDS = {"train": 1024, "validation": 64}  # of one image each; the real ones have more
+
+
+@pytest.fixture
+def imagenet(tmp_path):
+    """Folder of ImageNet's metadata; its images are noise of many sizes."""
+    folder = tmp_path / "tensorflow_datasets"
+    builder = tfds.builder(IMAGENET, data_dir=folder)
+    splits = [
+        tfds.core.SplitInfo(name=name, shard_lengths=[1] * shards, num_bytes=0)
+        for name, shards in SHARDS.items()
+    ]
+    builder.info.set_splits(tfds.core.splits.SplitDict(splits))
+    Path(builder.data_dir).mkdir(parents=True)
+    builder.info.write_to_directory(builder.data_dir)
+    with tfds.testing.mock_data(num_examples=16, data_dir=folder):
+        yield folder
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """Folder with the classes blue and red, ten pictures each."""
+    for name, color in (("red", (200, 30, 30)), ("blue", (30, 30, 200))):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for i in range(10):
+            picture = np.full((40 + i, 40, 3), color, "uint8")
+            Image.fromarray(picture).save(folder / f"{i}.jpg")
+    return tmp_path / "photos"

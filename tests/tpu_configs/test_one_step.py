@@ -1,0 +1,94 @@
+"""Every recipe reads its images and runs a step."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from zoo.config import TrainConfig
+from zoo.data import load_data
+from zoo.trainer import train
+
+FILES = sorted(Path("tpu_configs").glob("*.yaml"))
+# An epoch of one step or two, of the shallowest network of a family: another test builds all.
+SHRUNK = {
+    "model.image_size": 32,
+    "optimizer.warmup_epochs": 0,
+    "training.epochs": 1,
+}
+OF_SOURCE = {
+    "tfds": {
+        "data.batch_size": 8,
+        "data.train_split": "train[:8]",
+        "data.test_split": "validation[:8]",
+        "data.shuffle_buffer": 8,
+    },
+    "image_folder": {"data.batch_size": 16, "model.weights": "None"},
+    # All 1437 images in one step would take 12 GB.
+    "digits": {"data.batch_size": 512, "model.image_size": 16},
+}
+
+
+def shrunk(file: Path, *arguments) -> TrainConfig:
+    """The recipe with an epoch of one step, or two, of small images."""
+    full = TrainConfig.from_file(file)
+    name = re.sub(r"^(lambda_resnet|resnet_rs)\d{3}", r"\g<1>50", full.model.name)
+    overrides = {"model.name": name, **SHRUNK, **OF_SOURCE[full.data.source]}
+    pairs = [str(word) for key, value in overrides.items() for word in (f"--{key}", value)]
+    return TrainConfig.from_command_line(["--config", str(file), *pairs, *arguments])
+
+
+# Files that differ in sizes and depths alone become the same run, others read the same images.
+RUNS = {shrunk(file, "--output_dir", "x").to_yaml(): file for file in reversed(FILES)}
+IMAGES = {
+    (config.model.size, config.data.model_copy(update={"batch_size": 2}).model_dump_json()): file
+    for file in reversed(FILES)
+    for config in [TrainConfig.from_file(file)]
+}
+
+
+@pytest.fixture
+def eagerly():
+    """One step is not worth compiling."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def folders(imagenet, photos):
+    return {"tfds": imagenet, "image_folder": photos, "digits": None}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly")
+@pytest.mark.parametrize("file", RUNS.values(), ids=lambda file: file.stem)
+def test_one_step(file, folders, eagerly, tmp_path):
+    folder = folders[TrainConfig.from_file(file).data.source]
+    where = ["--data.dir", str(folder)] if folder else []
+    config = shrunk(file, "--output_dir", str(tmp_path / "run"), *where)
+    metrics = train(config)
+    assert metrics["training_images"] // config.data.batch_size <= 2
+    assert np.isfinite(metrics["history"]["loss"]).all()
+    assert np.isfinite(metrics["test"]["loss"])
+    assert (config.output_dir / "model.weights.h5").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", IMAGES.values(), ids=lambda file: file.stem)
+def test_images_are_read_as_large_as_the_network_takes_them(file, folders):
+    config = TrainConfig.from_file(file)
+    update = {"batch_size": 2, "dir": folders[config.data.source], "shuffle_buffer": 4}
+    data = load_data(config.data.model_copy(update=update), config.model.size)
+    size, classes = config.model.size, len(data.class_names)
+    if config.data.source == "tfds":
+        assert classes == 1000
+    for images, labels, *_ in (
+        next(iter(data.train.batches(2, classes))),
+        next(iter(data.test.batches(2, classes))),
+    ):
+        assert images.shape == (2, size, size, 3)
+        assert labels.shape == (2, classes)
+        assert np.isfinite(images).all()

@@ -1,0 +1,263 @@
+"""The recipes: complete, equal to the paper's tables, and fit for the networks they name."""
+
+import functools
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks import GOLDEN
+
+from zoo import run_folder
+from zoo.config import TrainConfig
+from zoo.network import create_network
+from zoo.registry import find_model
+
+FILES = sorted(Path("tpu_configs").glob("*.yaml"))
+ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
+FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
+IMAGENET_IMAGES = 1_281_167
+
+# Tables 19 and 20: depth and size: RandAugment magnitude, dropout, stochastic depth; seconds for
+# 1024 images on 8 TPUv3 cores; top-1, and with pseudo-labels.
+TABLE_20 = {
+    (50, 128): (10, 0.2, 0, 0.058, 77.4, 82.1),
+    (50, 160): (10, 0.2, 0, 0.089, 79.2, 83.4),
+    (101, 160): (10, 0.3, 0, 0.14, 80.8, 84.7),
+    (101, 192): (15, 0.2, 0, 0.20, 81.9, 85.4),
+    (152, 192): (15, 0.3, 0, 0.28, 82.5, 86.1),
+    (152, 224): (15, 0.3, 0.1, 0.38, 83.2, 86.5),
+    (152, 256): (15, 0.3, 0.1, 0.49, 83.8, None),
+    (152, 288): (15, 0.3, 0.1, 0.63, None, 86.7),
+    (270, 256): (15, 0.3, 0.1, 0.91, 84.2, None),
+    (350, 256): (15, 0.3, 0.2, 1.16, 84.4, None),
+    (350, 288): (15, 0.3, 0.2, 1.48, 84.5, None),
+    (350, 320): (15, 0.3, 0.2, 1.91, 84.7, None),
+    (420, 320): (15, 0.3, 0.2, 2.25, 84.9, None),
+}
+# The first of these is the smallest model with early stopping (E.2).
+EARLY_STOPPING = [(350, 288), (350, 320), (420, 320)]
+TABLE_14 = {
+    ("resnet_rs101_no_se", 224): 81.3,
+    ("resnet_rs101", 224): 81.8,
+    ("lambda_resnet101", 224): 82.3,
+    ("lambda_resnet101_c4", 224): 82.6,
+    ("resnet_rs152_no_se", 256): 82.5,
+    ("resnet_rs152", 256): 83.0,
+    ("lambda_resnet152", 256): 83.4,
+    ("lambda_resnet152_c4", 256): 83.4,
+}
+# What Tables 4 and 9 to 13 change in the network, and top-1.
+ABLATED = {
+    "Table 4": [({"position_embedding": "shared"}, 78.0), ({"scope": 7}, 78.1)],
+    "Table 9": [
+        ({"key_dim": 2}, 77.4),
+        ({"key_dim": 4}, 77.6),
+        ({"key_dim": 8}, 77.9),
+        ({"key_dim": 32}, 78.4),
+        ({"key_dim": 2, "num_heads": 8}, 77.8),
+        ({"key_dim": 4, "num_heads": 8}, 77.7),
+        ({"key_dim": 8, "num_heads": 8}, 77.9),
+        ({"key_dim": 16, "num_heads": 8}, 78.1),
+        ({"key_dim": 32, "num_heads": 8}, 78.5),
+        ({"key_dim": 8, "num_heads": 2}, 77.2),
+        ({"key_dim": 8, "num_heads": 16}, 77.9),
+        ({"key_dim": 8, "num_heads": 8, "intra_depth": 4, "scope": 7}, 78.4),
+        ({"key_dim": 8, "num_heads": 8, "intra_depth": 8, "scope": 7}, 78.6),
+        ({"intra_depth": 4, "scope": 7}, 78.9),
+    ],
+    "Table 10": [({"position_embedding": None}, 68.8), ({"use_content": False}, 78.1)],
+    "Table 11": [
+        ({"scope": 3}, 77.6),
+        ({"scope": 7}, 78.2),
+        ({"scope": 15}, 78.5),
+        ({}, 78.3),
+        ({"scope": 31}, 78.5),
+        ({"scope": None}, 78.4),
+    ],
+    "Table 12": [
+        ({"query_normalization": "softmax"}, 78.1),
+        ({"key_normalization": "l2"}, 78.0),
+        ({"key_normalization": None}, 70.0),
+        ({"query_normalization": None, "value_normalization": None}, 76.2),
+    ],
+}
+
+every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+
+def load(name: str) -> TrainConfig:
+    return TrainConfig.from_file(Path(f"tpu_configs/{name}.yaml"))
+
+
+def parse(command: str) -> TrainConfig:
+    """The settings of a command as a comment has it."""
+    *program, arguments = *shlex.split(command)[:3], shlex.split(command)[3:]
+    assert program == ["python", "-m", "zoo.train"]
+    return TrainConfig.from_command_line(arguments)
+
+
+def head(file: Path) -> list[str]:
+    """The comments that a file begins with."""
+    lines = file.read_text().splitlines()
+    return [line for line in lines[: lines.index("model:")] if line.startswith("#")]
+
+
+@every_file
+def test_head_says_command_hardware_and_what_to_expect(file):
+    command, hardware, expected, *_ = head(file)
+    config = parse(command.removeprefix("# Command: "))
+    assert config.config == file
+    assert hardware.startswith("# Hardware: ")
+    assert expected.startswith("# Expected top-1: ")
+    assert config.output_dir.parent == Path("runs")
+
+
+@every_file
+def test_file_name_agrees_with_contents(file):
+    config = load(file.stem)
+    assert file.stem.startswith(config.model.name)
+    described = re.fullmatch(r"_i(\d+)_(\d+)ep", file.stem.removeprefix(config.model.name))
+    assert bool(described) == (config.data.source == "tfds")
+    if described:
+        assert tuple(map(int, described.groups())) == (config.model.size, config.training.epochs)
+        assert config.output_dir == Path("runs") / file.stem
+
+
+@every_file
+def test_imagenet_recipes_are_those_of_the_paper(file):
+    config = load(file.stem)
+    if config.data.source != "tfds":
+        return
+    mobile = config.optimizer.name == "rmsprop"
+    rate = config.optimizer.learning_rate * config.data.batch_size / 256
+    assert rate == pytest.approx(0.1 if mobile else 0.1 * config.data.batch_size / 256)
+    assert config.optimizer.momentum == 0.9
+    decay = {90: 1e-4, 350: 1e-5 if mobile else 4e-5}[config.training.epochs]
+    assert config.optimizer.weight_decay == decay
+    assert config.optimizer.schedule == ("exponential" if mobile else "cosine")
+    assert config.optimizer.warmup_epochs == 5
+    assert config.training.ema == 0.9999
+    assert config.training.label_smoothing == 0.1
+    assert config.training.precision == "mixed_bfloat16"
+    assert config.data.name == "imagenet2012"
+    # With no moving average of its own, a batch normalisation gets that of training.ema.
+    assert config.model.batch_norm_momentum == (0.99 if mobile else 0)
+    assert (config.data.randaugment_magnitude is None) == (mobile or config.training.epochs == 90)
+    cores, images = map(int, re.findall(r"(\d+) (?:TPU|images)", head(file)[1]))
+    assert cores * images == config.data.batch_size
+    assert cores in (32, 64)
+    assert config.data.batch_size in (2048, 4096)
+
+
+@pytest.mark.parametrize("row", TABLE_20, ids=str)
+def test_table_20(row):
+    depth, size = row
+    magnitude, dropout, stochastic_depth, latency, top1, with_pseudo_labels = TABLE_20[row]
+    name = f"lambda_resnet{depth}_i{size}_350ep"
+    config = load(name)
+    assert config.data.randaugment_magnitude == magnitude
+    assert config.data.randaugment_layers == 2
+    assert config.model.overrides == {
+        "dropout_rate": dropout,
+        "stochastic_depth_rate": stochastic_depth,
+    }
+    held_out = row in EARLY_STOPPING
+    assert bool(config.training.early_stopping_epochs) == held_out
+    assert (config.data.train_split, config.data.test_split) == (
+        ("train[20shard:]", "train[:20shard]") if held_out else ("train", "validation")
+    )
+    _, hardware, expected, *_ = head(Path(f"tpu_configs/{name}.yaml"))
+    assert expected.startswith(f"# Expected top-1: {f'{top1} %' if top1 else 'not published'}")
+    assert top1 or f"{with_pseudo_labels} %" in expected
+    cores, hours = re.search(r"(\d+) TPU v3 cores, .* ([\d.]+) hours", hardware).groups()
+    seconds = 350 * IMAGENET_IMAGES * latency / 1024 * 8 / int(cores)
+    assert float(hours) == pytest.approx(seconds / 3600, rel=5e-3)
+
+
+@pytest.mark.parametrize("row", TABLE_14, ids=str)
+def test_table_14(row):
+    model, size = row
+    name = f"{model}_i{size}_350ep"
+    assert f"{TABLE_14[row]} %" in head(Path(f"tpu_configs/{name}.yaml"))[2]
+    config, depth = load(name), int(re.search(r"\d+", model)[0])
+    same = load(f"lambda_resnet{depth}_i{192 if depth == 101 else size}_350ep")
+    assert config.model.overrides == same.model.overrides
+    assert config.data.model_dump() == same.data.model_dump()
+
+
+def test_ablations():
+    rows = {}
+    for line in head(ABLATIONS)[3:]:
+        if line.startswith("# Table "):
+            table = rows.setdefault(line.removeprefix("# "), [])
+        elif match := re.fullmatch(r"#   ([\d.]+) %  (.*)", line):
+            arguments = ["--config", str(ABLATIONS), *shlex.split(match[2])]
+            table.append((TrainConfig.from_command_line(arguments).model, float(match[1])))
+    for model, top1 in rows.pop("Table 13"):
+        assert find_model(model.name).top1 == top1
+    for table, ablated in ABLATED.items():
+        assert [(model.overrides, top1) for model, top1 in rows[table]] == ablated
+        name = "resnet50_clll" if table == "Table 11" else "resnet50_llll"
+        assert {model.name for model, _ in rows[table]} == {name}
+    assert rows.keys() == ABLATED.keys()
+
+
+@pytest.mark.slow
+def test_ablations_are_networks_of_the_published_size():
+    counts = {
+        (row["k"], row["h"], row["u"], row["scope"]): row["trainable_params"]
+        for row in GOLDEN["table9_resnet50_LLLL"]
+    }
+    model = load(ABLATIONS.stem).model
+    for table, ablated in ABLATED.items():
+        for overrides, _ in ablated:
+            built = parameters(
+                create_network(model.model_copy(update={"overrides": overrides}), 1000)
+            )
+            if table == "Table 9":
+                defaults = {"key_dim": 16, "num_heads": 4, "intra_depth": 1, "scope": 23}
+                assert built == counts[tuple((defaults | overrides).values())]
+
+
+def parameters(network) -> int:
+    return sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
+
+
+@functools.cache
+def built_parameters(name: str) -> int:
+    """Of the network at the largest of the sizes that it has files for."""
+    models = [load(file.stem).model for file in FILES]
+    largest = max((m for m in models if m.name == name), key=lambda model: model.size)
+    return parameters(create_network(largest, 1000))
+
+
+@pytest.mark.slow
+@every_file
+def test_network_builds_by_shape(file):
+    name = load(file.stem).model.name
+    assert built_parameters(name) == find_model(name).parameters
+
+
+def test_fine_tuning_goes_on_from_its_first_run(tmp_path):
+    first = load(FINE_TUNE.stem)
+    (tmp_path / run_folder.WEIGHTS).touch()
+    text = " ".join(line.removeprefix("#").strip() for line in head(FINE_TUNE)[1:])
+    weights = str(first.output_dir / run_folder.WEIGHTS)
+    assert weights in text
+    text = text.replace(weights, str(tmp_path / run_folder.WEIGHTS))
+    second = parse(text[text.index("python -m") :])
+    assert first.model.freeze_backbone
+    assert not second.model.freeze_backbone
+    assert second.output_dir != first.output_dir
+
+
+@pytest.mark.parametrize("row", EARLY_STOPPING, ids=str)
+def test_early_stopping_leaves_the_validation_set_for_the_end(row):
+    depth, size = row
+    file = Path(f"tpu_configs/lambda_resnet{depth}_i{size}_350ep.yaml")
+    command = head(file)[3].removeprefix("# Then: ")
+    assert command == (
+        f"python -m zoo.evaluate --run {load(file.stem).output_dir} --data.test_split validation"
+    )

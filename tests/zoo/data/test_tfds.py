@@ -1,0 +1,98 @@
+"""Data sets of TensorFlow Datasets."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from record_files import jpeg, write_tfds
+
+from zoo.config import DataConfig
+from zoo.data import Shard, load_data
+
+
+def config(folder, **settings):
+    settings = {"name": "imagenet2012", "batch_size": 4, "shuffle_buffer": 8} | settings
+    return DataConfig(source="tfds", dir=str(folder), **settings)
+
+
+def test_splits_of_the_paper(imagenet):
+    """Some shards of the training images are held out, to tune on."""
+    settings = {"train_split": "train[2shard:]", "test_split": "train[:2shard]"}
+    data = load_data(config(imagenet, **settings), 24)
+    held_out = data.test.sample(100)[1]
+    steps = data.train.steps_per_epoch(4)
+    seen = [
+        labels.argmax(-1)
+        for _, labels in data.train.batches(4, 1000).take(steps).as_numpy_iterator()
+    ]
+    assert data.test.count == len(held_out) == 14
+    assert data.train.count == 46
+    assert sorted(np.concatenate(seen))[:2] == [14, 15]
+    assert set(held_out) == set(range(14))
+    assert len(data.class_names) == 1000
+    assert data.class_names[0] == "n01440764"
+
+
+@pytest.mark.parametrize("hosts", [7, 16])
+@pytest.mark.parametrize("order", [None, 5])
+def test_every_host_reads_its_own_part(hosts, order, imagenet):
+    """Of files, and where there are more hosts than files, of their records."""
+    source = load_data(config(imagenet), 24).train.source
+    order = None if order is None else tf.constant(order, tf.int64)
+    parts = [list(source.read(Shard(host, hosts), order)) for host in range(hosts)]
+    assert {len(part) for part in parts} == {60 // hosts, -(-60 // hosts)}
+    numbers = [int(record["label"]) for part in parts for record in part]
+    assert sorted(numbers) == list(range(60))
+
+
+def test_mocked_data(imagenet):
+    """As other tests use it: metadata from the disk, random images in place of the files."""
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=60, data_dir=str(imagenet)):
+        data = load_data(config(imagenet, randaugment_magnitude=10), 24)
+        images, labels = next(iter(data.train.batches(4, 1000, first_step=16)))
+        assert images.shape == (4, 24, 24, 3)
+        assert labels.shape == (4, 1000)
+        assert float(next(iter(data.test.batches(4, 1000)))[2].numpy().sum()) == 4
+
+
+def test_unknown_name(imagenet):
+    with pytest.raises(
+        ValueError, match=r"data\.name: .*'imagenet2021' \(did you mean imagenet"
+    ) as e:
+        load_data(config(imagenet, name="imagenet2021"), 24)
+    assert "\n" not in str(e.value)
+
+
+def test_not_prepared(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"not prepared in .*val\.tar into .*/downloads/manual, then run"
+    ):
+        load_data(config(tmp_path), 24)
+    command = r'python -c "import tensorflow_datasets .*builder\(\'mnist\', data_dir=.*prepare\(\)"'
+    with pytest.raises(ValueError, match=command):
+        load_data(config(tmp_path, name="mnist"), 24)
+
+
+@pytest.mark.parametrize("split", ["validate", "train[:2chards]", "test[:1%]"])
+def test_missing_split_says_which_exist(imagenet, split):
+    message = r"data\.test_split: .*train \(60 images\), validation \(21 images\)"
+    with pytest.raises(ValueError, match=message) as caught:
+        load_data(config(imagenet, test_split=split), 24)
+    assert repr(split) in str(caught.value)
+
+
+def test_set_without_labels(tmp_path):
+    import tensorflow_datasets as tfds
+
+    label = tfds.features.Scalar(np.float32)
+    write_tfds(tmp_path, "ages", {"train": [(jpeg(1), 3)]}, label=label)
+    with pytest.raises(ValueError, match=r"label \(ClassLabel\). Received: 'ages' with file_name"):
+        load_data(config(tmp_path, name="ages", test_split="train"), 24)
+
+
+def test_labels_that_are_secret(tmp_path):
+    splits = {"train": [(jpeg(i), i) for i in range(5)], "test": [(jpeg(i), -1) for i in range(5)]}
+    write_tfds(tmp_path, "secret", splits)
+    with pytest.raises(ValueError, match=r"label from 0 to 999\. Received: -1, of test0\.JPEG"):
+        load_data(config(tmp_path, name="secret", test_split="test"), 24)

@@ -1,0 +1,91 @@
+"""Shards of tf.train.Example."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from record_files import jpeg, write_tfrecords
+
+from zoo.config import DataConfig
+from zoo.data import Shard, load_data
+
+
+def config(folder, **settings):
+    settings = {"classes": 60, "batch_size": 4, "shuffle_buffer": 8} | settings
+    return DataConfig(source="tfrecord", dir=str(folder), **settings)
+
+
+def test_counts_names_and_labels(records):
+    data = load_data(config(records), 24)
+    assert (data.train.count, data.test.count) == (60, 21)
+    assert data.class_names == tuple(f"class {i}" for i in range(60))
+    images, labels = data.test.sample(100)
+    assert sorted(labels) == list(range(21))
+    # Red is the number of the image, and the label counts from 1 in the file.
+    np.testing.assert_allclose(images.mean((1, 2))[:, 0], np.maximum(labels, 2.3), atol=4)
+
+
+def test_labels_from_zero_without_names(tmp_path):
+    for part in ("train", "validation"):
+        write_tfrecords(tmp_path / f"{part}-0", [(jpeg(i), i % 3) for i in range(9)])
+    data = load_data(config(tmp_path, classes=3), 24)
+    assert data.class_names == ("0", "1", "2")
+    assert np.bincount(data.test.sample(100)[1]).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("hosts", [7, 16])
+@pytest.mark.parametrize("order", [None, 5])
+def test_every_host_reads_its_own_part(hosts, order, records):
+    """Of files, and where there are more hosts than files, of their records."""
+    source = load_data(config(records), 24).train.source
+    order = None if order is None else tf.constant(order, tf.int64)
+    parts = [list(source.read(Shard(host, hosts), order)) for host in range(hosts)]
+    assert {len(part) for part in parts} == {60 // hosts, -(-60 // hosts)}
+    numbers = [int(record["label"]) for part in parts for record in part]
+    assert sorted(numbers) == list(range(60))
+
+
+@pytest.mark.parametrize("labels", [(0, 3), (1, 4), (-1, 2)])
+def test_labels_out_of_range(tmp_path, labels):
+    write_tfrecords(tmp_path / "train-0", [(jpeg(1), label) for label in range(3)])
+    write_tfrecords(tmp_path / "validation-0", [(jpeg(1), label) for label in labels])
+    with pytest.raises(
+        ValueError, match=r"data\.classes: expected labels from 0 to 2 or .* such as"
+    ):
+        load_data(config(tmp_path, classes=3), 24)
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(ValueError, match=r"data\.dir: .*files train-\* and validation-\*"):
+        load_data(config(tmp_path), 24)
+    write_tfrecords(tmp_path / "train-0", [(jpeg(1), 1)])
+    with pytest.raises(ValueError, match=r"which has no validation-\*"):
+        load_data(config(tmp_path), 24)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for i in range(3):
+        write_tfrecords(tmp_path / f"train-{i}", [(jpeg(i), 1)] * 3)
+    write_tfrecords(tmp_path / "validation-0", [(jpeg(1), 1)])
+    return tmp_path
+
+
+def test_truncated_file_is_named(folder):
+    path = folder / "train-1"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"data\.dir: .*train-1 is damaged") as caught:
+        load_data(config(folder), 24)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_contents_are_named(folder):
+    features = tf.train.Features(feature={"image/encoded": tf.train.Feature()})
+    with tf.io.TFRecordWriter(str(folder / "train-2")) as writer:
+        writer.write(tf.train.Example(features=features).SerializeToString())
+    message = r"expected records with image/encoded and image/class/label in .*train-2"
+    with pytest.raises(ValueError, match=message):
+        load_data(config(folder), 24)
+    (folder / "train-2").write_bytes(b"")
+    (folder / "train-1").write_text("no records at all")
+    with pytest.raises(ValueError, match=r"train-1 is damaged or no file of tf\.train\.Example"):
+        load_data(config(folder), 24)

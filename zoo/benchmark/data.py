@@ -1,0 +1,258 @@
+"""Times what feeds the networks, per core: `python -m zoo.benchmark data`."""
+
+import io
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from zoo import cli
+from zoo.benchmark import report
+from zoo.benchmark.settings import JsonFile
+from zoo.config import DataConfig
+from zoo.errors import needs_extra
+from zoo.settings import Settings
+
+# What 8 TPUv3 cores train in a second: LambdaResNet-50 at 160, bfloat16 (Tables 19 and 20).
+TPU_V3_8 = 1024 / 0.089
+
+NAME, RECORDS, RECORDS_PER_FILE = "photographs", 512, 128
+PHOTO_SIZE, QUALITY = (500, 375), 95  # as most images of ImageNet
+
+OURS, RANDAUGMENT = "decode + crop", "decode + crop + RandAugment"
+PLAIN, KERAS = "plain TFDS pipeline", "decode + crop + keras.layers.RandAugment"
+
+CONVENTIONS = {
+    "images": "the photographs china.jpg and flower.jpg of scikit-learn, made 500 x 375 and "
+    "written in turn as JPEGs of quality 95 into files of TFDS; from these to preprocessed batches",
+    OURS: "zoo.data, source tfds: of each JPEG the random crop alone is decoded; resized, flipped",
+    RANDAUGMENT: "the same, and RandAugment of tf-models-official, 2 operations, magnitude 10",
+    PLAIN: "tfds.load, which decodes whole images; then the same crop, resizing and flip",
+    KERAS: "batches of zoo.data through keras.layers.RandAugment, 2 operations, which then changes "
+    "all images of a batch alike",
+    "images_per_second": "per core: images divided by seconds of CPU time of the whole process, "
+    "median over the rounds, all pipelines in turn, one thread each; starting a pipeline is not "
+    "counted",
+    "ratio": "images per second divided by those of the first row",
+    "randaugment_ms": "CPU time per image of each RandAugment without decode + crop",
+    "tpu_v3_8": "images per second that 8 TPUv3 cores train with LambdaResNet-50 at 160 "
+    "(1024 in 0.089 s, Table 20), and the cores that feed them at the rate with RandAugment",
+}
+
+
+class DataBenchmarkConfig(Settings):
+    """Times input pipelines per CPU core, from JPEGs in TFDS files to preprocessed batches.
+
+    Ours with and without RandAugment, a plain pipeline on TFDS, and keras.layers.RandAugment. The
+    images are two photographs of scikit-learn, again and again, in a temporary folder.
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark data")
+
+    images: int = Field(default=256, ge=1, description="Images per pipeline and round.")
+    size: int = Field(
+        default=224, ge=8, le=2048, description="Height and width of the crops in pixels."
+    )
+    batch: int = Field(default=32, ge=1, le=RECORDS, description="Images per batch.")
+    repeats: int = Field(default=5, ge=1, description="Rounds, of which the median counts.")
+    output: JsonFile | None = Field(default=None, description="JSON file to write.")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then measures, prints and writes.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+
+    Raises:
+        ValueError: If a setting is wrong.
+        ImportError: If a package is not installed.
+    """
+    config = DataBenchmarkConfig.from_command_line(arguments)
+    cli.use_backend("tensorflow")
+    with needs_extra("train"):
+        import sklearn.datasets  # noqa: F401
+        import tensorflow_datasets  # noqa: F401
+    packages = ("tensorflow", "tensorflow-datasets", "tf-models-official")
+    result = report.describe("data", arguments, config, packages)
+    result["conventions"] = CONVENTIONS
+    report.print_head(result)
+    with tempfile.TemporaryDirectory() as folder:
+        report.progress("writing photographs")
+        write_photographs(Path(folder))
+        rounds = measure(pipelines(folder, config), config)
+    report.progress("")
+    result["rows"] = rows(rounds)
+    result["randaugment_ms"] = augmentation_times(result["rows"])
+    result["tpu_v3_8"] = needed_cores(result["rows"])
+    print_rows(result)
+    if config.output is not None:
+        report.write(result, config.output)
+        print(f"wrote {config.output}")
+
+
+def write_photographs(folder: Path) -> None:
+    """Writes scikit-learn's two photographs, many times, as a data set of TFDS."""
+    import tensorflow_datasets as tfds
+    from PIL import Image
+    from sklearn.datasets import load_sample_images
+
+    encoded = []
+    for pixels in load_sample_images().images:
+        file = io.BytesIO()
+        Image.fromarray(pixels).resize(PHOTO_SIZE).save(file, "JPEG", quality=QUALITY)
+        encoded.append(file.getvalue())
+    place = folder / NAME / "1.0.0"
+    place.mkdir(parents=True)
+    identity = tfds.core.DatasetIdentity(
+        name=NAME, version=tfds.core.Version("1.0.0"), data_dir=str(place), module_name=""
+    )
+    features = tfds.features.FeaturesDict(
+        {
+            "image": tfds.features.Image(encoding_format="jpeg"),
+            "label": tfds.features.ClassLabel(num_classes=len(encoded)),
+        }
+    )
+    info = tfds.core.DatasetInfo(builder=identity, features=features)
+    writer = tfds.core.SequentialWriter(info, max_examples_per_shard=RECORDS_PER_FILE)
+    writer.initialize_splits(["train"])
+    labels = [i % len(encoded) for i in range(RECORDS)]
+    examples = [{"image": io.BytesIO(encoded[label]), "label": label} for label in labels]
+    writer.add_examples({"train": examples})
+    writer.close_all()
+
+
+def pipelines(folder: str, config: DataBenchmarkConfig) -> dict[str, Any]:
+    """Returns endless data sets of preprocessed batches, on one thread each."""
+    import keras
+    import tensorflow as tf
+
+    from lambda_keras.applications import preprocess_input
+    from zoo.data import load_data
+
+    def ours(**settings) -> Any:
+        data = DataConfig(
+            source="tfds",
+            dir=folder,
+            name=NAME,
+            test_split="train",
+            batch_size=config.batch,
+            shuffle_buffer=config.batch,
+            **settings,
+        )
+        return load_data(data, config.size).train
+
+    layer = keras.layers.RandAugment(value_range=(0, 255), num_ops=2)
+
+    def with_keras(images: Any, labels: Any, _: Any) -> tuple[Any, Any]:
+        return preprocess_input(layer(images, training=True)), tf.one_hot(labels, 2)
+
+    datasets = {
+        OURS: ours().batches(config.batch, 2),
+        RANDAUGMENT: ours(randaugment_magnitude=10).batches(config.batch, 2),
+        PLAIN: _plain(folder, config),
+        KERAS: ours().examples(config.batch).batch(config.batch, True).map(with_keras),
+    }
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    options.threading.max_intra_op_parallelism = 1
+    return {name: dataset.with_options(options) for name, dataset in datasets.items()}
+
+
+def _plain(folder: str, config: DataBenchmarkConfig) -> Any:
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    from lambda_keras.applications import preprocess_input
+
+    def augment(example: dict[str, Any]) -> tuple[Any, Any]:
+        image = example["image"]
+        begin, size, _ = tf.image.sample_distorted_bounding_box(
+            tf.shape(image),
+            tf.zeros((1, 0, 4)),
+            min_object_covered=0.0,
+            area_range=(0.08, 1.0),
+            aspect_ratio_range=(3 / 4, 4 / 3),
+            use_image_if_no_bounding_boxes=True,
+        )
+        image = tf.image.resize(tf.slice(image, begin, size), (config.size, config.size))
+        return tf.image.random_flip_left_right(image), example["label"]
+
+    def finish(images: Any, labels: Any) -> tuple[Any, Any]:
+        return preprocess_input(images), tf.one_hot(labels, 2)
+
+    dataset: Any = tfds.load(NAME, data_dir=folder, split="train", shuffle_files=True)
+    dataset = dataset.shuffle(config.batch).repeat().map(augment, tf.data.AUTOTUNE)
+    return dataset.batch(config.batch).map(finish).prefetch(tf.data.AUTOTUNE)
+
+
+def measure(datasets: Mapping[str, Any], config: DataBenchmarkConfig) -> dict[str, list[float]]:
+    """Returns images per second of CPU time, of every pipeline in every round."""
+    batches = -(-config.images // config.batch)
+    rounds = {name: [] for name in datasets}
+    for i in range(config.repeats):
+        for name, dataset in datasets.items():
+            report.progress(f"round {i + 1} of {config.repeats}: {name}")
+            rounds[name].append(batches * config.batch / _cpu_seconds(dataset, batches))
+    return rounds
+
+
+def _cpu_seconds(dataset: Any, batches: int) -> float:
+    """Returns the CPU time of so many batches, to which other processes do not add."""
+    iterator = iter(dataset)
+    next(iterator)  # with which the pipeline starts
+    start = time.process_time()
+    for _ in range(batches):
+        next(iterator)
+    return time.process_time() - start
+
+
+def rows(rounds: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+    """Returns what is written of each pipeline."""
+    first = median(next(iter(rounds.values())))
+    return [
+        {
+            "pipeline": name,
+            "images_per_second": median(rates),
+            "ratio": median(rates) / first,
+            "rounds": rates,
+        }
+        for name, rates in rounds.items()
+    ]
+
+
+def augmentation_times(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Returns the CPU time of both kinds of RandAugment itself, in ms per image."""
+    ms = {row["pipeline"]: 1e3 / row["images_per_second"] for row in rows}
+    ours, keras = ms[RANDAUGMENT] - ms[OURS], ms[KERAS] - ms[OURS]
+    return {"ours": ours, "keras": keras, "ratio": keras / ours}
+
+
+def needed_cores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Returns what 8 TPUv3 cores train in a second, and how many CPU cores feed them."""
+    rate = next(row["images_per_second"] for row in rows if row["pipeline"] == RANDAUGMENT)
+    return {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rate}
+
+
+def print_rows(result: Mapping[str, Any]) -> None:
+    """Prints the table, and what it means for a TPU."""
+    width = max(len(row["pipeline"]) for row in result["rows"]) + 2
+    print(report.table_line(["per core", "images/s", "ratio"], width))
+    for row in result["rows"]:
+        figures = [report.digits(row[name]) for name in ("images_per_second", "ratio")]
+        print(report.table_line([row["pipeline"], *figures], width))
+    times, tpu = result["randaugment_ms"], result["tpu_v3_8"]
+    print(
+        f"RandAugment itself takes {times['ours']:.1f} ms per image, that of Keras "
+        f"{times['keras']:.1f} ms, {times['ratio']:.1f} times as long."
+    )
+    print(
+        f"A TPU v3-8 trains LambdaResNet-50 at 160 with {tpu['images_per_second']:,.0f} images/s: "
+        f"{tpu['cores']:.1f} such cores feed it with RandAugment.",
+        flush=True,
+    )

@@ -1,0 +1,151 @@
+"""What `fit` costs beside the training steps: `python -m zoo.benchmark fit --help`."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from zoo.benchmark import report
+from zoo.benchmark.settings import JsonFile
+from zoo.benchmark.timing import Timing, time_in_turn
+from zoo.registry import find_model
+from zoo.settings import Settings
+
+BARE = "tf.function"
+
+
+class FitConfig(Settings):
+    """Times epochs of the trainer's fit against the same steps in a bare tf.function, in turn.
+
+    The bare steps read the same data, and compute loss, gradients and update; fit counts metrics,
+    calls callbacks and keeps every epoch exact, too. TensorFlow, one device, random images.
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark fit")
+
+    config: Path | None = Field(
+        default=None, exclude=True, description="YAML file with these settings."
+    )
+    model: str = Field(default="lambda_resnet14", description="Model, by its name in the zoo.")
+    image_size: int = Field(default=32, ge=8, description="Height and width in pixels.")
+    batch_size: int = Field(default=32, ge=1, description="Images per step.")
+    steps: int = Field(default=100, ge=1, description="Steps of an epoch.")
+    steps_per_execution: list[int] = Field(
+        default=[1, 10], description="Steps per call of the compiled function, each in turn."
+    )
+    repeats: int = Field(default=7, ge=1, description="Rounds, of which the median counts.")
+    output: JsonFile | None = Field(default=None, description="Write a report to this .json file.")
+
+    @field_validator("model")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        find_model(name)
+        return name
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, times and prints.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = FitConfig.from_command_line(arguments)
+    result = report.describe("fit", arguments, config, ["tensorflow"])
+    report.print_head(result)
+    computations: dict[str, Callable[[], Callable[[int], None]]] = {BARE: lambda: _bare(config)}
+    for count in config.steps_per_execution:
+        computations[f"fit, {count} per execution"] = lambda count=count: _fit(config, count)
+    timings = time_in_turn(computations, config.repeats, 0.0, report.progress)
+    report.progress("")
+    result["rows"] = _rows(config, timings)
+    print(report.table_line(["", "ms per step", "overhead"], 24, 13))
+    for row in result["rows"]:
+        cells = [row["what"], report.digits(row["seconds_per_step"], 1000)]
+        print(report.table_line([*cells, f"{row['overhead']:+.1%}"], 24, 13))
+    if config.output is not None:
+        report.write(result, config.output)
+
+
+def _rows(config: FitConfig, timings: dict[str, Timing | str]) -> list[dict[str, Any]]:
+    rows, bare = [], timings[BARE]
+    for name, timing in timings.items():
+        if isinstance(timing, str) or isinstance(bare, str):
+            raise ValueError(f"{name} fails: {timing}")
+        rows.append(
+            {
+                "what": name,
+                "seconds_per_step": timing.seconds / config.steps,
+                "rounds": [seconds / config.steps for seconds in timing.rounds],
+                "overhead": timing.seconds / bare.seconds - 1,
+            }
+        )
+    return rows
+
+
+def _data(config: FitConfig, classes: int) -> Any:
+    import numpy as np
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    shape = (4 * config.batch_size, config.image_size, config.image_size, 3)
+    images = rng.standard_normal(shape).astype("float32")
+    labels = np.eye(classes, dtype="float32")[rng.integers(0, classes, len(images))]
+    data = tf.data.Dataset.from_tensor_slices((images, labels))
+    return data.batch(config.batch_size, drop_remainder=True).cache().repeat().prefetch(4)
+
+
+def _create(config: FitConfig) -> tuple[Any, Any, Any]:
+    import keras
+
+    from zoo.registry import create_model
+
+    shape = (config.image_size, config.image_size, 3)
+    network = create_model(config.model, classes=10, input_shape=shape)
+    return network, keras.optimizers.SGD(0.001, momentum=0.9), _data(config, 10)
+
+
+def _bare(config: FitConfig) -> Callable[[int], None]:
+    import keras
+    import tensorflow as tf
+
+    network, optimizer, data = _create(config)
+    optimizer.build(network.trainable_variables)
+    loss_of = keras.losses.CategoricalCrossentropy()
+
+    @tf.function(autograph=False)
+    def step(images, labels):
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, network(images, training=True))
+        gradients = tape.gradient(loss, network.trainable_variables)
+        optimizer.apply(gradients, network.trainable_variables)
+        return loss
+
+    def run(epochs: int) -> None:
+        for _ in range(epochs):
+            for batch in data.take(config.steps):
+                loss = step(*batch)
+            loss.numpy()
+
+    return run
+
+
+def _fit(config: FitConfig, steps_per_execution: int) -> Callable[[int], None]:
+    from zoo.training_model import TrainingModel
+
+    network, optimizer, data = _create(config)
+    model = TrainingModel(network, config.steps, 1)
+    model.compile(
+        optimizer,
+        "categorical_crossentropy",
+        weighted_metrics=["accuracy"],
+        steps_per_execution=steps_per_execution,
+        jit_compile=False,  # pyright: ignore[reportArgumentType]
+    )
+
+    def run(epochs: int) -> None:
+        for _ in range(epochs):
+            model.fit(data, steps_per_epoch=config.steps, shuffle=False, verbose=0)  # pyright: ignore
+
+    return run

@@ -1,0 +1,100 @@
+"""Decoding of the part of an image that is looked at, and no more."""
+
+import sys
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from zoo.data.sources import as_it_is
+
+CENTRE_CROP = 0.875  # part of the shorter side that evaluation looks at, as usual for ImageNet
+
+# Takes the shape (height, width, channels) of an image; returns top, left, height and width.
+Window = Callable[[tf.Tensor], tf.Tensor]
+
+
+def centre_window(shape: tf.Tensor, crop_fraction: float = CENTRE_CROP) -> tf.Tensor:
+    """Returns the central square of a part of the shorter side, as top, left, height, width.
+
+    With the resizing after it, this is the same as resizing the shorter side to
+    `size / crop_fraction` and cropping the centre, but it resizes fewer pixels.
+
+    Args:
+        shape: Height, width and channels of an image.
+        crop_fraction: That part, above 0 and up to 1. Defaults to 0.875.
+    """
+    height, width = shape[0], shape[1]
+    side = tf.cast(crop_fraction * tf.cast(tf.minimum(height, width), tf.float32), tf.int32)
+    side = tf.maximum(side, 1)
+    return tf.stack([(height - side) // 2, (width - side) // 2, side, side])
+
+
+def resize_centre(image: tf.Tensor, size: int) -> tf.Tensor:
+    """Cuts the central square out of an image and resizes it.
+
+    Args:
+        image: Image of shape `(height, width, 3)`.
+        size: Height and width of the result in pixels.
+    """
+    window = centre_window(tf.shape(image))
+    square = tf.image.crop_to_bounding_box(image, window[0], window[1], window[2], window[3])
+    return tf.image.resize(square, (size, size), antialias=True)
+
+
+def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
+    """Decodes a part of an image; of a JPEG, little more than that part.
+
+    Args:
+        encoded: Bytes of a JPEG, PNG, GIF or BMP file.
+        window: Chooses the part.
+
+    Returns:
+        uint8 image of the window's height and width and 3 channels.
+    """
+
+    def jpeg() -> tf.Tensor:
+        part = window(tf.image.extract_jpeg_shape(encoded))
+        return tf.image.decode_and_crop_jpeg(encoded, part, channels=3)
+
+    def other() -> tf.Tensor:
+        image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+        part = window(tf.shape(image))
+        return tf.image.crop_to_bounding_box(image, part[0], part[1], part[2], part[3])
+
+    return tf.cond(tf.image.is_jpeg(encoded), jpeg, other)
+
+
+def attempt(
+    read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Reads an image; one that fails is named.
+
+    TensorFlow has no try and except, but data sets of one element that leave errors out.
+
+    Args:
+        read: Returns the uint8 image, or fails.
+        name: What to call it.
+        skip: Whether it is named on stderr and 1x1 black pixel is returned, or the error is raised.
+
+    Returns:
+        The image, and whether it could be read.
+    """
+
+    @as_it_is
+    def try_it(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return read(), tf.constant(True)
+
+    @as_it_is
+    def otherwise(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        message = tf.strings.join(["data: unreadable image: ", name])
+        if skip:
+            told = tf.print(message, output_stream=sys.stderr)
+        else:
+            told = tf.debugging.Assert(tf.constant(False), [message], summarize=1)
+        with tf.control_dependencies([told]):
+            return tf.zeros([1, 1, 3], tf.uint8), tf.constant(False)
+
+    once = tf.data.Dataset.from_tensors(0)
+    tried = once.map(try_it).ignore_errors()
+    image, readable = tried.concatenate(once.map(otherwise)).take(1).get_single_element()
+    return tf.ensure_shape(image, [None, None, 3]), readable

@@ -1,0 +1,156 @@
+"""Finds the images that the settings ask for."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.config import DataConfig
+from zoo.data.augment import fold_in, rand_augment, random_shift, random_window
+from zoo.data.crops import CENTRE_CROP, Window, attempt, centre_window, decode_window
+from zoo.data.digits import digits_arrays
+from zoo.data.pipeline import TestImages, TrainingImages, View
+from zoo.data.sources import IndexedSource, Record, Source
+from zoo.data.tfds import open_tfds
+from zoo.data.tfrecord import open_tfrecords
+from zoo.image_folder import Files, list_folder
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """Training images, held-out test images and the names of the classes."""
+
+    train: TrainingImages
+    test: TestImages
+    class_names: tuple[str, ...]
+
+
+def load_data(
+    config: DataConfig,
+    image_size: int,
+    seed: int = 0,
+    preprocessing: Preprocessing | None = None,
+) -> ImageData:
+    """Finds and checks the images, and describes how to read them.
+
+    Args:
+        config: Which images.
+        image_size: Height and width, in pixels, of the images that the model gets.
+        seed: Seed of shuffling and augmentation. Defaults to 0.
+        preprocessing: Crop and interpolation of test images that are photographs. Defaults to
+            0.875 of the shorter side, bilinear.
+
+    Returns:
+        Training images, shuffled anew in every pass, and test images.
+
+    Raises:
+        ValueError: If the data set is not there or not what it is said to be, or image files are
+            unreadable. If one batch needs more images than there are.
+    """
+    train, test, class_names = _find(config)
+    if config.batch_size > train.count:
+        raise ValueError(
+            f"data.batch_size: expected at most {train.count}, the number of training images. "
+            f"Received: {config.batch_size}"
+        )
+    train_view, test_view = _views(
+        config, preprocessing or Preprocessing(image_size, CENTRE_CROP, "bilinear")
+    )
+    return ImageData(
+        TrainingImages(train, train_view, seed), TestImages(test, test_view), class_names
+    )
+
+
+def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
+    if config.source == "digits":
+        train, test = (
+            IndexedSource(images, labels, np.array([f"digit {i}" for i in range(len(images))]))
+            for images, labels in digits_arrays()
+        )
+        return train, test, tuple("0123456789")
+    if config.source == "image_folder":
+        train, test, class_names = list_folder(
+            Path(config.dir or ""),
+            config.test_fraction,
+            config.split_seed,
+            config.unreadable == "skip",
+        )
+        return _files(train), _files(test), class_names
+    if config.source == "tfds":
+        splits = config.train_split, config.test_split
+        return open_tfds(config.name or "", config.dir, splits, config.shuffle_buffer)
+    return open_tfrecords(config.dir or "", config.classes or 0, config.shuffle_buffer)
+
+
+def _files(files: Files) -> IndexedSource:
+    paths = np.asarray(files.paths)
+    return IndexedSource(paths, np.asarray(files.labels), paths)
+
+
+def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View]:
+    """Returns what training images and what test images go through."""
+    size = preprocessing.image_size
+    digits = config.source == "digits"
+    test = _resized(size) if digits else _centre(config, preprocessing)
+    if not config.augment:
+        return test, test
+    train = _shifted(size) if digits else _random_crop(config, size)
+    if config.randaugment_magnitude is None:
+        return train, test
+    policy = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
+
+    def augmented(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        image, readable = train(record, seed)
+        return policy(image, fold_in(seed, 2)), readable
+
+    return augmented, test
+
+
+def _resized(size: int) -> View:
+    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.image.resize(record["image"], (size, size)), tf.constant(True)
+
+    return view
+
+
+def _shifted(size: int) -> View:
+    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        image, readable = _resized(size)(record, seed)
+        return random_shift(image, seed, size), readable
+
+    return view
+
+
+def _centre(config: DataConfig, preprocessing: Preprocessing) -> View:
+    size = (preprocessing.image_size, preprocessing.image_size)
+    window = partial(centre_window, crop_fraction=preprocessing.crop_fraction)
+
+    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        square, readable = _read(config, record, window)
+        image = tf.image.resize(square, size, preprocessing.interpolation, antialias=True)
+        return tf.clip_by_value(image, 0, 255), readable  # bicubic goes beyond
+
+    return view
+
+
+def _random_crop(config: DataConfig, size: int) -> View:
+    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        crop, readable = _read(config, record, partial(random_window, seed=seed))
+        image = tf.image.resize(crop, (size, size))
+        # Another seed than the crop's: the two would not be independent.
+        flip_seed = fold_in(seed, 1)
+        return tf.image.stateless_random_flip_left_right(image, flip_seed), readable
+
+    return view
+
+
+def _read(config: DataConfig, record: Record, window: Window) -> tuple[tf.Tensor, tf.Tensor]:
+    def read() -> tf.Tensor:
+        in_files = config.source == "image_folder"
+        encoded = tf.io.read_file(record["image"]) if in_files else record["image"]
+        return decode_window(encoded, window)
+
+    return attempt(read, record["name"], config.unreadable == "skip")

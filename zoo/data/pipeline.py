@@ -1,0 +1,207 @@
+"""From records to the batches that `model.fit` and `model.evaluate` take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lambda_keras.applications import preprocess_input
+from zoo.data.errors import naming_errors
+from zoo.data.sources import ALL, Record, Shard, Source, as_it_is
+
+# Takes a record and two random integers. Returns an image in [0, 255], always as large, and
+# whether it could be read.
+View = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+
+
+@dataclass(frozen=True)
+class TrainingImages:
+    """Training images as an endless stream that can be entered at any step.
+
+    Order, augmentation and position are functions of the seed and the step, so a run that goes on
+    after an interruption sees what it would have seen. In the place of an unreadable image comes
+    another one of its batch.
+
+    Attributes:
+        source: Undecoded images and their labels.
+        view: Decodes and augments one.
+        seed: Of order and augmentation.
+    """
+
+    source: Source
+    view: View
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """Number of images."""
+        return self.source.count
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Returns the full batches of one pass; what is left over is others in every pass."""
+        return self.count // batch_size
+
+    def batches(
+        self, batch_size: int, classes: int, first_step: int = 0, shard: Shard = ALL
+    ) -> tf.data.Dataset:
+        """Returns what `model.fit` takes: preprocessed batches with one-hot labels, without end.
+
+        Args:
+            batch_size: Images per step, over all hosts.
+            classes: Number of classes.
+            first_step: Number of batches before the first one. Defaults to 0.
+            shard: Which part of them this host reads. Defaults to all.
+
+        Raises:
+            ValueError: If the hosts do not divide the batch.
+        """
+        return _finish(
+            self.examples(batch_size, first_step, shard, preprocess_input)
+            .batch(shard.size(batch_size), drop_remainder=True)
+            .map(_replace_unreadable)
+            .map(_one_hot(classes))
+        )
+
+    def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the first augmented images, in [0, 255], and labels, at most `limit` of them."""
+        return _sample(self.examples(min(limit, self.count)), limit)
+
+    def examples(
+        self,
+        batch_size: int,
+        first_step: int = 0,
+        shard: Shard = ALL,
+        finish: Callable[[tf.Tensor], Any] = tf.identity,
+    ) -> tf.data.Dataset:
+        """Returns images in [0, 255], labels, and whether the image could be read, without end.
+
+        Args:
+            batch_size: Images per step, over all hosts.
+            first_step: Number of steps before the first example. Defaults to 0.
+            shard: Which part of them this host reads. Defaults to all.
+            finish: What each image goes through. Defaults to nothing.
+        """
+
+        @as_it_is
+        def decode(record: Record, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            image, readable = self.view(
+                record, tf.stack([tf.constant(self.seed, tf.int64), number])
+            )
+            return finish(image), record["label"], readable
+
+        records = self.source.training(batch_size, first_step, shard, self.seed)
+        return records.map(decode, tf.data.AUTOTUNE)
+
+
+@dataclass(frozen=True)
+class TestImages:
+    """Test images, in an order that never changes.
+
+    Attributes:
+        source: Undecoded images and their labels.
+        view: Decodes one; the integers it gets are always 0.
+    """
+
+    __test__ = False  # for pytest, which takes it for a test by its name
+
+    source: Source
+    view: View
+
+    @property
+    def count(self) -> int:
+        """Number of images."""
+        return self.source.count
+
+    def steps(self, batch_size: int) -> int:
+        """Returns the batches of a pass."""
+        return -(-self.count // batch_size)
+
+    def batches(self, batch_size: int, classes: int, shard: Shard = ALL) -> tf.data.Dataset:
+        """Returns what `model.evaluate` takes: preprocessed batches, one-hot labels and weights.
+
+        All batches are full and every host has the same number of them. Images of weight 0 fill
+        them, and are where one could not be read.
+
+        Args:
+            batch_size: Images per step, over all hosts.
+            classes: Number of classes.
+            shard: Which part of them this host reads. Defaults to all.
+
+        Raises:
+            ValueError: If the hosts do not divide the batch.
+        """
+        examples = self._examples(batch_size, shard, preprocess_input)
+        spec: Any = examples.element_spec
+        image, label, readable = spec
+        nothing = (
+            preprocess_input(tf.zeros(image.shape)),
+            tf.zeros([], label.dtype),
+            tf.zeros([], readable.dtype),
+        )
+        return _finish(
+            examples.concatenate(tf.data.Dataset.from_tensors(nothing).repeat())
+            .batch(shard.size(batch_size), drop_remainder=True)
+            .take(self.steps(batch_size))
+            .map(_one_hot(classes))
+        )
+
+    def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
+        return _sample(self._examples(1, ALL), limit)
+
+    def _examples(
+        self,
+        batch_size: int,
+        shard: Shard,
+        finish: Callable[[tf.Tensor], Any] = tf.identity,
+    ) -> tf.data.Dataset:
+        """Images, labels, and whether the image could be read."""
+
+        @as_it_is
+        def decode(record: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            image, readable = self.view(record, tf.zeros(2, tf.int64))
+            return finish(image), record["label"], readable
+
+        return self.source.testing(batch_size, shard).map(decode, tf.data.AUTOTUNE)
+
+
+@as_it_is
+def _replace_unreadable(
+    images: tf.Tensor, labels: tf.Tensor, readable: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    def replace() -> tuple[tf.Tensor, tf.Tensor]:
+        found = tf.where(readable)[:, 0]
+        message = "data: not one image of a batch could be read"
+        with tf.control_dependencies([tf.debugging.Assert(tf.size(found) > 0, [message])]):
+            first = tf.gather(found, 0)
+        indices = tf.where(readable, tf.range(tf.size(readable, tf.int64)), first)
+        return tf.gather(images, indices), tf.gather(labels, indices)
+
+    return tf.cond(tf.reduce_all(readable), lambda: (images, labels), replace)
+
+
+def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
+    @as_it_is
+    def one_hot(images: tf.Tensor, labels: tf.Tensor, *readable: tf.Tensor):
+        return images, tf.one_hot(labels, classes), *(tf.cast(r, tf.float32) for r in readable)
+
+    return one_hot
+
+
+def _sample(examples: tf.data.Dataset, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    readable = as_it_is(lambda image, label, readable: readable)
+    examples = _finish(examples.filter(readable).take(limit))
+    with naming_errors():
+        images, labels, _ = zip(*examples.as_numpy_iterator(), strict=True)
+    return np.stack(images), np.asarray(labels)
+
+
+def _finish(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    options = tf.data.Options()
+    # Every host reads its own part already.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    # Images are decoded in parallel; threads within an operation would only get in their way.
+    options.threading.max_intra_op_parallelism = 1
+    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)

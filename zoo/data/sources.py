@@ -1,0 +1,180 @@
+"""Where records come from: in which order, and which of them a host reads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+# What is known of an image before it is decoded: `image` (a file's bytes, its path, or pixels),
+# `label` (index of its class) and `name` (for messages).
+Record = dict[str, tf.Tensor]
+
+TEST_ORDER_SEED = 0  # orders test images once, so that the first few are of all classes
+
+# Autograph would look for Python's control flow, of which these pipelines have none.
+as_it_is = tf.autograph.experimental.do_not_convert
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of every batch a host reads.
+
+    Attributes:
+        index: Number of the host, from 0.
+        count: Number of hosts.
+    """
+
+    index: int = 0
+    count: int = 1
+
+    def size(self, batch_size: int) -> int:
+        """Returns the images of a batch that are this host's.
+
+        Raises:
+            ValueError: If the hosts do not divide the batch.
+        """
+        if batch_size % self.count:
+            raise ValueError(
+                f"data.batch_size: expected a multiple of {self.count}, the number of hosts. "
+                f"Received: {batch_size}"
+            )
+        return batch_size // self.count
+
+    def number(self, position: Any, batch_size: int) -> Any:
+        """Returns the number among the examples of all hosts of one of this host's."""
+        size = self.size(batch_size)
+        return position // size * batch_size + self.index * size + position % size
+
+
+ALL = Shard()
+
+
+class Source(Protocol):
+    """Records to train or test on, one by one."""
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        ...
+
+    def training(
+        self, batch_size: int, first_step: int, shard: Shard, seed: int
+    ) -> tf.data.Dataset:
+        """Returns records and their numbers, without end, in another order in every epoch.
+
+        They are functions of the seed and the step, and no number comes twice. An epoch has as
+        many full batches as there are, each host its part of each.
+        """
+        ...
+
+    def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
+        """Returns every record once, no more on any host than fit into its part of the batches."""
+        ...
+
+
+@dataclass(frozen=True)
+class IndexedSource:
+    """Records in memory, undecoded. The parts of all hosts make up the batch of a single one.
+
+    Attributes:
+        images: Pixels, or paths.
+        labels: Indices of their classes.
+        names: What messages call them.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    names: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return len(self.images)
+
+    def training(
+        self, batch_size: int, first_step: int, shard: Shard, seed: int
+    ) -> tf.data.Dataset:
+        """See `Source`."""
+        epoch_size = self.count // batch_size * batch_size
+        records = self._records(np.arange(self.count))
+
+        @as_it_is
+        def example(position: tf.Tensor) -> tuple[Record, Any]:
+            number = shard.number(position, batch_size)
+            order = tf.stack([tf.constant(seed, tf.int64), number // epoch_size])
+            index = tf.random.experimental.index_shuffle(  # pyright: ignore
+                number % epoch_size, order, tf.constant(self.count - 1, tf.int64)
+            )
+            return _gather(records, index), number
+
+        positions = tf.data.Dataset.range(first_step * shard.size(batch_size), tf.int64.max)
+        return positions.map(example, tf.data.AUTOTUNE)
+
+    def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
+        """See `Source`."""
+        order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
+        own = np.arange(self.count) % batch_size // shard.size(batch_size) == shard.index
+        return tf.data.Dataset.from_tensor_slices(self._records(order[own]))
+
+    def _records(self, indices: np.ndarray) -> Any:
+        return {
+            "image": tf.constant(self.images[indices]),
+            "label": tf.constant(self.labels[indices], tf.int64),
+            "name": tf.constant(self.names[indices]),
+        }
+
+
+# Takes which part to read and, for training, the seed of the order of the files.
+Read = Callable[[Shard, tf.Tensor | None], tf.data.Dataset]
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """Records that are read one after the other; every host reads a part of its own.
+
+    A run that goes on within an epoch reads over the records before, without decoding them.
+
+    Attributes:
+        count: Number of records.
+        read: What reads them; the parts of the hosts differ by one record at most.
+        shuffle_buffer: Number of records, undecoded, that are shuffled among each other.
+    """
+
+    count: int
+    read: Read
+    shuffle_buffer: int
+
+    def training(
+        self, batch_size: int, first_step: int, shard: Shard, seed: int
+    ) -> tf.data.Dataset:
+        """See `Source`."""
+        size, steps = shard.size(batch_size), self.count // batch_size
+        first_epoch, done = divmod(first_step, steps)
+
+        @as_it_is
+        def epoch(number: tf.Tensor) -> tf.data.Dataset:
+            # Sets the seed of this function only, so that the order does not follow the global one.
+            tf.random.set_seed(1)
+            order = tf.stack([tf.constant(seed, tf.int64), number])
+            seeds: Any = tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
+            records: Any = self.read(shard, seeds[0])
+            records = records.shuffle(self.shuffle_buffer, seeds[1], reshuffle_each_iteration=False)
+            over = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
+            return records.take(steps * size).skip(over)
+
+        @as_it_is
+        def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
+            return record, shard.number(position, batch_size)
+
+        epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
+        return epochs.flat_map(epoch).enumerate(first_step * size).map(example)
+
+    def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
+        """See `Source`."""
+        return self.read(shard, None)
+
+
+def _gather(records: Record, index: tf.Tensor) -> Record:
+    return {name: tf.gather(values, index) for name, values in records.items()}

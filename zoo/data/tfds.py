@@ -1,0 +1,132 @@
+"""Image classification sets of TensorFlow Datasets."""
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from zoo.data.errors import naming_errors
+from zoo.data.sources import ALL, Read, Record, Shard, StreamSource, as_it_is
+from zoo.errors import needs_extra
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+# What nobody may download for you.
+IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
+
+
+def open_tfds(
+    name: str, folder: str | None, splits: tuple[str, str], shuffle_buffer: int
+) -> tuple[StreamSource, StreamSource, tuple[str, ...]]:
+    """Finds a prepared data set.
+
+    Args:
+        name: Its name, with configuration and version if need be, such as imagenet_v2/topimages.
+        folder: Where data sets are prepared, local or gs://; None: where TFDS does by default.
+        splits: What to train and to test on, in TFDS's words, such as "train[20shard:]".
+        shuffle_buffer: Number of records that are shuffled among each other.
+
+    Returns:
+        Records to train and to test on, and the names of the classes.
+
+    Raises:
+        ValueError: If it is unknown, not prepared, or has no such splits, or no images and labels.
+    """
+    with needs_extra("train"):
+        import tensorflow_datasets as tfds
+    builder = _builder(tfds, name, folder)
+    features = builder.info.features
+    label: Any = features["label"] if "label" in features else None  # noqa: SIM401
+    if (
+        "image" not in features
+        or not isinstance(features["image"], tfds.features.Image)
+        or not isinstance(label, tfds.features.ClassLabel)
+    ):
+        raise ValueError(
+            "data.name: expected a data set with the features image (Image) and label "
+            f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
+        )
+    for setting, split in zip(("train_split", "test_split"), splits, strict=True):
+        _check_split(tfds, builder, split, f"data.{setting}")
+    train, test = (
+        StreamSource(
+            builder.info.splits[split].num_examples,
+            _reader(tfds, builder, split, len(label.names)),
+            shuffle_buffer,
+        )
+        for split in splits
+    )
+    for source in (train, test):
+        with naming_errors():  # labels are -1 where they are secret
+            next(iter(source.read(ALL, None)))
+    return train, test, tuple(label.names)
+
+
+def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
+    try:
+        builder = tfds.builder(name, data_dir=folder)
+    except (tfds.core.registered.DatasetNotFoundError, ValueError, AssertionError) as error:
+        nearest = get_close_matches(name, tfds.list_builders(with_community_datasets=False))
+        hint = f" (did you mean {' or '.join(nearest)}?)" if nearest else ""
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            "data.name: expected a data set of TensorFlow Datasets, or one that is in data.dir. "
+            f"Received: {name!r}{hint}: {reason}"
+        ) from None
+    if not builder.is_prepared():
+        place = folder or "~/tensorflow_datasets"
+        first = IMAGENET.format(place) if builder.name == "imagenet2012" else ""
+        argument = f", data_dir={folder!r}" if folder else ""
+        raise ValueError(
+            f"data.dir: {name} is not prepared in {place}: {first}run "
+            f'python -c "import tensorflow_datasets as tfds; '
+            f'tfds.builder({name!r}{argument}).download_and_prepare()"'
+        )
+    return builder
+
+
+def _check_split(tfds: Any, builder: Any, split: str, setting: str) -> None:
+    try:
+        count = builder.info.splits[split].num_examples
+    except (ValueError, KeyError, AssertionError) as error:
+        known = {name: info.num_examples for name, info in builder.info.splits.items()}
+        described = ", ".join(f"{name} ({count} images)" for name, count in known.items())
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"{setting}: expected a split, or a part of one, of {builder.name}, which has "
+            f"{described}. Received: {split!r}: {reason}"
+        ) from None
+    if not count:
+        raise ValueError(
+            f"{setting}: expected one image or more. Received: {split!r}, which is empty"
+        )
+
+
+def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
+    def read(shard: Shard, order: tf.Tensor | None) -> tf.data.Dataset:
+        records = builder.as_dataset(
+            split=tfds.even_splits(split, shard.count)[shard.index] if shard.count > 1 else split,
+            decoders={"image": tfds.decode.SkipDecoding()},
+            shuffle_files=order is not None,
+            read_config=tfds.ReadConfig(
+                add_tfds_id=True,
+                shuffle_seed=order,
+                shuffle_reshuffle_each_iteration=False,
+                try_autocache=False,
+            ),
+        )
+        return records.map(record)
+
+    @as_it_is
+    def record(example: Record) -> Record:
+        name = example.get("file_name", tf.constant(""))
+        name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])
+        label = example["label"]
+        message = f"data: expected a label from 0 to {classes - 1}. Received: "
+        message = tf.strings.join([message, tf.strings.as_string(label), ", of ", name])
+        in_range = tf.debugging.Assert((label >= 0) & (label < classes), [message])
+        with tf.control_dependencies([in_range]):
+            return {"image": example["image"], "label": tf.identity(label), "name": name}
+
+    return read

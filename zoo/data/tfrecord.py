@@ -1,0 +1,193 @@
+"""Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from zoo.data.sources import Read, Record, Shard, StreamSource, as_it_is
+from zoo.errors import needs_extra
+
+IMAGE, LABEL, TEXT, NAME = (
+    "image/encoded",
+    "image/class/label",
+    "image/class/text",
+    "image/filename",
+)
+TRAIN, TEST = "train-*", "validation-*"
+SCAN_BATCH = 256
+FILES_AT_ONCE, RECORDS_AT_ONCE = 16, 16  # as TFDS reads its files
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is in some record files.
+
+    Attributes:
+        files: Their paths.
+        counts: Records in each.
+        labels: Labels that occur, as they are written.
+        texts: Name of each label, where the records have one.
+    """
+
+    files: list[str]
+    counts: list[int]
+    labels: set[int]
+    texts: dict[int, str]
+
+
+def open_tfrecords(
+    folder: str, classes: int, shuffle_buffer: int
+) -> tuple[StreamSource, StreamSource, tuple[str, ...]]:
+    """Finds and counts records; reads each of them once, for their labels.
+
+    Args:
+        folder: Folder with train-* and validation-* files, local or gs://.
+        classes: Number of classes. Labels count from 0 or from 1, whichever they do.
+        shuffle_buffer: Number of records that are shuffled among each other.
+
+    Returns:
+        Records to train and to test on, and the names of the classes.
+
+    Raises:
+        ValueError: If there are no such files, they are damaged or hold something else, or a label
+            is out of range.
+    """
+    train, test = (_scan(_find(folder, pattern)) for pattern in (TRAIN, TEST))
+    labels = train.labels | test.labels
+    first = int(0 not in labels and classes in labels)
+    wrong = sorted(label for label in labels if not first <= label < first + classes)
+    if wrong:
+        raise ValueError(
+            f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
+            f"{folder}. Received: data.classes={classes} and labels such as "
+            f"{', '.join(map(str, wrong[:5]))}"
+        )
+    texts = test.texts | train.texts
+    names = tuple(texts.get(i + first) or str(i) for i in range(classes))
+    sources = (
+        StreamSource(sum(part.counts), _reader(part, first), shuffle_buffer)
+        for part in (train, test)
+    )
+    return *sources, names  # pyright: ignore[reportReturnType]
+
+
+def _find(folder: str, pattern: str) -> list[str]:
+    files = sorted(tf.io.gfile.glob(f"{folder.rstrip('/')}/{pattern}"))
+    if not files:
+        raise ValueError(
+            f"data.dir: expected a folder with files {TRAIN} and {TEST}. Received: {folder!r}, "
+            f"which has no {pattern}"
+        )
+    return files
+
+
+def _scan(files: list[str]) -> Contents:
+    """Reads labels, with which comes a check of every record's checksum."""
+    with needs_extra("train"):
+        from rich.progress import Progress
+
+    contents = Contents(files, [0] * len(files), set(), {})
+    scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
+    scanned = scanned.interleave(
+        _scan_file, FILES_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    with Progress(transient=True) as progress:
+        task = progress.add_task(
+            f"Counting {PurePosixPath(files[0]).name.split('-')[0]} images",
+            total=sum(tf.io.gfile.stat(file).length for file in files),
+        )
+        try:
+            for file, size, labels, texts in scanned.as_numpy_iterator():
+                progress.advance(task, size)
+                contents.counts[file] += len(labels)
+                values, where = np.unique(labels, return_index=True)
+                contents.labels.update(values.tolist())
+                for label, text in zip(values.tolist(), texts[where].tolist(), strict=True):
+                    contents.texts.setdefault(label, text.decode(errors="replace"))
+        except tf.errors.OpError as error:
+            raise ValueError(_what_is_wrong(files) or f"data.dir: {error.message}") from None
+    return contents
+
+
+@as_it_is
+def _scan_file(number: tf.Tensor, file: tf.Tensor) -> Any:
+    keys = {
+        LABEL: tf.io.FixedLenFeature([], tf.int64),
+        TEXT: tf.io.FixedLenFeature([], tf.string, ""),
+    }
+
+    @as_it_is
+    def parse(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        size = tf.reduce_sum(tf.strings.length(records))
+        found: Any = tf.io.parse_example(records, keys)
+        return number, size, found[LABEL], found[TEXT]
+
+    return tf.data.TFRecordDataset(file).batch(SCAN_BATCH).map(parse)
+
+
+def _what_is_wrong(files: Sequence[str]) -> str | None:
+    """Names the first file that cannot be read, as TensorFlow's error does not."""
+    for file in files:
+        try:
+            for record in tf.data.TFRecordDataset(file).as_numpy_iterator():
+                found = set(tf.train.Example.FromString(record).features.feature)
+                if not {IMAGE, LABEL} <= found:
+                    return (
+                        f"data.dir: expected records with {IMAGE} and {LABEL} in {file}. "
+                        f"Received: {', '.join(sorted(found))}"
+                    )
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            return f"data.dir: {file} is damaged or no file of tf.train.Example: {reason}"
+    return None
+
+
+def _reader(contents: Contents, first_label: int) -> Read:
+    """Returns what reads a host's part: as many records as the other hosts, one more or less."""
+
+    def read(shard: Shard, order: Any) -> tf.data.Dataset:
+        files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, shard))
+        if order is not None:
+            files = files.shuffle(len(contents.files), order, reshuffle_each_iteration=False)
+        return files.interleave(
+            read_file,
+            FILES_AT_ONCE,
+            RECORDS_AT_ONCE,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        ).map(parse)
+
+    @as_it_is
+    def read_file(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        numbers = tf.data.Dataset.range(skip, skip + take)
+        records = tf.data.TFRecordDataset(file).skip(skip)
+        return tf.data.Dataset.zip(records, numbers, tf.data.Dataset.from_tensors(file).repeat())
+
+    @as_it_is
+    def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
+        keys = {
+            IMAGE: tf.io.FixedLenFeature([], tf.string),
+            LABEL: tf.io.FixedLenFeature([], tf.int64),
+            NAME: tf.io.FixedLenFeature([], tf.string, ""),
+        }
+        found = tf.io.parse_single_example(record, keys)
+        place = tf.strings.join(["number ", tf.strings.as_string(number), " of ", file])
+        name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])
+        return {"image": found[IMAGE], "label": found[LABEL] - first_label, "name": name}
+
+    return read
+
+
+def _part(contents: Contents, shard: Shard) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Returns the files of a host's part, and which records of each: how many to skip and take."""
+    ends = np.cumsum(contents.counts)
+    bounds = np.arange(shard.index, shard.index + 2) * ends[-1] // shard.count
+    starts = ends - contents.counts
+    skip = np.clip(bounds[0] - starts, 0, contents.counts)
+    take = np.clip(bounds[1] - starts, 0, contents.counts) - skip
+    chosen = np.flatnonzero(take)
+    return [contents.files[i] for i in chosen], skip[chosen], take[chosen]

@@ -1,0 +1,185 @@
+"""Which devices a run uses: one, all of this machine, a TPU, or those of several hosts.
+
+On TensorFlow these are `tf.distribute` strategies, on JAX `keras.distribution.DataParallel`.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from zoo.data import Shard
+
+STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices of a run.
+
+    Attributes:
+        replicas: Number of devices, on all hosts.
+        host: Which part of every batch this process reads, of how many processes.
+        kind: "CPU", "GPU" or "TPU".
+        strategy: The `tf.distribute.Strategy` or `keras.distribution.Distribution`, None for one
+            device.
+    """
+
+    replicas: int
+    host: Shard
+    kind: str
+    strategy: Any = None
+
+    def __str__(self) -> str:
+        hosts = f" on {self.host.count} hosts" if self.host.count > 1 else ""
+        return f"{self.kind}, {self.replicas} replica(s){hosts}"
+
+    @property
+    def chief(self) -> bool:
+        """Whether this process writes the files."""
+        return self.host.index == 0
+
+    def scope(self) -> AbstractContextManager:
+        """Where models and optimizers are built and trained."""
+        return nullcontext() if self.strategy is None else self.strategy.scope()
+
+    def distribute(self, batches: Callable[[Shard], tf.data.Dataset], batch_size: int) -> Any:
+        """Returns what `fit` and `evaluate` take.
+
+        Args:
+            batches: Returns the batches of a host, of its part of the images.
+            batch_size: Images per step, over all hosts.
+        """
+        if not isinstance(self.strategy, tf.distribute.Strategy):
+            return batches(self.host)
+
+        def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            host = Shard(context.input_pipeline_id, context.num_input_pipelines)
+            return batches(host).rebatch(batch_size // self.replicas)
+
+        return self.strategy.distribute_datasets_from_function(of_host)
+
+    def wait_for_all(self) -> None:
+        """Returns when all hosts have come here."""
+        if self.host.count == 1:
+            return
+        if isinstance(self.strategy, tf.distribute.Strategy):
+            one = self.strategy.run(lambda: tf.ones(()))
+            self.strategy.reduce(tf.distribute.ReduceOp.SUM, one, axis=None)
+        else:
+            from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]
+
+            multihost_utils.sync_global_devices("zoo")
+
+
+def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
+    """Returns the devices to build and train a model on; a TPU gets connected.
+
+    Args:
+        name: "tpu"; "mirrored", all GPUs of this machine (without any, its logical CPUs);
+            "multi_worker", the devices of all machines; "one_device"; or "auto": a TPU if one is
+            named or found, else all GPUs if there are several, else one device.
+        tpu: Name or address of the TPU, "local" on a TPU VM. Defaults to None: the environment
+            variable TPU_NAME, else the TPU of this machine. TensorFlow only.
+
+    Raises:
+        ValueError: If this machine does not have the devices, or a TPU or host does not answer.
+    """
+    if name not in STRATEGIES:
+        raise ValueError(f"expected strategy to be {' | '.join(STRATEGIES)}. Received: {name!r}")
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return _tensorflow_devices(name, tpu)
+    if backend == "jax":
+        return _jax_devices(name)
+    raise ValueError(
+        f"expected Keras' backend to be tensorflow or jax for training. Received: {backend!r}"
+    )
+
+
+def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
+    tpu = tpu or os.environ.get("TPU_NAME") or ("local" if _physical("TPU") else None)
+    kind = "GPU" if _physical("GPU") else "CPU"
+    if name == "tpu" or (name == "auto" and tpu):
+        strategy = _tpu_strategy(tpu)
+        return Devices(strategy.num_replicas_in_sync, Shard(), "TPU", strategy)
+    if name == "multi_worker":
+        return _multi_worker(kind)
+    if name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
+        strategy = _mirrored_strategy(kind)
+        return Devices(strategy.num_replicas_in_sync, Shard(), kind, strategy)
+    return Devices(1, Shard(), kind)
+
+
+def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
+    if tpu is None:
+        raise ValueError("strategy=tpu: no TPU found; name one with --tpu NAME or TPU_NAME")
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"the TPU {tpu!r} does not answer: {reason}") from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _mirrored_strategy(kind: str) -> tf.distribute.Strategy:
+    devices = tf.config.list_logical_devices(kind)
+    if len(devices) < 2:
+        raise ValueError(
+            f"strategy=mirrored: expected two or more devices. Received: {devices[0].name}"
+        )
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def _multi_worker(kind: str) -> Devices:
+    if "TF_CONFIG" not in os.environ:
+        raise ValueError(
+            "strategy=multi_worker: expected TF_CONFIG in the environment, with the addresses of "
+            'all workers and the index of this one, such as {"cluster": {"worker": ["10.0.0.1:8476"'
+            ', "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
+        )
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"strategy=multi_worker: TF_CONFIG or a worker fails: {reason}") from error
+    resolver = strategy.cluster_resolver
+    workers = len(resolver.cluster_spec().as_dict().get("worker", [""]))
+    return Devices(
+        strategy.num_replicas_in_sync, Shard(resolver.task_id or 0, workers), kind, strategy
+    )
+
+
+def _jax_devices(name: str) -> Devices:
+    tf.config.set_visible_devices([], "GPU")  # TensorFlow only reads the data
+    if name == "multi_worker":
+        try:
+            # Addresses from the environment, KERAS_DISTRIBUTION_*, or from a TPU pod's metadata.
+            keras.distribution.initialize()
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"strategy=multi_worker: a host does not answer, or KERAS_DISTRIBUTION_"
+                f"JOB_ADDRESSES, _NUM_PROCESSES and _PROCESS_ID are not set: {error}"
+            ) from error
+    import jax  # pyright: ignore[reportMissingImports]
+
+    devices, kind = jax.devices(), jax.default_backend().upper()
+    if name == "tpu" and kind != "TPU":
+        raise ValueError(f"strategy=tpu: no TPU found. Received: {devices[0]}")
+    if name == "mirrored" and len(devices) < 2:
+        raise ValueError(f"strategy=mirrored: expected two or more devices. Received: {devices[0]}")
+    if name == "one_device" or len(devices) < 2:
+        return Devices(1, Shard(), kind)
+    # Every process reads its own part of the data already.
+    strategy = keras.distribution.DataParallel(auto_shard_dataset=False)
+    return Devices(len(devices), Shard(jax.process_index(), jax.process_count()), kind, strategy)
+
+
+def _physical(kind: str) -> list:
+    return tf.config.list_physical_devices(kind)

@@ -1,0 +1,94 @@
+"""Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from zoo import cli, run_folder
+from zoo.config import DataConfig
+from zoo.model_source import ModelSource
+
+
+class EvaluateConfig(ModelSource):
+    """Measures accuracy and loss of a model on test images, as a whole and for each class.
+
+    Give --run for the model of a finished run. Its test images are the default; --data settings
+    name others of the same classes. Or give --model, --weights and --data. Examples:
+
+      python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation
+      python -m zoo.evaluate --run runs/imagenet --data.name imagenet_v2 --data.test_split test
+      python -m zoo.evaluate --model lambda_resnet26t --weights imagenet --data.source tfds \\
+        --data.name imagenet2012 --data.dir gs://BUCKET/tensorflow_datasets
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.evaluate")
+
+    averaged: bool = Field(
+        default=True,
+        description="Moving averages of the weights, if --run has them; false: the raw weights.",
+    )
+    output: Path | None = Field(
+        default=None,
+        description="Also write evaluation.json, with every class, and confusion.png here.",
+    )
+    data: DataConfig = DataConfig()
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Takes the images of the run where nothing else is said."""
+        sources = super().settings_customise_sources(settings_cls, init_settings)
+        return *sources, _DataOfRun(settings_cls, {})
+
+    @field_validator("output")
+    @classmethod
+    def _folder(cls, output: Path | None) -> Path | None:
+        for path in (output, *output.parents) if output else ():
+            if path.exists() and not path.is_dir():
+                raise ValueError(f"{path} is a file, not a folder. Received: {str(output)!r}")
+        return output
+
+    @model_validator(mode="after")
+    def _averages_of_a_run(self) -> Self:
+        if self.run is None and not self.averaged:
+            raise ValueError("averaged: only a --run has other weights than the averaged ones")
+        return self
+
+
+class _DataOfRun(InitSettingsSource):
+    """The images of the run, unless others of another source are asked for."""
+
+    def __call__(self) -> dict[str, Any]:
+        run = self.current_state.get("run")
+        if run is None:
+            return {}
+        data = run_folder.load_config(Path(run)).data.model_dump()
+        asked = self.current_state.get("data") or {}
+        return {"data": data} if asked.get("source", data["source"]) == data["source"] else {}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then evaluates.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = EvaluateConfig.from_command_line(arguments)
+    if config.output is not None:
+        import zoo.plots  # noqa: F401  # a missing matplotlib shows before the work
+    from zoo import evaluation
+
+    evaluation.run(config)
+
+
+if __name__ == "__main__":
+    cli.run(main, cli.BACKENDS[:2])
