@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from zoo.callbacks import Report, WriteEpochs, stopped_early
+from zoo.callbacks import Bar, Report, WriteEpochs, stopped_early
 from zoo.checkpoints import Progress
 
 
@@ -55,3 +55,17 @@ def test_one_line_of_json_for_each_epoch(tmp_path):
         {"epoch": 1, "step": 1, "val_accuracy": 0.5},
         {"epoch": 2, "step": 2, "val_accuracy": 0.75},
     ]
+
+
+def test_bar_ends_at_the_last_step(capsys):
+    """Executions of 10 steps, epochs of 22."""
+    bar = Bar()
+    bar.set_params({"verbose": 1, "epochs": 1, "steps": 22})
+    bar.on_epoch_begin(0)
+    for last in (9, 19, 29):
+        bar.on_train_batch_end(last, {"loss": 0.5})
+    assert bar.seen == 22
+    bar.on_epoch_end(0, {"loss": 0.5})
+    output = capsys.readouterr().out
+    assert "22/22" in output
+    assert "30/22" not in output
