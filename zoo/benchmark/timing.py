@@ -1,6 +1,7 @@
 """Timing of several computations in turn, so that what disturbs the machine disturbs all alike."""
 
 import math
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,10 +57,13 @@ def time_in_turn(
             runs[name] = run
         calls[name] = max(1, min(1000, math.ceil(shortest / seconds)))
         samples[name] = [] if name in runs else [seconds]
+    shuffle = random.Random(0).shuffle
     for i in range(rounds):
-        for name, run in runs.items():
+        order = list(runs)
+        shuffle(order)  # what ran before leaves its data in the caches
+        for name in order:
             progress(f"round {i + 1} of {rounds}: {name}")
-            samples[name].append(_time(run, calls[name]) / calls[name])
+            samples[name].append(_time(runs[name], calls[name]) / calls[name])
     timings = {name: Timing(median(samples[name]), samples[name], calls[name]) for name in calls}
     return {name: timings.get(name) or failures[name] for name in computations}
 
