@@ -49,7 +49,7 @@ COMPILE = .venv-lock/bin/uv pip compile --quiet pyproject.toml --universal --pyt
   --custom-compile-command "make lock" $(LOCK_ARGS)
 
 lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.toml
-	$(COMPILE) --generate-hashes --extra train --extra dev --output-file requirements/tensorflow.lock
+	$(COMPILE) --generate-hashes --extra dev --output-file requirements/tensorflow.lock
 	$(COMPILE) --generate-hashes --extra jax --extra train --extra test --output-file requirements/jax.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.

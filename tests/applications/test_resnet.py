@@ -57,10 +57,10 @@ FORMS = {  # constructor, name of the model, column of golden.json
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "form"),
-    [*((depth, "LambdaResNet{}") for depth in FAMILY), *(("50", form) for form in list(FORMS)[1:])],
+    [("101", "LambdaResNet{}"), *(("50", form) for form in FORMS)],
 )
 def test_networks_of_tables_14_and_18(depth, form):
-    """One construction each: parameters to the unit, strides, and what each block holds."""
+    """Strides, and what each block holds; the rows of the registry have the sizes of them all."""
     row, (name, column) = FAMILY[depth], FORMS[form]
     model = getattr(applications, form.format(depth))(input_shape=(96, 160, 3))
     assert networks.trainable_parameters(model) == row[column]["trainable_params"]

@@ -74,6 +74,7 @@ def test_one_step(file, folders, eagerly, tmp_path):
     assert np.isfinite(metrics["history"]["loss"]).all()
     assert np.isfinite(metrics["test"]["loss"])
     assert (config.output_dir / "model.weights.h5").is_file()
+    assert (config.output_dir / "predictions.png").is_file()
 
 
 @pytest.mark.slow

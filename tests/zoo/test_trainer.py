@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -158,15 +157,3 @@ def test_dtype_policy_is_restored():
     with trainer._precision("mixed_bfloat16"):
         assert keras.config.dtype_policy().name == "mixed_bfloat16"
     assert keras.config.dtype_policy().name == "float32"
-
-
-@pytest.mark.slow
-def test_image_folder_config_trains(photos, tmp_path):
-    config = TrainConfig.from_command_line(
-        "--config tpu_configs/lambda_resnet50_image_folder.yaml --model.image_size 32 "
-        f"--data.dir {photos} --data.batch_size 4 --training.epochs 1 "
-        f"--optimizer.warmup_epochs 0 --output_dir {tmp_path / 'run'}".split()
-    )
-    metrics = trainer.train(config)
-    assert metrics["class_names"] == ["blue", "red"]
-    assert Path(tmp_path / "run" / "predictions.png").is_file()
