@@ -4,8 +4,8 @@ On TensorFlow these are `tf.distribute` strategies, on JAX `keras.distribution.D
 """
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,19 @@ class Devices:
             return batches(host).rebatch(batch_size // self.replicas)
 
         return self.strategy.distribute_datasets_from_function(of_host)
+
+    @contextmanager
+    def noticing_losses(self) -> Iterator[None]:
+        """Ends the process in one line when another host of the run is gone."""
+        try:
+            yield
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            if self.host.count == 1:
+                raise
+            raise SystemExit(
+                "another host of this run was lost; the same command on every host goes on from "
+                "the last checkpoint"
+            ) from error
 
     def wait_for_all(self) -> None:
         """Returns when all hosts have come here."""

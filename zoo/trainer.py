@@ -59,7 +59,8 @@ def train(config: TrainConfig) -> dict[str, Any]:
         if devices.chief and not run_folder.check(config):
             run_folder.start(config)
         devices.wait_for_all()
-        metrics = _fit(model, data, config, devices)
+        with devices.noticing_losses():
+            metrics = _fit(model, data, config, devices)
     if devices.chief:
         _write_results(model, data, config, metrics)
     return metrics

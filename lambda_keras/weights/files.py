@@ -5,11 +5,16 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 """
 
 import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
 import keras
 import numpy as np
+from keras.src.utils.naming import to_snake_case
 
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import CLASSIFIER, check_fit, has_classifier
@@ -123,12 +128,45 @@ def _load_keras(model: keras.Model, path: Path) -> None:
     if not has_classifier(model):
         received.pop(CLASSIFIER, None)
     expected = {
-        layer.name: sorted(tuple(variable.shape) for variable in layer.variables)
+        layer.name: sorted(tuple(weight.shape) for weight in layer.weights)
         for layer in model.layers
-        if layer.variables
+        if layer.weights
     }
     check_fit(model, str(path), "layer", expected, received)
-    model.load_weights(path)
+    with _in_order_of(model, path) as ordered:
+        model.load_weights(ordered)
+
+
+@contextmanager
+def _in_order_of(model: keras.Model, path: Path) -> Iterator[Path]:
+    """Path of a weights file whose layers come in the order of the model's.
+
+    Keras numbers the layers of each class in the order of `model.layers`, whatever their names. The
+    order is another one with stochastic depth than without, and for part of a network.
+    """
+    with h5py.File(path, "r") as file:
+        layers = file.get("layers", {})
+        found = {group["vars"].attrs.get("name"): key for key, group in layers.items()}
+        counts, keys = Counter(), {}
+        for layer in model.layers:
+            kind = to_snake_case(type(layer).__name__)
+            keys[layer.name] = f"{kind}_{counts[kind]}" if counts[kind] else kind
+            counts[kind] += 1
+        if all(
+            found.get(layer.name) == keys[layer.name] for layer in model.layers if layer.weights
+        ):
+            yield path
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            ordered = Path(folder) / f"ordered{KERAS}"
+            with h5py.File(ordered, "w") as copy:
+                copy.create_group("vars")
+                for name, key in keys.items():
+                    if name in found:
+                        file.copy(layers[found[name]], copy, f"layers/{key}")
+                    else:
+                        copy.create_group(f"layers/{key}/vars")
+            yield ordered
 
 
 def _shapes_in_file(path: Path) -> dict[str, list[tuple[int, ...]]]:

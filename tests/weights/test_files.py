@@ -54,6 +54,21 @@ def test_model_of_another_input_size_takes_the_file(saved):
     )
 
 
+@pytest.mark.parametrize("arguments", [{}, {"include_top": False}])
+def test_weights_are_found_by_the_names_of_the_layers(arguments, tmp_path):
+    """With stochastic depth and dropout Keras numbers the layers in another order."""
+    regular = {"stochastic_depth_rate": 0.2, "dropout_rate": 0.2}
+    trained = small(**regular)
+    networks.randomize(trained)
+    for model, other in ((trained, small(**arguments)), (small(), small(**regular))):
+        model.save_weights(tmp_path / "trained.weights.h5")
+        load_weights(other, tmp_path / "trained.weights.h5", "lambda_resnet14")
+        expected = {weight.path: weight for weight in model.weights}
+        assert other.weights
+        for weight in other.weights:
+            np.testing.assert_array_equal(np.asarray(weight), np.asarray(expected[weight.path]))
+
+
 def test_model_without_classifier_takes_a_file_with_one(saved):
     model, path = saved
     features = small(include_top=False, pooling="avg", weights=path)

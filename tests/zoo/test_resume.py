@@ -1,14 +1,17 @@
 """An interrupted run, started again, gives the weights of one that was never interrupted."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+from loopback import free_port
 
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 
@@ -109,3 +112,50 @@ def test_killed_run_gives_the_same_weights(tmp_path):
     ends = [[json.loads(line)["val_loss"] for line in one] for one in lines]
     assert ends[0] == ends[1]
     assert len(checkpoints(folder)) == len(list((folder / "checkpoints").iterdir())) >= 3
+
+
+WORKERS = (
+    "--strategy multi_worker --model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0 "
+    "--training.steps_per_execution 4 --training.checkpoint_steps 8"
+)
+
+
+def start_workers(folder: Path) -> list[subprocess.Popen]:
+    workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    command = [sys.executable, "-m", "zoo.train", *WORKERS.split(), "--output_dir", str(folder)]
+    processes = []
+    for index in range(len(workers)):
+        task = {"type": "worker", "index": index}
+        cluster = json.dumps({"cluster": {"worker": workers}, "task": task})
+        with open(f"{folder}.{index}.txt", "w") as output:
+            processes.append(
+                subprocess.Popen(
+                    command,
+                    env={**os.environ, "TF_CONFIG": cluster},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+    return processes
+
+
+@pytest.mark.slow
+def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
+    whole, folder = tmp_path / "whole", tmp_path / "lost"
+    assert [process.wait() for process in start_workers(whole)] == [0, 0]
+
+    chief, other = start_workers(folder)
+    while other.poll() is None and 8 not in checkpoints(folder):
+        time.sleep(0.02)
+    other.kill()
+    other.wait()
+    assert chief.wait(timeout=300) == 1
+    assert "another host of this run was lost" in Path(f"{folder}.0.txt").read_text()
+    assert 8 in checkpoints(folder)
+    assert [process.wait() for process in start_workers(folder)] == [0, 0]
+    assert "going on after step" in Path(f"{folder}.0.txt").read_text()
+    model = keras.models.load_model(whole / "model.keras")
+    expected = model.get_weights()
+    model.load_weights(folder / "model.weights.h5")
+    for one, other in zip(expected, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -9,6 +9,7 @@ import networks
 import numpy as np
 import pytest
 import tensorflow as tf
+from loopback import free_port
 
 from zoo.training_model import TrainingModel
 
@@ -121,14 +122,6 @@ def environment() -> dict[str, str]:
 
     paths = os.pathsep.join(map(str, (TESTS.parent, TESTS)))
     return {**os.environ, "PYTHONPATH": paths}
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.mark.slow
