@@ -2,52 +2,65 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo import cli
-from zoo.registry import find_model
-from zoo.settings import Settings
+from zoo.model_source import ClassifierSource
 
 
-class ExportConfig(Settings):
-    """Exports a model as a SavedModel for TensorFlow Serving.
+class ExportConfig(ClassifierSource):
+    """Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
-    Give --run for the model of a finished run, or --model, --weights and --classes.
-    Writes OUTPUT/MODEL/1, the next time OUTPUT/MODEL/2, and so on. The SavedModel takes
-    'images' of shape (batch, height, width, 3), float32 in [0, 255], RGB, and returns
-    'probabilities' of shape (batch, classes). A new process with only TensorFlow loads it and
-    has to give the same answers as Keras, else the export is removed.
+    Give --run for the model of a finished run, or --model and --weights. A SavedModel is written
+    to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
+    OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
+    new process with only the runtime of the format has to give the answers of Keras about
+    photographs, to 1e-5, else the export is removed. Examples:
+
+      python -m zoo.export --run runs/digits
+      python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
+      python -m zoo.export --model lambda_mobilenet_v2 --weights FILE --labels labels.txt \\
+        --format litert --quantize int8 --calibration photos/
     """
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.export")
 
-    config: Path | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
+    format: Literal["saved_model", "onnx", "litert", "openvino"] = Field(
+        default="saved_model",
+        description="saved_model: TensorFlow and its server; onnx: ONNX Runtime and others; "
+        "litert: phones and embedded devices; openvino: Intel's processors.",
     )
-    run: Path | None = Field(default=None, description="Folder of a finished run.")
-    model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
-    weights: Path | None = Field(default=None, description="The .weights.h5 file of --model.")
-    classes: int = Field(default=1000, ge=1, description="Number of classes of --model.")
-    image_size: int | None = Field(
+    quantize: Literal["none", "float16", "int8"] = Field(
+        default="none",
+        description="litert: float16 halves the file; int8 makes it a quarter and computes in 8 "
+        "bits. Answers are then not those of Keras; how many are is reported.",
+    )
+    calibration: Path | None = Field(
         default=None,
-        ge=8,
-        le=2048,
-        description="Height and width for --model; None: the model's own.",
+        description="int8: folder of photographs like those that the model will see.",
     )
     output: Path = Field(default=Path("exports"), description="Folder of all exports.")
 
+    @property
+    def quantization(self) -> Literal["float16", "int8"] | None:
+        """How weights are rounded; None if they are not."""
+        return None if self.quantize == "none" else self.quantize
+
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        of_model = {"model", "weights", "classes", "image_size"} & self.model_fields_set
-        if self.run is not None and of_model:
-            raise ValueError(f"--run already says which model. Received: {sorted(of_model)}")
-        if self.run is None and (self.model is None or self.weights is None):
-            raise ValueError("expected --run, or --model and --weights")
-        if self.model is not None:
-            find_model(self.model)
+    def _quantization_fits(self) -> Self:
+        if self.quantization is not None and self.format != "litert":
+            raise ValueError(
+                f"quantize: {self.quantize} is for --format litert only. "
+                f"Received: format={self.format!r}"
+            )
+        if (self.quantize == "int8") != (self.calibration is not None):
+            raise ValueError(
+                "expected --calibration with --quantize int8, and with it alone. "
+                f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
+            )
         return self
 
 
@@ -58,18 +71,9 @@ def main(arguments: Sequence[str]) -> None:
         arguments: Command line arguments without the program's name.
     """
     config = ExportConfig.from_command_line(arguments)
-    from zoo import exporter
+    from zoo.exporting import exporter
 
-    if config.run is not None:
-        exporter.export_run(config.run, config.output)
-    else:
-        exporter.export_weights(
-            str(config.model),
-            Path(str(config.weights)),
-            config.classes,
-            config.image_size,
-            config.output,
-        )
+    exporter.export(config)
 
 
 if __name__ == "__main__":

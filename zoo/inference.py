@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import numpy as np
@@ -16,8 +16,10 @@ from lambda_keras.applications.preprocessing import (
     preprocessing_of,
 )
 from zoo import run_folder
+from zoo.answers import Answer, Guess
 from zoo.config import TrainConfig
 from zoo.errors import needs_extra
+from zoo.model_source import ClassifierSource
 from zoo.registry import create_model, find_model
 
 if TYPE_CHECKING:
@@ -41,27 +43,6 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
     return model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
 
 
-class Guess(NamedTuple):
-    """A class and how probable it is, from 0 to 1."""
-
-    index: int
-    name: str
-    probability: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a model says about a photograph.
-
-    Attributes:
-        photo: The file.
-        top: The most probable classes, the first one most.
-    """
-
-    photo: Path
-    top: list[Guess]
-
-
 @dataclass(frozen=True)
 class Classifier:
     """A model with what its photographs go through and the names of its classes.
@@ -77,6 +58,19 @@ class Classifier:
     model: keras.Model
     preprocessing: Callable[["Image"], np.ndarray]
     class_names: Sequence[str]
+
+    @classmethod
+    def from_source(cls, source: ClassifierSource) -> Self:
+        """Loads the model that the settings of a command name.
+
+        Raises:
+            ValueError: If there is none, or it is damaged, or the weights or labels do not fit it.
+        """
+        if source.run is not None:
+            return cls.from_run(source.run)
+        return cls.from_weights(
+            str(source.model), str(source.weights), source.class_names, source.image_size
+        )
 
     @classmethod
     def from_weights(

@@ -57,3 +57,44 @@ class ModelSource(Settings):
                     "without weights it knows nothing. Received: weights=None"
                 )
         return self
+
+
+class ClassifierSource(ModelSource):
+    """The same, with names for the classes of --weights."""
+
+    of_model = ModelSource.of_model | {"labels"}
+
+    labels: Path | None = Field(
+        default=None,
+        description="Text file with the name of a class of --weights per line; None: the 1000 of "
+        "ImageNet.",
+    )
+
+    @field_validator("labels")
+    @classmethod
+    def _readable(cls, labels: Path | None) -> Path | None:
+        if labels is not None:
+            read_labels(labels)
+        return labels
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The names in the file."""
+        return None if self.labels is None else read_labels(self.labels)
+
+
+def read_labels(path: Path) -> list[str]:
+    """Returns the names of classes, one from each line.
+
+    Raises:
+        ValueError: If the file is missing or not text, or a line is empty.
+    """
+    if not path.is_file():
+        raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
+    try:
+        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError:
+        raise ValueError(f"expected text in UTF-8. Received: {str(path)!r}") from None
+    if not names or not all(names):
+        raise ValueError(f"expected the name of a class in every line of {str(path)!r}")
+    return names

@@ -277,16 +277,51 @@ class LambdaLayer(keras.layers.Layer):
         training=None,
     ):
         own_context = context is None
-        if own_context:
-            context, context_mask = inputs, mask
-        self._check_call(inputs, context, position_embeddings, attention_mask)
+        self._check_call(
+            inputs, inputs if own_context else context, position_embeddings, attention_mask
+        )
         batch, *grid, _ = ops.shape(inputs)
         context_grid = grid if own_context else ops.shape(context)[1:-1]
-        mask, padding = _flatten_mask(mask), _flatten_mask(context_mask)
+        mask = _flatten_mask(mask)
+        padding = mask if own_context else _flatten_mask(context_mask)
+        outputs = [
+            self.apply_lambdas(
+                *group, padding, attention_mask, grid, context_grid, training=training
+            )
+            for group in self.project_inputs(
+                inputs, context, position_embeddings, mask, padding, training
+            )
+        ]
+        outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
+        outputs = ops.reshape(outputs, (batch, *grid, self.filters))
+        if self.strides > 1:
+            outputs = average_pool(outputs, 3, self.strides)
+        return outputs
 
+    def project_inputs(
+        self,
+        inputs,
+        context=None,
+        position_embeddings=None,
+        mask=None,
+        padding=None,
+        training=None,
+    ):
+        """What lambdas are made of and applied to, for each group of heads that shares them.
+
+        Args:
+            inputs, context, position_embeddings, training: as in the call.
+            mask: `None` or bool tensor `(b, n)`, false where an example has no query.
+            padding: `None` or bool tensor `(b, m)`, false where it has no context element.
+
+        Returns:
+            For each group: queries `(b, n, h, k)`, keys `(b, m, k, u)` or `None`, values
+            `(b, m, v, u)`, position embeddings or `None`, position bias `(k,)` or `None`.
+        """
+        batch = ops.shape(inputs)[0]
         kernels = [self.query_kernel, self.value_kernel]
         kernels += [] if self.key_kernel is None else [self.key_kernel]
-        if own_context:
+        if context is None:
             queries, values, *keys = _project(inputs, kernels)
         else:
             (queries,) = _project(inputs, kernels[:1])
@@ -318,22 +353,22 @@ class LambdaLayer(keras.layers.Layer):
         if self.position_bias is not None:
             biases = ops.cast(ops.convert_to_tensor(self.position_bias), values[0].dtype)
             biases = [biases] if self.multi_query else ops.unstack(biases, self._groups)
-        outputs = [
-            self._apply_lambdas(
-                *group, padding, attention_mask, grid, context_grid, training=training
-            )
-            for group in zip(queries, keys, values, embeddings, biases, strict=True)
-        ]
-        outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
-        outputs = ops.reshape(outputs, (batch, *grid, self.filters))
-        if self.strides > 1:
-            outputs = average_pool(outputs, 3, self.strides)
-        return outputs
+        return list(zip(queries, keys, values, embeddings, biases, strict=True))
 
-    def _apply_lambdas(
+    def apply_lambdas(
         self, queries, keys, values, embeddings, bias, padding, mask, grid, context_grid, training
     ):
-        """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`."""
+        """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`.
+
+        Args:
+            queries, keys, values, embeddings, bias: a group of `project_inputs`; without keys
+                there is no content lambda, without embeddings and bias there are no position
+                lambdas.
+            padding: `None` or bool tensor `(b, m)`, false where there is no context element.
+            mask: `None` or bool tensor `(n, m)`: which context positions each query sees.
+            grid, context_grid: sizes of the axes that n and m are made of.
+            training: bool, whether a backward pass may follow.
+        """
         if self.query_normalization == "softmax":
             queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         outputs = 0

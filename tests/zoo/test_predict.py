@@ -14,7 +14,8 @@ from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
 from zoo import cli, inference, predict
-from zoo.inference import Answer, Classifier, Guess
+from zoo.answers import Answer, Guess
+from zoo.inference import Classifier
 from zoo.registry import create_model
 
 LABELS = "grüner Tempel\nflower, orange\ndigit\n"
@@ -80,16 +81,6 @@ def test_answers_are_printed_and_written(here, weights, capsys):
             assert re.search(rf"^ +{guess.probability:.1%} .* {guess.name}$", printed, re.MULTILINE)
         assert entry["photo"] in printed.splitlines()
     assert printed.splitlines()[-1] == "wrote new/answers.json"
-
-
-def test_percentages_and_bars_are_aligned():
-    top = [Guess(3, "temple", 1.0), Guess(0, "a b", 0.0504), Guess(1, "c", 0.0)]
-    assert predict.describe(Answer(Path("a/b.jpg"), top)) == (
-        "a/b.jpg\n"
-        "  100.0%  ##############################  temple\n"
-        "    5.0%  ##                              a b\n"
-        "    0.0%                                  c\n"
-    )
 
 
 def test_imagenet_names_are_the_default(here, tmp_path, capsys):

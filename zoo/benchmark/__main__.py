@@ -12,6 +12,7 @@ COMMANDS = {
     "layer": ("zoo.benchmark.layer", "time and memory of every implementation of the layer"),
     "models": ("zoo.benchmark.models", "whole networks against those of keras.applications"),
     "fit": ("zoo.benchmark.fit", "fit against a bare tf.function of the same training steps"),
+    "serving": ("zoo.benchmark.serving", "latency of Keras and of every exported format"),
     "tpu-compile": ("zoo.benchmark.tpu_compile", "layers and training steps compiled for TPU v5e"),
 }
 

@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
+from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.sources import as_it_is
 
 CENTRE_CROP = 0.875  # part of the shorter side that evaluation looks at, as usual for ImageNet
@@ -38,7 +40,36 @@ def resize_centre(image: tf.Tensor, size: int) -> tf.Tensor:
     """
     window = centre_window(tf.shape(image))
     square = tf.image.crop_to_bounding_box(image, window[0], window[1], window[2], window[3])
-    return tf.image.resize(square, (size, size), antialias=True)
+    return resize_square(square, Preprocessing(size, CENTRE_CROP, "bilinear"))
+
+
+def resize_square(square: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+    """Resizes what was cut out.
+
+    Args:
+        square: Image of shape `(height, width, 3)`.
+        preprocessing: Size and interpolation.
+
+    Returns:
+        float32 image of that size, in [0, 255].
+    """
+    size = (preprocessing.image_size, preprocessing.image_size)
+    image = tf.image.resize(square, size, preprocessing.interpolation, antialias=True)
+    return tf.clip_by_value(image, 0, 255)  # bicubic goes beyond
+
+
+def decode_centre(encoded: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+    """Decodes what a model sees of a photograph when it is evaluated.
+
+    Args:
+        encoded: Bytes of a JPEG, PNG, GIF or BMP file.
+        preprocessing: Size, part of the shorter side, and interpolation.
+
+    Returns:
+        float32 image of that size, in [0, 255].
+    """
+    window = partial(centre_window, crop_fraction=preprocessing.crop_fraction)
+    return resize_square(decode_window(encoded, window), preprocessing)
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:

@@ -10,10 +10,18 @@ import tensorflow as tf
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, rand_augment, random_shift, random_window
-from zoo.data.crops import CENTRE_CROP, Window, attempt, centre_window, decode_window
+from zoo.data.crops import (
+    CENTRE_CROP,
+    Window,
+    attempt,
+    centre_window,
+    decode_window,
+    resize_square,
+)
 from zoo.data.digits import digits_arrays
+from zoo.data.errors import naming_errors
 from zoo.data.pipeline import TestImages, TrainingImages, View
-from zoo.data.sources import IndexedSource, Record, Source
+from zoo.data.sources import ALL, IndexedSource, Record, Source, as_it_is
 from zoo.data.tfds import open_tfds
 from zoo.data.tfrecord import open_tfrecords
 from zoo.image_folder import Files, list_folder
@@ -57,11 +65,54 @@ def load_data(
             f"Received: {config.batch_size}"
         )
     train_view, test_view = _views(
-        config, preprocessing or Preprocessing(image_size, CENTRE_CROP, "bilinear")
+        config, preprocessing or held_out_preprocessing(config, image_size)
     )
     return ImageData(
         TrainingImages(train, train_view, seed), TestImages(test, test_view), class_names
     )
+
+
+def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
+    """Returns what test images go through where nothing else is said.
+
+    Args:
+        config: Which images.
+        image_size: Height and width, in pixels, of the images that the model gets.
+    """
+    part = 1.0 if config.source == "digits" else CENTRE_CROP
+    return Preprocessing(image_size, part, "bilinear")
+
+
+def held_out_files(
+    config: DataConfig, image_size: int, limit: int
+) -> tuple[list[bytes], np.ndarray]:
+    """Returns the first test images that can be read, undecoded, and their labels.
+
+    Args:
+        config: Which images.
+        image_size: Height and width, in pixels, of the images that the model gets.
+        limit: How many at most.
+
+    Returns:
+        The bytes of files, PNG where the images are no files; indices of classes.
+
+    Raises:
+        ValueError: See `load_data`.
+    """
+    test = load_data(config, image_size).test
+
+    @as_it_is
+    def readable(record: Record) -> tf.Tensor:
+        return test.view(record, tf.zeros(2, tf.int64))[1]
+
+    @as_it_is
+    def undecoded(record: Record) -> tuple[tf.Tensor, tf.Tensor]:
+        return _encoded(config, record), record["label"]
+
+    records = test.source.testing(1, ALL).filter(readable).map(undecoded).take(limit)
+    with naming_errors():
+        files, labels = zip(*records.as_numpy_iterator(), strict=True)
+    return list(files), np.asarray(labels)
 
 
 def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
@@ -125,13 +176,11 @@ def _shifted(size: int) -> View:
 
 
 def _centre(config: DataConfig, preprocessing: Preprocessing) -> View:
-    size = (preprocessing.image_size, preprocessing.image_size)
     window = partial(centre_window, crop_fraction=preprocessing.crop_fraction)
 
     def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         square, readable = _read(config, record, window)
-        image = tf.image.resize(square, size, preprocessing.interpolation, antialias=True)
-        return tf.clip_by_value(image, 0, 255), readable  # bicubic goes beyond
+        return resize_square(square, preprocessing), readable
 
     return view
 
@@ -149,8 +198,14 @@ def _random_crop(config: DataConfig, size: int) -> View:
 
 def _read(config: DataConfig, record: Record, window: Window) -> tuple[tf.Tensor, tf.Tensor]:
     def read() -> tf.Tensor:
-        in_files = config.source == "image_folder"
-        encoded = tf.io.read_file(record["image"]) if in_files else record["image"]
-        return decode_window(encoded, window)
+        return decode_window(_encoded(config, record), window)
 
     return attempt(read, record["name"], config.unreadable == "skip")
+
+
+def _encoded(config: DataConfig, record: Record) -> tf.Tensor:
+    """Returns the bytes of an image's file."""
+    image = record["image"]
+    if config.source == "image_folder":
+        return tf.io.read_file(image)
+    return tf.io.encode_png(image) if config.source == "digits" else image

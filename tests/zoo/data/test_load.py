@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 from record_files import jpeg, write_tfds, write_tfrecords
 
 from lambda_keras.applications import preprocess_input
 from zoo.config import DataConfig
 from zoo.data import load_data, naming_errors
+from zoo.data.crops import decode_centre
+from zoo.data.load import held_out_files, held_out_preprocessing
 
 TRUNCATED = 13  # number of the image, of 40, that is cut off
 
@@ -110,3 +113,20 @@ def test_nothing_readable(tmp_path, capfd):
     weights = next(iter(data.test.batches(8, 1000)))[2]
     assert float(sum(weights)) == 0
     capfd.readouterr()
+
+
+def test_held_out_files_are_what_the_test_sees(every_config):
+    files, labels = held_out_files(every_config, 16, 9)
+    images, expected = load_data(every_config, 16).test.sample(9)
+    np.testing.assert_array_equal(labels, expected)
+    preprocessing = held_out_preprocessing(every_config, 16)
+    got = np.stack([decode_centre(tf.constant(file), preprocessing) for file in files])
+    np.testing.assert_allclose(got, images, atol=1e-3)
+
+
+def test_held_out_files_can_be_read(truncated):
+    skipping = truncated.model_copy(update={"unreadable": "skip"})
+    files, labels = held_out_files(skipping, 24, 100)
+    assert (len(files), TRUNCATED in labels) == (19, False)
+    with pytest.raises(ValueError, match="data: unreadable image: "):
+        held_out_files(truncated, 24, 100)

@@ -1,0 +1,56 @@
+"""Small models as they are exported, and what every format of them has to answer."""
+
+from functools import partial
+from pathlib import Path
+
+import keras
+import numpy as np
+from networks import calibrate, randomize
+
+from lambda_keras.applications import preprocess_input
+from lambda_keras.applications.preprocessing import preprocessing_of
+from zoo.data.crops import decode_centre
+from zoo.exporting.check import ask
+from zoo.exporting.servable import Servable
+from zoo.inference import predict
+from zoo.registry import create_model
+
+# Every kind of layer, and position lambdas on large and on small maps: image size, arguments.
+SMALL = {
+    "lambda_resnet14": (32, {}),
+    "lambda_mobilenet_v2": (32, {"alpha": 0.35}),
+}
+
+
+def pixels(count: int, size: int, seed: int = 0) -> np.ndarray:
+    """Random patches in [0, 255], coarse enough to survive the strides of a network."""
+    patches = np.random.default_rng(seed).uniform(0, 255, (count, 4, 4, 3))
+    return patches.repeat(size // 4, 1).repeat(size // 4, 2).astype("float32")
+
+
+def small_servable(name: str, classes: int = 10) -> Servable:
+    """A small model that tells images apart."""
+    size, arguments = SMALL[name]
+    keras.utils.set_random_seed(0)
+    model = create_model(name, input_shape=(size, size, 3), classes=classes, **arguments)
+    randomize(model)
+    calibrate(model, preprocess_input(pixels(64, size, seed=1)))
+    kernel = model.get_layer("predictions").kernel
+    kernel.assign(5 * kernel)  # after which images differ by some tenths
+    view = partial(decode_centre, preprocessing=preprocessing_of(name, size))
+    return Servable(name, model, [f"class {i}" for i in range(classes)], view, {})
+
+
+def answers(format_name: str, folder: Path, images: np.ndarray) -> np.ndarray:
+    """What an export answers in a process that has its runtime alone."""
+    outputs = ask(format_name, folder, {"serving_default": {"images": images}})
+    assert list(outputs["serving_default"]) == ["probabilities"]
+    return outputs["serving_default"]["probabilities"]
+
+
+def assert_answers_like_keras(servable: Servable, format_name: str, folder: Path) -> None:
+    """Asks about a batch of 32, which is as many as are asked at once, and about 3 more."""
+    images = pixels(35, servable.image_size)
+    expected = predict(servable.model, images)
+    assert expected.std(axis=0).max() > 0.01  # else any answer would do
+    np.testing.assert_allclose(answers(format_name, folder, images), expected, rtol=0, atol=1e-5)

@@ -1,0 +1,54 @@
+"""What a model says about photographs: printed with bars, or written as JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from zoo.files import replacing
+from zoo.settings import Settings
+
+BAR = 30  # characters of the bar of a probability of 1
+
+
+class Guess(NamedTuple):
+    """A class and how probable it is, from 0 to 1."""
+
+    index: int
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says about a photograph.
+
+    Attributes:
+        photo: The file.
+        top: The most probable classes, the first one most.
+    """
+
+    photo: Path
+    top: list[Guess]
+
+
+def describe(answer: Answer) -> str:
+    """Returns the lines about a photograph: its name, then percentages, bars and classes."""
+    lines = [
+        f"{guess.probability:8.1%}  {'#' * round(BAR * guess.probability):{BAR}}  {guess.name}"
+        for guess in answer.top
+    ]
+    return "\n".join([str(answer.photo), *lines, ""])
+
+
+def write_json(config: Settings, answers: Sequence[Answer], path: Path) -> None:
+    """Writes what was asked, and the index, name and probability of every class."""
+    settings = config.model_dump(mode="json", exclude={"photos", "output"}, exclude_none=True)
+    photos = [
+        {"photo": str(answer.photo), "top": [guess._asdict() for guess in answer.top]}
+        for answer in answers
+    ]
+    content = json.dumps({**settings, "photos": photos}, indent=2, ensure_ascii=False)
+    with replacing(path) as beside:
+        beside.write_text(content + "\n", encoding="utf-8")

@@ -1,0 +1,279 @@
+"""Asks TensorFlow Serving what photographs show: `python -m zoo.client --model NAME photo.jpg`."""
+
+import base64
+import json
+import os
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError, field_validator
+from pydantic_settings import CliPositionalArg, SettingsConfigDict
+
+from zoo import cli
+from zoo.answers import Answer, Guess, describe, write_json
+from zoo.errors import needs_extra
+from zoo.image_folder import SUFFIXES
+from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
+from zoo.settings import Settings
+
+INPUT = "image_bytes"  # of the signature; only gRPC names it
+# A request holds this many photographs, and more than one of them up to this many bytes.
+MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
+
+
+class ClientConfig(Settings):
+    """Asks a TensorFlow Serving for the most probable classes of photographs.
+
+    The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
+    photographs itself, as when the accuracy was measured; unlike python -m zoo.predict it neither
+    turns them by their EXIF orientation nor lays transparent ones on white. Examples:
+
+      python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
+      python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.client")
+
+    photos: CliPositionalArg[list[str]] = Field(
+        description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
+    )
+    config: Path | None = Field(
+        default=None, exclude=True, description="YAML file with these settings."
+    )
+    url: str = Field(
+        default="http://127.0.0.1:8501",
+        description="The server: http://HOST:PORT or https://HOST:PORT for REST, grpc://HOST:PORT "
+        "for gRPC, which starts slower, because its package imports TensorFlow.",
+    )
+    model: str = Field(min_length=1, description="Name of the model on the server.")
+    model_version: int | None = Field(
+        default=None, ge=0, description="Version of the model; None: the one that is served."
+    )
+    signature: str = Field(
+        default="image_bytes",
+        min_length=1,
+        description="Signature that takes the bytes of photographs and gives classes, labels and "
+        "scores.",
+    )
+    timeout: float = Field(
+        default=60, gt=0, le=3600, description="Seconds to wait for the answer to a request."
+    )
+    output: Path | None = Field(default=None, description="Also write every answer (.json).")
+
+    @field_validator("url")
+    @classmethod
+    def _known_scheme(cls, url: str) -> str:
+        expected = "expected http://HOST:PORT, https://HOST:PORT or grpc://HOST:PORT"
+        try:
+            parts = urlsplit(url)
+            # Without a port, HTTP has one to fall back on.
+            complete = parts.hostname and (parts.port or parts.scheme != "grpc")
+        except ValueError as error:
+            raise ValueError(f"{expected} ({error}). Received: {url!r}") from None
+        extra = parts.query or parts.fragment or (parts.scheme == "grpc" and parts.path.strip("/"))
+        if parts.scheme not in ("http", "https", "grpc") or not complete or extra:
+            raise ValueError(f"{expected}. Received: {url!r}")
+        return url.rstrip("/")
+
+    @field_validator("output")
+    @classmethod
+    def _known_format(cls, output: Path | None) -> Path | None:
+        check_output_name(output, (".json",))
+        return output
+
+
+class Prediction(BaseModel):
+    """What the server says about a photograph, the most probable class first."""
+
+    classes: list[int]
+    labels: list[str]
+    scores: list[FiniteFloat]
+
+
+class Predictions(BaseModel):
+    """TensorFlow Serving's answer to a request by rows."""
+
+    predictions: list[Prediction]
+
+
+class Refused(Exception):
+    """A server that answers, but not with predictions; says why."""
+
+
+# Takes the bytes of photographs.
+Predict = Callable[[Sequence[bytes]], list[Prediction]]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, checks the photographs, then asks the server.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = ClientConfig.from_command_line(quoted(arguments))
+    photos = find_photos(config.photos)
+    check_replaces_none(config.output, photos)
+    for photo in photos:
+        if not os.access(photo, os.R_OK) or not photo.stat().st_size:
+            raise ValueError(
+                f"photos: expected a file to read that is not empty. Received: {str(photo)!r}"
+            )
+    answers = []
+    with connect(config) as predict:
+        for answer in ask(predict, config.url, photos):
+            print(describe(answer), flush=True)
+            answers.append(answer)
+    if config.output is not None:
+        write_json(config, answers, config.output)
+        print(f"wrote {config.output}")
+
+
+def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
+    """Returns what asks the server, by REST or by gRPC; nothing is sent yet."""
+    return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
+
+
+def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Answer]:
+    """Yields an answer for each photograph.
+
+    Raises:
+        ValueError: If the server refuses a photograph, or gives no answer.
+    """
+    for batch in _batches(photos):
+        yield from _ask_at_once(predict, url, batch)
+
+
+def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Answer]:
+    try:
+        predictions = predict([photo.read_bytes() for photo in photos])
+    except Refused as refusal:
+        if len(photos) == 1:
+            raise ValueError(f"{url} refused {photos[0]}: {refusal}") from None
+        # One by one: only some may be wrong, or only their sum too large.
+        for photo in photos:
+            yield from _ask_at_once(predict, url, [photo])
+        return
+    if len(predictions) != len(photos):
+        raise ValueError(f"{url}: expected {len(photos)} predictions. Received: {len(predictions)}")
+    for photo, prediction in zip(photos, predictions, strict=True):
+        columns = (prediction.classes, prediction.labels, prediction.scores)
+        yield Answer(photo, [Guess(*guess) for guess in zip(*columns, strict=True)])
+
+
+def _batches(photos: Sequence[Path]) -> Iterator[list[Path]]:
+    batch, size = [], 0
+    for photo in photos:
+        more = photo.stat().st_size
+        if batch and (len(batch) == MAX_PHOTOS or size + more > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(photo)
+        size += more
+    yield batch
+
+
+@contextmanager
+def _rest(config: ClientConfig) -> Iterator[Predict]:
+    with needs_extra("export"):
+        import requests
+    version = "" if config.model_version is None else f"/versions/{config.model_version}"
+    url = f"{config.url}/v1/models/{quote(config.model, safe='')}{version}:predict"
+
+    def predict(images: Sequence[bytes]) -> list[Prediction]:
+        instances = [{"b64": base64.b64encode(image).decode()} for image in images]
+        body = {"signature_name": config.signature, "instances": instances}
+        try:
+            response = session.post(url, json=body, timeout=config.timeout)
+        except requests.Timeout:
+            raise _no_answer(config, f"within {config.timeout:g} s") from None
+        except requests.RequestException as error:
+            raise _no_answer(config, f"({_root_cause(error)})") from None
+        if not response.ok:
+            reason = _one_line(_error_text(response.text))
+            raise Refused(f"{response.status_code} {response.reason}: {reason}")
+        try:
+            return Predictions.model_validate_json(response.content).predictions
+        except ValidationError as error:
+            raise _unexpected(config, error) from None
+
+    with requests.Session() as session:
+        yield predict
+
+
+@contextmanager
+def _grpc(config: ClientConfig) -> Iterator[Predict]:
+    with needs_extra("export"):
+        import grpc
+        import numpy as np
+        import tensorflow as tf
+        from tensorflow_serving.apis.predict_pb2 import PredictRequest
+        from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
+
+    def predict(images: Sequence[bytes]) -> list[Prediction]:
+        request = PredictRequest()
+        request.model_spec.name = config.model
+        request.model_spec.signature_name = config.signature
+        if config.model_version is not None:
+            request.model_spec.version.value = config.model_version
+        request.inputs[INPUT].CopyFrom(tf.make_tensor_proto(list(images)))
+        try:
+            outputs = stub.Predict(request, timeout=config.timeout).outputs
+        except grpc.RpcError as error:
+            reason = _one_line(error.details() or "no reason given")
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise _no_answer(config, f"within {config.timeout:g} s") from None
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise _no_answer(config, f"({reason})") from None
+            raise Refused(f"{error.code().name}: {reason}") from None
+        columns = {
+            name: np.atleast_1d(tf.make_ndarray(tensor)).tolist()
+            for name, tensor in outputs.items()
+        }
+        rows = zip(*columns.values(), strict=False)
+        try:
+            return [Prediction.model_validate(dict(zip(columns, row, strict=True))) for row in rows]
+        except ValidationError as error:
+            raise _unexpected(config, error) from None
+
+    with grpc.insecure_channel(urlsplit(config.url).netloc) as channel:
+        stub = PredictionServiceStub(channel)
+        yield predict
+
+
+def _no_answer(config: ClientConfig, why: str) -> ValueError:
+    return ValueError(f"{config.url} did not answer {why}; is TensorFlow Serving running there?")
+
+
+def _unexpected(config: ClientConfig, error: ValidationError) -> ValueError:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "the answer"
+    return ValueError(
+        f"expected classes, labels and scores from {config.signature!r} of {config.model!r} at "
+        f"{config.url}. Received: {where}: {first['msg']}"
+    )
+
+
+def _root_cause(error: BaseException) -> str:
+    """Returns what went wrong below requests and urllib3, whose own messages are long."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return str(error)
+
+
+def _error_text(body: str) -> str:
+    """Returns TensorFlow Serving's message, or all that another server said."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body
+
+
+def _one_line(text: str) -> str:
+    return textwrap.shorten(text, 300)
+
+
+if __name__ == "__main__":
+    cli.run(main, cli.BACKENDS)

@@ -1,0 +1,1 @@
+"""Models in the formats that other programs run."""

@@ -1,0 +1,127 @@
+"""Exports: the next version is written beside, checked, and only then put in its place."""
+
+import importlib
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from zoo.export import ExportConfig
+from zoo.exporting import check, model_card
+from zoo.exporting.check import Photographs, Report
+from zoo.exporting.servable import Servable
+from zoo.files import remove, remove_partial, replacing
+from zoo.photos import find_photos
+
+Writer = Callable[[Servable, Path], None]
+
+
+def export(config: ExportConfig) -> Path:
+    """Exports a model and prints how far its answers are from Keras'.
+
+    Args:
+        config: All settings.
+
+    Returns:
+        The new folder: `output/NAME/VERSION` of a SavedModel, `output/NAME/FORMAT/VERSION` of
+        other formats.
+
+    Raises:
+        ValueError: If there is no such model, or weights, labels, output or calibration do not
+            fit, or the export answers otherwise than Keras.
+    """
+    _check_output(config.output)
+    writers, limit = _writers(config)
+    servable = _servable(config)
+    photographs = (
+        Photographs.held_out(config.run, servable)
+        if config.run is not None
+        else Photographs.samples(servable)
+    )
+    parent = config.output / servable.name
+    if config.format != "saved_model":
+        parent /= config.format
+    remove_partial(parent)
+    folder = _next_version(parent)
+    with replacing(folder) as beside:
+        report = _write(servable, config.format, beside, writers, limit, photographs)
+        model_card.write(servable, beside, config.format, config.quantization, report)
+    print(f"exported to {folder}, {model_card.megabytes(folder):.1f} MB")
+    if report.accuracy is not None:
+        print(
+            f"test accuracy {report.accuracy:.4f} ({report.photographs} held-out images, "
+            f"exported {model_card.TITLES[config.format]})",
+            flush=True,
+        )
+    return folder
+
+
+def _check_output(output: Path) -> None:
+    folder = next(path for path in (output, *output.parents) if path.exists())
+    try:
+        tempfile.TemporaryDirectory(dir=folder).cleanup()
+    except OSError as error:
+        raise ValueError(
+            f"output: expected a folder to write to. Received: {str(output)!r} "
+            f"({folder}: {error.strerror})"
+        ) from None
+
+
+def _writers(config: ExportConfig) -> tuple[dict[str, Writer], float | None]:
+    """Returns what writes the format, the fastest first, and the allowed difference, if any."""
+    title = model_card.TITLES[config.format]
+    if config.format == "litert":
+        from zoo.exporting import litert
+
+        photographs = find_photos([str(config.calibration)]) if config.calibration else ()
+        write = partial(litert.write, quantize=config.quantization, photographs=photographs)
+        return {title: write}, litert.MAX_DIFFERENCE[config.quantization]
+    write = importlib.import_module(f"zoo.exporting.{config.format}").write
+    writers: dict[str, Writer] = {title: write}
+    if config.format == "saved_model":
+        writers[f"{title} with variables"] = partial(write, fold=False)
+    return writers, check.MAX_DIFFERENCE
+
+
+def _servable(config: ExportConfig) -> Servable:
+    if config.run is not None:
+        return Servable.from_run(config.run)
+    return Servable.from_weights(
+        str(config.model), str(config.weights), config.class_names, config.image_size
+    )
+
+
+def _write(
+    servable: Servable,
+    format_name: str,
+    folder: Path,
+    writers: Mapping[str, Writer],
+    limit: float | None,
+    photographs: Photographs,
+) -> Report:
+    """Writes an export that answers like Keras, and tells how nearly it does."""
+    count, different = len(photographs.images), ""
+    bound = np.finfo(float).max if limit is None else limit
+    for title, write in writers.items():
+        remove(folder)
+        folder.mkdir()
+        print(f"writing {servable.name} as {title}", flush=True)
+        write(servable, folder)
+        print(f"asking it and Keras about {count} photographs", flush=True)
+        report = check.check(servable, format_name, folder, photographs)
+        for signature, difference in report.differences.items():
+            print(f"  {signature}: largest difference from Keras {difference:.1e}")
+        print(f"  the same most probable class for {report.agreement:.1%}", flush=True)
+        signature, difference = max(report.differences.items(), key=lambda item: item[1])
+        if difference <= bound:
+            return report
+        different = f"{difference:.1e} in {signature}, more than {bound:.0e}"
+        print(f"  differs by {different}", flush=True)
+    raise ValueError(f"the export differs from Keras by {different}; it was removed")
+
+
+def _next_version(folder: Path) -> Path:
+    versions = [int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()]
+    return folder / str(max(versions, default=0) + 1)
