@@ -16,7 +16,7 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
 
 test: lint  ## Lint, type-check and run every test on TensorFlow
-	.venv/bin/python -m pytest -n 2 --dist worksteal
+	.venv/bin/python -m pytest -n 2
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
@@ -24,7 +24,7 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
 # What depends on the backend.
-BACKEND_TESTS = -m pytest -n 2 --dist worksteal -m "not one_backend" \
+BACKEND_TESTS = -m pytest -n 2 -m "not one_backend" \
   tests/test_*.py tests/layers tests/models tests/applications tests/weights
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training on several devices, on JAX
