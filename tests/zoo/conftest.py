@@ -41,3 +41,12 @@ def photos(tmp_path) -> Path:
         write_image(tmp_path / "photos" / "red" / f"{i}.{suffix}", (200, 30, 30), (40, 30 + i))
         write_image(tmp_path / "photos" / "blue" / f"{i}.{suffix}", (30, 30, 200))
     return tmp_path / "photos"
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    """Fails if a model is built or loaded."""
+    from zoo.inference import Classifier
+
+    for method in ("from_weights", "from_run"):
+        monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))

@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
+import commands
 import keras
 import numpy as np
 import psutil
@@ -30,6 +32,8 @@ from zoo.client import ClientConfig, Prediction
 from zoo.exporting import saved_model
 from zoo.exporting.servable import Servable
 from zoo.inference import Classifier
+
+fail = partial(commands.fail, client.main, backends=cli.BACKENDS)
 
 ROOT = Path(client.__file__).parents[1]
 SERVER = ROOT / "tests" / "serving" / "server.py"
@@ -107,18 +111,6 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("large.jpg").write_bytes(Path("rot, 1.jpg").read_bytes() + bytes(17 * 2**20))
     Path("empty.jpg").touch()
     return tmp_path
-
-
-def fail(monkeypatch, capsys, *arguments: str) -> str:
-    """Runs the command, which has to end with one line and code 2; returns the line."""
-    monkeypatch.setattr("sys.argv", ["client", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.run(client.main, cli.BACKENDS)
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
 
 
 def ask(url: str, model: str, *photos: Path) -> list[list[Guess]]:

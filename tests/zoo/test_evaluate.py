@@ -5,8 +5,10 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import commands
 import keras
 import numpy as np
 import pytest
@@ -15,12 +17,14 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-from zoo import cli, evaluate, evaluation, run_folder
+from zoo import evaluate, evaluation, run_folder
 from zoo.config import DataConfig, TrainConfig
 from zoo.data import load_data
 from zoo.evaluate import EvaluateConfig
 from zoo.inference import read_photo
 from zoo.registry import create_model
+
+fail = partial(commands.fail, evaluate.main)
 
 DIGITS = tuple("0123456789")
 
@@ -222,18 +226,6 @@ def test_a_set_of_tfds(prepared, tmp_path, capsys, name):
     assert "dowitcher" in capsys.readouterr().out
     with Image.open(tmp_path / "confusion.png") as picture:
         assert min(picture.size) > 200
-
-
-def fail(monkeypatch, capsys, *arguments: str) -> str:
-    """Runs the command, which has to end with one line and code 2; returns the line."""
-    monkeypatch.setattr("sys.argv", ["evaluate", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.run(evaluate.main)
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import commands
 import keras
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-from zoo import cli, inference, predict
+from zoo import inference, predict
 from zoo.answers import Answer, Guess
 from zoo.inference import Classifier
 from zoo.registry import create_model
+
+fail = partial(commands.fail, predict.main)
 
 LABELS = "grüner Tempel\nflower, orange\ndigit\n"
 
@@ -39,25 +43,6 @@ def here(tmp_path, monkeypatch) -> Path:
     flower.resize((107, 160)).save("flower.png")
     Path("labels.txt").write_text(LABELS, encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def no_model(monkeypatch):
-    """Fails if a model is built or loaded."""
-    for method in ("from_weights", "from_run"):
-        monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))
-
-
-def fail(monkeypatch, capsys, *arguments: str) -> str:
-    """Runs the command, which has to end with one line and code 2; returns the line."""
-    monkeypatch.setattr("sys.argv", ["predict", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.run(predict.main)
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
 
 
 def test_answers_are_printed_and_written(here, weights, capsys):

@@ -7,18 +7,23 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import commands
 import httpx
 import numpy as np
 import pytest
 from gradio_client import Client, exceptions, handle_file
+from loopback import free_port
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from zoo import cli, serve_demo
+from zoo import serve_demo
 from zoo.inference import Classifier
 from zoo.lambda_maps import lambda_layers
+
+fail = partial(commands.fail, serve_demo.main)
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
@@ -31,12 +36,6 @@ BROWSER = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -189,25 +188,6 @@ def test_people_can_use_it(server, china, tmp_path):
         assert len(image.getcolors(image.width * image.height)) > 1000
     assert len(addresses) > 10
     assert all(address.startswith((server, "data:", "blob:")) for address in addresses)
-
-
-def fail(monkeypatch, capsys, *arguments: str) -> str:
-    """Runs the command, which has to end with one line and code 2; returns the line."""
-    monkeypatch.setattr("sys.argv", ["serve_demo", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.run(serve_demo.main)
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
-
-
-@pytest.fixture
-def no_model(monkeypatch):
-    """Fails if a model is built or loaded."""
-    for method in ("from_weights", "from_run"):
-        monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))
 
 
 @pytest.mark.parametrize(

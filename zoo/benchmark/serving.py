@@ -132,11 +132,13 @@ def measure(entry: Entry, config: ServingConfig) -> Iterator[list[dict[str, Any]
     """Exports a network and yields the rows of each batch size."""
     import numpy as np
 
+    from zoo.exporting.model_card import megabytes
+
     report.progress(f"building {entry.text}")
     servable = _servable(entry)
     with tempfile.TemporaryDirectory() as folder:
         answers = _answers(servable, Path(folder), entry.text)
-        sizes = {FORMATS[path.name]: _megabytes(path) for path in Path(folder).iterdir()}
+        sizes = {FORMATS[path.name]: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
             shape = (batch, servable.image_size, servable.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
@@ -204,10 +206,6 @@ def _asking(runtime: Any) -> Answer:
         return runtime.answer("serving_default", {"images": images})["probabilities"]
 
     return answer
-
-
-def _megabytes(path: Path) -> float:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
 
 
 class Calls:
