@@ -1,5 +1,6 @@
 """Servers and workers of tests, on this machine alone."""
 
+import json
 import socket
 
 
@@ -7,3 +8,15 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+def cluster(workers: list[str], index: int) -> dict[str, str]:
+    """Returns the environment of one of several processes that train together."""
+    task = {"type": "worker", "index": index}
+    return {
+        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task}),
+        # JAX, through Keras.
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES": ",".join(workers),
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(len(workers)),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(index),
+    }

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from zoo.files import remove, remove_partial, replacing
+from zoo.files import on_this_machine, remove, remove_partial, replacing
 
 KEEP = 3  # files
 _SUFFIX = ".safetensors"
@@ -88,7 +89,7 @@ class Checkpoints:
         try:
             with replacing(self._file(progress.step)) as beside:
                 save_file(arrays, beside, metadata)
-        except (OSError, SafetensorError) as error:
+        except (OSError, SafetensorError, tf.errors.OpError) as error:
             raise ValueError(
                 f"cannot write the checkpoint {self._file(progress.step)} ({error}); with more "
                 "room, the same command goes on from the one before"
@@ -165,7 +166,7 @@ _DAMAGED = (OSError, SafetensorError, KeyError, DamagedError)
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    with safe_open(path, framework="np") as file:
+    with on_this_machine(path) as here, safe_open(here, framework="np") as file:
         metadata = file.metadata() or {}
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if _checksum(metadata["progress"], arrays) != metadata["sha256"]:

@@ -17,7 +17,7 @@ from zoo.answers import Answer, Guess, describe, write_json
 from zoo.errors import needs_extra
 from zoo.image_folder import SUFFIXES
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import Settings
+from zoo.settings import LocalPath, Settings
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
 # A request holds this many photographs, and more than one of them up to this many bytes.
@@ -40,7 +40,7 @@ class ClientConfig(Settings):
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
-    config: Path | None = Field(
+    config: LocalPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
     url: str = Field(
@@ -61,7 +61,7 @@ class ClientConfig(Settings):
     timeout: float = Field(
         default=60, gt=0, le=3600, description="Seconds to wait for the answer to a request."
     )
-    output: Path | None = Field(default=None, description="Also write every answer (.json).")
+    output: LocalPath | None = Field(default=None, description="Also write every answer (.json).")
 
     @field_validator("url")
     @classmethod

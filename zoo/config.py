@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo.registry import find_model, typed
-from zoo.settings import Section, Settings
+from zoo.settings import AnyPath, Section, Settings
 
 
 class ModelConfig(Section):
@@ -246,14 +246,15 @@ class TrainConfig(Settings):
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.train")
 
-    config: Path | None = Field(
+    config: AnyPath | None = Field(
         default=None,
         exclude=True,
         description="YAML file with these settings, e.g. from tpu_configs/.",
     )
-    output_dir: Path = Field(
+    output_dir: AnyPath = Field(
         default=Path("runs/latest"),
-        description="Run folder. An unfinished run in it goes on; a finished one is refused.",
+        description="Run folder, local or gs://; several hosts must share it. An unfinished run in "
+        "it goes on; a finished one is refused.",
     )
     overwrite: bool = Field(
         default=False,

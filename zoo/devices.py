@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from zoo.data import Shard
@@ -68,7 +69,7 @@ class Devices:
         """Ends the process in one line when another host of the run is gone."""
         try:
             yield
-        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, *_jax_errors()) as error:
             if self.host.count == 1:
                 raise
             raise SystemExit(
@@ -76,17 +77,19 @@ class Devices:
                 "the last checkpoint"
             ) from error
 
-    def wait_for_all(self) -> None:
-        """Returns when all hosts have come here."""
-        if self.host.count == 1:
-            return
+    def gather(self, number: int) -> list[int]:
+        """Returns the number that each host gives, when all of them have come here."""
+        count = self.host.count
+        if count == 1:
+            return [number]
         if isinstance(self.strategy, tf.distribute.Strategy):
-            one = self.strategy.run(lambda: tf.ones(()))
-            self.strategy.reduce(tf.distribute.ReduceOp.SUM, one, axis=None)
-        else:
-            from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]
+            own = np.where(np.arange(count) == self.host.index, number, 0)
+            every = self.strategy.run(lambda: tf.constant(own, tf.int64))
+            total = self.strategy.reduce(tf.distribute.ReduceOp.SUM, every, axis=None)
+            return (total.numpy() // (self.replicas // count)).tolist()
+        from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]
 
-            multihost_utils.sync_global_devices("zoo")
+        return multihost_utils.process_allgather(np.int32(number)).tolist()
 
 
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
@@ -192,6 +195,14 @@ def _jax_devices(name: str) -> Devices:
     # Every process reads its own part of the data already.
     strategy = keras.distribution.DataParallel(auto_shard_dataset=False)
     return Devices(len(devices), Shard(jax.process_index(), jax.process_count()), kind, strategy)
+
+
+def _jax_errors() -> tuple[type[Exception], ...]:
+    if keras.backend.backend() != "jax":
+        return ()
+    import jax  # pyright: ignore[reportMissingImports]
+
+    return (jax.errors.JaxRuntimeError,)
 
 
 def _physical(kind: str) -> list:

@@ -14,7 +14,9 @@ from pydantic_settings import (
 
 from zoo import cli, run_folder
 from zoo.config import DataConfig
+from zoo.files import location
 from zoo.model_source import ModelSource
+from zoo.settings import LocalPath
 
 
 class EvaluateConfig(ModelSource):
@@ -35,7 +37,7 @@ class EvaluateConfig(ModelSource):
         default=True,
         description="Moving averages of the weights, if --run has them; false: the raw weights.",
     )
-    output: Path | None = Field(
+    output: LocalPath | None = Field(
         default=None,
         description="Also write evaluation.json, with every class, and confusion.png here.",
     )
@@ -71,7 +73,7 @@ class _DataOfRun(InitSettingsSource):
         run = self.current_state.get("run")
         if run is None:
             return {}
-        data = run_folder.load_config(Path(run)).data.model_dump()
+        data = run_folder.load_config(location(run)).data.model_dump()
         asked = self.current_state.get("data") or {}
         return {"data": data} if asked.get("source", data["source"]) == data["source"] else {}
 

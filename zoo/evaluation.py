@@ -22,7 +22,7 @@ from zoo.config import DataConfig
 from zoo.data import ImageData, TestImages, load_data, naming_errors
 from zoo.errors import needs_extra
 from zoo.evaluate import EvaluateConfig
-from zoo.files import replacing
+from zoo.files import on_this_machine, replacing
 from zoo.inference import Classifier
 from zoo.plots import confusions, plot_confusion
 from zoo.registry import find_model
@@ -175,7 +175,8 @@ def _of_run(config: EvaluateConfig, folder: Path) -> tuple[Classifier, ImageData
     size = run_folder.load_config(folder).model.size
     classifier = Classifier.from_run(folder)
     if not config.averaged:
-        load_weights(classifier.model, raw, classifier.name)
+        with on_this_machine(raw) as here:
+            load_weights(classifier.model, here, classifier.name)
     return classifier, _load(config.data, size)
 
 

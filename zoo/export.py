@@ -9,6 +9,7 @@ from pydantic_settings import SettingsConfigDict
 
 from zoo import cli
 from zoo.model_source import ClassifierSource
+from zoo.settings import LocalPath
 
 
 class ExportConfig(ClassifierSource):
@@ -38,11 +39,11 @@ class ExportConfig(ClassifierSource):
         description="litert: float16 halves the file; int8 makes it a quarter and computes in 8 "
         "bits. Answers are then not those of Keras; how many are is reported.",
     )
-    calibration: Path | None = Field(
+    calibration: LocalPath | None = Field(
         default=None,
         description="int8: folder of photographs like those that the model will see.",
     )
-    output: Path = Field(default=Path("exports"), description="Folder of all exports.")
+    output: LocalPath = Field(default=Path("exports"), description="Folder of all exports.")
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:

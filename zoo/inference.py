@@ -19,6 +19,7 @@ from zoo import run_folder
 from zoo.answers import Answer, Guess
 from zoo.config import TrainConfig
 from zoo.errors import needs_extra
+from zoo.files import on_this_machine
 from zoo.model_source import ClassifierSource
 from zoo.registry import create_model, find_model
 
@@ -140,7 +141,8 @@ class Classifier:
 
 def _load_model(path: Path) -> keras.Model:
     try:
-        model: Any = keras.models.load_model(path)
+        with on_this_machine(path) as here:
+            model: Any = keras.models.load_model(here)
     except Exception as error:  # those of ZIP files, of HDF5 and of Keras are many kinds
         reason = " ".join(str(error).split())
         raise ValueError(f"run: expected an intact model. Received: {path} ({reason})") from error

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from zoo.registry import find_model
-from zoo.settings import Settings
+from zoo.settings import AnyPath, LocalPath, Settings
 
 
 class ModelSource(Settings):
@@ -15,7 +15,7 @@ class ModelSource(Settings):
     # Settings that a run decides itself.
     of_model: ClassVar[frozenset[str]] = frozenset({"model", "weights", "image_size"})
 
-    config: Path | None = Field(
+    config: AnyPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
     model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
@@ -24,7 +24,9 @@ class ModelSource(Settings):
         description="'imagenet' for published weights, hf://OWNER/REPOSITORY, or a .weights.h5 or "
         ".safetensors file.",
     )
-    run: Path | None = Field(default=None, description="Folder of a finished run.")
+    run: AnyPath | None = Field(
+        default=None, description="Folder of a finished run, local or gs://."
+    )
     image_size: int | None = Field(
         default=None,
         ge=8,
@@ -64,7 +66,7 @@ class ClassifierSource(ModelSource):
 
     of_model = ModelSource.of_model | {"labels"}
 
-    labels: Path | None = Field(
+    labels: LocalPath | None = Field(
         default=None,
         description="Text file with the name of a class of --weights per line; None: the 1000 of "
         "ImageNet.",

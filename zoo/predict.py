@@ -12,6 +12,7 @@ from zoo.answers import Answer, describe, write_json
 from zoo.image_folder import SUFFIXES, check_readable
 from zoo.model_source import ClassifierSource
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
+from zoo.settings import LocalPath
 
 if TYPE_CHECKING:
     from zoo.inference import Classifier
@@ -35,7 +36,7 @@ class PredictConfig(ClassifierSource):
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
-    output: Path | None = Field(
+    output: LocalPath | None = Field(
         default=None,
         description=f"Also write a sheet of at most {MAX_SHEET} photographs (.png), or every "
         "answer (.json).",

@@ -1,11 +1,14 @@
 """The folder that a training run writes."""
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from zoo.config import TrainConfig
-from zoo.files import remove, replacing
+from zoo.files import in_bucket, remove, replacing
 
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
@@ -18,6 +21,8 @@ EPOCHS = "epochs.jsonl"
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
+SHARED_WITHIN_S = 30.0  # the time for which a network file system may remember what was not there
+
 
 def check(config: TrainConfig) -> bool:
     """Makes sure that a run destroys nothing.
@@ -26,8 +31,14 @@ def check(config: TrainConfig) -> bool:
         Whether the folder holds the same run, unfinished, so that it goes on.
 
     Raises:
-        ValueError: If the folder holds anything else, unless that is a run and may be removed.
+        ValueError: If the folder holds anything else, unless that is a run and may be removed, or
+            is in a bucket that does not answer.
     """
+    with _reaching(config.output_dir):
+        return _check(config)
+
+
+def _check(config: TrainConfig) -> bool:
     folder = config.output_dir
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output_dir: expected a folder. Received: {str(folder)!r}, a file")
@@ -93,6 +104,30 @@ def load_config(folder: Path) -> TrainConfig:
     Raises:
         ValueError: If the folder is missing or holds no finished run.
     """
-    if not (folder / METRICS).is_file():
-        raise ValueError(f"run: expected the folder of a finished run. Received: {str(folder)!r}")
-    return TrainConfig.from_file(folder / CONFIG)
+    with _reaching(folder):
+        if not (folder / METRICS).is_file():
+            received = f"Received: {str(folder)!r}"
+            raise ValueError(f"run: expected the folder of a finished run. {received}")
+        return TrainConfig.from_file(folder / CONFIG)
+
+
+def is_shared(folder: Path) -> bool:
+    """Returns whether this host sees the run that another one has started, now or soon."""
+    end = time.monotonic() + SHARED_WITHIN_S
+    while not (folder / CONFIG).is_file():
+        if time.monotonic() > end:
+            return False
+        time.sleep(1)
+    return True
+
+
+@contextmanager
+def _reaching(folder: Path) -> Iterator[None]:
+    """Says in one line that a bucket does not answer."""
+    try:
+        yield
+    except Exception as error:
+        if not in_bucket(folder) or isinstance(error, ValueError | OSError):
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{folder} does not answer: {reason}") from error

@@ -3,10 +3,17 @@
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -17,6 +24,18 @@ from pydantic_settings import (
 )
 
 from zoo.errors import unknown
+from zoo.files import location, on_this_machine
+
+
+def _local(path: Any) -> Any:
+    if "://" in str(path):
+        raise ValueError(f"expected a path of this machine. Received: {str(path)!r}")
+    return path
+
+
+# A `Path` made of gs://BUCKET/FOLDER would be a folder here that is named "gs:".
+LocalPath = Annotated[Path, BeforeValidator(_local)]
+AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 
 
 class Section(BaseModel):
@@ -86,11 +105,12 @@ class _ConfigFile(YamlConfigSettingsSource):
         name = self.current_state.get("config")
         if name is None:
             return {}
-        path = Path(name)
+        path = location(name)
         if not path.is_file():
             raise SettingsError(f"config: expected a YAML file. Received: {str(path)!r}, not found")
         try:
-            values = yaml.safe_load(path.read_text())
+            with on_this_machine(path) as here:
+                values = yaml.safe_load(here.read_text())
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
             raise SettingsError(f"config: {str(path)!r} is not YAML: {reason}") from None

@@ -58,8 +58,8 @@ def train(config: TrainConfig) -> dict[str, Any]:
         )
         if devices.chief and not run_folder.check(config):
             run_folder.start(config)
-        devices.wait_for_all()
         with devices.noticing_losses():
+            _check_shared(config, devices)
             metrics = _fit(model, data, config, devices)
     if devices.chief:
         _write_results(model, data, config, metrics)
@@ -81,6 +81,18 @@ def _check_devices(config: TrainConfig, devices: Devices) -> None:
         raise ValueError(
             "model.synchronized_batch_norm: expected false on JAX, where statistics are those of "
             "the whole batch in any case. Received: true"
+        )
+
+
+def _check_shared(config: TrainConfig, devices: Devices) -> None:
+    """Waits until the first host has started the run, and makes sure that the others see it."""
+    devices.gather(True)
+    found = devices.gather(run_folder.is_shared(config.output_dir))
+    if not all(found):
+        raise ValueError(
+            "output_dir: expected a folder that all hosts share, such as one in a bucket (gs://). "
+            f"Received: {config.output_dir}, where {found.count(0)} of {len(found)} hosts do not "
+            "find what the first one has written"
         )
 
 
@@ -130,6 +142,12 @@ def _fit(
     steps, epochs = model.steps_per_epoch, config.training.epochs
     checkpoints = Checkpoints(folder / run_folder.CHECKPOINTS, model.state, devices.chief)
     progress = checkpoints.restore() or Progress()
+    found = devices.gather(progress.step)
+    if len(set(found)) > 1:
+        raise ValueError(
+            "output_dir: expected checkpoints that all hosts share. Received: the last steps "
+            f"{found} in {folder} on the {len(found)} hosts"
+        )
     patience = config.training.early_stopping_epochs
     if progress.step:
         print(f"going on after step {progress.step} of {steps * epochs}")
@@ -183,17 +201,11 @@ def _fit(
 
 @contextmanager
 def _told_to_stop(devices: Devices) -> Iterator[Callable[[], bool]]:
-    """Yields what says whether SIGTERM has come, as before a preemption.
-
-    Of several processes one alone cannot stop; they end, and go on from the last checkpoint.
-    """
-    if devices.host.count > 1:
-        yield lambda: False
-        return
+    """Yields what says whether SIGTERM has come, as before a preemption, to any of the hosts."""
     received = []
     before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
-        yield lambda: bool(received)
+        yield lambda: any(devices.gather(bool(received)))
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -50,3 +50,27 @@ def no_model(monkeypatch):
 
     for method in ("from_weights", "from_run"):
         monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))
+
+
+@pytest.fixture
+def bucket(monkeypatch, tmp_path) -> str:
+    """A place like gs://BUCKET that needs no network: TensorFlow's file system in memory."""
+    from etils.epath import gpath, register
+
+    from zoo import files
+
+    backend = gpath.backend_lib.tf_backend
+    copy = type(backend).copy
+
+    def replace(self, source, target, overwrite):
+        backend.gfile.exists(target) and backend.gfile.remove(target)  # or RAM's would append
+        copy(self, source, target, overwrite)
+
+    monkeypatch.setattr(type(backend), "copy", replace)
+    monkeypatch.setattr(gpath, "_URI_PREFIXES", (*gpath._URI_PREFIXES, "ram://"))
+    monkeypatch.setattr(gpath, "_URI_SCHEMES", gpath._URI_SCHEMES | {"ram"})
+    monkeypatch.setattr(gpath, "_URI_MAP_ROOT", {**gpath._URI_MAP_ROOT, "ram://": "/ram/"})
+    monkeypatch.setitem(gpath._PREFIX_TO_BACKEND, "ram", backend)
+    monkeypatch.setitem(register._URI_PREFIXES_TO_CLS, "ram://", gpath.PosixGPath)
+    monkeypatch.setattr(files, "BUCKETS", ("ram://",))
+    return f"ram://{tmp_path.name}"

@@ -1,8 +1,11 @@
 """Files that are whole or not there."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
-from zoo.files import replacing
+from zoo.files import location, on_this_machine, remove, replacing
 
 
 def test_replaces_when_all_went_well(tmp_path):
@@ -31,3 +34,31 @@ def write_half(target, folder):
             path /= "b"
         path.write_text("half")
         raise OSError("disk full")
+
+
+def test_bucket(bucket, tmp_path):
+    folder = location(f"{bucket}/runs/one")
+    assert str(folder / "a.txt") == f"{bucket}/runs/one/a.txt"
+    for text in ("first", "2nd"):
+        with replacing(folder / "a.txt") as path:
+            assert path.is_relative_to(tempfile.gettempdir())
+            path.write_text(text)
+        with on_this_machine(folder / "a.txt") as path:
+            assert path.name == "a.txt"
+            assert path.read_text() == text
+        assert not path.exists()
+    with pytest.raises(OSError, match="disk full"):
+        write_half(folder / "a.txt", folder=False)
+    assert (folder / "a.txt").read_text() == "2nd"
+    remove(folder / "a.txt")
+    remove(folder / "a.txt")
+    assert not (folder / "a.txt").exists()
+    remove(folder.parent)
+    remove(folder.parent)
+    assert not folder.exists()
+
+
+def test_other_places():
+    assert location("runs") == Path("runs")
+    with pytest.raises(ValueError, match=r"in a bucket, gs://\. Received: 'http://a/b'"):
+        location("http://a/b")

@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from loopback import free_port
+from loopback import cluster, free_port
 
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 
@@ -120,18 +120,21 @@ WORKERS = (
 )
 
 
-def start_workers(folder: Path) -> list[subprocess.Popen]:
+def start_workers(folder: Path, terminate_at: int = STEPS) -> list[subprocess.Popen]:
+    """Starts two processes, of which the second gets SIGTERM at a step."""
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    command = [sys.executable, "-m", "zoo.train", *WORKERS.split(), "--output_dir", str(folder)]
+    arguments = [*WORKERS.split(), "--output_dir", str(folder)]
+    commands = (
+        ["-m", "zoo.train", *arguments],
+        ["-c", KILLER, "terminated", str(terminate_at), *arguments],
+    )
     processes = []
     for index in range(len(workers)):
-        task = {"type": "worker", "index": index}
-        cluster = json.dumps({"cluster": {"worker": workers}, "task": task})
         with open(f"{folder}.{index}.txt", "w") as output:
             processes.append(
                 subprocess.Popen(
-                    command,
-                    env={**os.environ, "TF_CONFIG": cluster},
+                    [sys.executable, *commands[index]],
+                    env=os.environ | cluster(workers, index),
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 )
@@ -145,15 +148,22 @@ def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
     assert [process.wait() for process in start_workers(whole)] == [0, 0]
 
     chief, other = start_workers(folder)
-    while other.poll() is None and 8 not in checkpoints(folder):
+    while other.poll() is None and not checkpoints(folder):
         time.sleep(0.02)
     other.kill()
     other.wait()
     assert chief.wait(timeout=300) == 1
     assert "another host of this run was lost" in Path(f"{folder}.0.txt").read_text()
     assert 8 in checkpoints(folder)
+
+    # Told to stop, one alone, both save the step where they are.
+    last = max(checkpoints(folder))
+    assert [process.wait() for process in start_workers(folder, last)] == [1, 1]
+    for worker in range(2):
+        assert f"stopped at step {last + 4}" in Path(f"{folder}.{worker}.txt").read_text()
+
     assert [process.wait() for process in start_workers(folder)] == [0, 0]
-    assert "going on after step" in Path(f"{folder}.0.txt").read_text()
+    assert f"going on after step {last + 4} of" in Path(f"{folder}.0.txt").read_text()
     model = keras.models.load_model(whole / "model.keras")
     expected = model.get_weights()
     model.load_weights(folder / "model.weights.h5")

@@ -2,17 +2,20 @@
 
 import json
 import math
+import os
 import re
+import signal
 
 import keras
 import numpy as np
 import pytest
 from PIL import Image
 
-from zoo import run_folder, trainer
+from zoo import evaluate, run_folder, trainer
+from zoo.callbacks import SaveProgress
 from zoo.config import TrainConfig
 from zoo.data import load_data
-from zoo.inference import predict
+from zoo.inference import Classifier, predict
 
 QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
 
@@ -71,6 +74,39 @@ def test_finished_run_is_refused_before_any_work(run, monkeypatch):
     with pytest.raises(ValueError, match="holds a finished run"):
         trainer.train(run_folder.load_config(run))
     assert (run / "metrics.json").stat().st_mtime_ns == before
+
+
+def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
+    """Told to stop, it goes on from there; commands read the finished run where it is."""
+    config = TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)
+    begin = SaveProgress.on_train_batch_begin
+
+    def terminate(self, batch, logs=None):
+        if self.model.steps_done == 9:
+            os.kill(os.getpid(), signal.SIGTERM)
+        begin(self, batch, logs)
+
+    monkeypatch.setattr(SaveProgress, "on_train_batch_begin", terminate)
+    with pytest.raises(SystemExit, match="stopped at step 10"):
+        trainer.train(config)
+    trainer.train(config)
+    assert "going on after step 10 of 22" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="holds a finished run"):
+        trainer.train(config)
+
+    folder = config.output_dir
+    assert str(folder) == f"{bucket}/runs/quick"
+    assert run_folder.load_config(folder).model_dump() == config.model_dump()
+    expected = {path.name for path in run.iterdir()}
+    assert {path.name for path in folder.iterdir()} == expected
+    assert len(list((folder / "logs" / "train").glob("events*"))) == 2
+    model = Classifier.from_run(folder).model
+    whole = Classifier.from_run(run).model
+    for one, other in zip(model.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    evaluate.main(["--run", str(folder)])
+    accuracy = json.loads((run / "metrics.json").read_text())["test"]["accuracy"]
+    assert f"{accuracy:.4f}" in capsys.readouterr().out
 
 
 def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):

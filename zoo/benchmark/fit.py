@@ -1,7 +1,6 @@
 """What `fit` costs beside the training steps: `python -m zoo.benchmark fit --help`."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -11,7 +10,7 @@ from zoo.benchmark import report
 from zoo.benchmark.settings import JsonFile
 from zoo.benchmark.timing import Timing, time_in_turn
 from zoo.registry import find_model
-from zoo.settings import Settings
+from zoo.settings import LocalPath, Settings
 
 BARE = "tf.function"
 
@@ -25,7 +24,7 @@ class FitConfig(Settings):
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark fit")
 
-    config: Path | None = Field(
+    config: LocalPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
     model: str = Field(default="lambda_resnet14", description="Model, by its name in the zoo.")
