@@ -4,6 +4,7 @@ On TensorFlow these are `tf.distribute` strategies, on JAX `keras.distribution.D
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -72,10 +73,15 @@ class Devices:
         except (tf.errors.UnavailableError, tf.errors.AbortedError, *_jax_errors()) as error:
             if self.host.count == 1:
                 raise
-            raise SystemExit(
+            print(
                 "another host of this run was lost; the same command on every host goes on from "
-                "the last checkpoint"
-            ) from error
+                "the last checkpoint",
+                file=sys.stderr,
+                flush=True,
+            )
+            if keras.backend.backend() == "jax":
+                os._exit(1)  # at an ordinary exit JAX waits 100 s for the lost host, then aborts
+            raise SystemExit(1) from error
 
     def gather(self, number: int) -> list[int]:
         """Returns the number that each host gives, when all of them have come here."""
