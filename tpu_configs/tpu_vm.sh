@@ -9,9 +9,10 @@ usage: tpu_configs/tpu_vm.sh COMMAND --name NAME --zone ZONE [OPTIONS] [-- ARGUM
 commands, in the order of their use:
   create   create a TPU VM, or a pod slice of several hosts (--type v3-32)
   setup    copy the last commit of this checkout to every host, and install it there
-  train    start `python -m zoo.train ARGUMENTS`; the run goes on when this connection ends
+  train    start `python -m zoo.train ARGUMENTS`; the run goes on when this connection ends, and
+           from its last checkpoint when the same command is given again
   logs     follow what the run prints; Ctrl-C ends only the following
-  fetch    copy the run folders, runs/, of the first host to this machine
+  fetch    copy runs/ of the first host to this machine, if --output_dir is not in a bucket
   delete   delete the TPU VM or slice with everything on it
 
 options:
@@ -22,8 +23,8 @@ options:
   --backend BACKEND  tensorflow or jax, for the same configurations (default: tensorflow)
   --version VERSION  runtime version; `gcloud compute tpus versions list --zone ZONE` has all
                      (default: Google's for the type and backend)
-  --spot             create: cheaper, but may be taken away at any time; `train` goes on from the
-                     last checkpoint if the same disk is still there
+  --spot             create: cheaper, but may be taken away at any time, disks too; then delete,
+                     create, setup and the same train go on if --output_dir is in a bucket
   --dry-run          print the commands, run none
 
 Give the same --name, --zone, --type and --backend to every command. Example:
@@ -32,9 +33,8 @@ Give the same --name, --zone, --type and --backend to every command. Example:
   tpu_configs/tpu_vm.sh create $vm
   tpu_configs/tpu_vm.sh setup $vm
   tpu_configs/tpu_vm.sh train $vm -- --config tpu_configs/lambda_resnet50_i160_350ep.yaml \
-    --data.dir gs://BUCKET/tensorflow_datasets
+    --data.dir gs://BUCKET/tensorflow_datasets --output_dir gs://BUCKET/runs/lambda_resnet50
   tpu_configs/tpu_vm.sh logs $vm
-  tpu_configs/tpu_vm.sh fetch $vm
   tpu_configs/tpu_vm.sh delete $vm
 END
 }
@@ -105,7 +105,11 @@ train() {
   local -a arguments=("$@")
   if [[ $backend == jax ]]; then
     environment="KERAS_BACKEND=jax"
-    [[ $hosts == one ]] || arguments+=(--strategy multi_worker)
+    if [[ $hosts == several ]]; then
+      [[ " $* " =~ " --output_dir"[\ =]"gs://" ]] ||
+        fail "train: several hosts need --output_dir gs://BUCKET/FOLDER, which they share"
+      arguments+=(--strategy multi_worker)
+    fi
   elif [[ $hosts == several ]]; then
     # The first host drives the TPUs of all, whose own servers have loaded the library.
     worker=0

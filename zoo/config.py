@@ -264,7 +264,7 @@ class TrainConfig(Settings):
     strategy: Literal["auto", "tpu", "mirrored", "multi_worker", "one_device"] = Field(
         default="auto",
         description="Devices; auto: a TPU, else all GPUs (mirrored), else one device. "
-        "multi_worker: those of all machines in TF_CONFIG.",
+        "multi_worker: those of all machines in TF_CONFIG, or on JAX in KERAS_DISTRIBUTION_*.",
     )
     tpu: str | None = Field(
         default=None,

@@ -71,7 +71,8 @@ def _differing(one: TrainConfig, other: TrainConfig) -> list[str]:
         return items
 
     values = [
-        flat(config.model_dump(mode="json", exclude={"output_dir"})) for config in (one, other)
+        flat(config.model_dump(mode="json", exclude={"output_dir", "tpu"}))
+        for config in (one, other)
     ]
     return sorted(
         key

@@ -95,7 +95,8 @@ def test_setup_installs_the_lock_file_and_the_tpu_wheel_on_every_host(backend, w
     ],
 )
 def test_train_and_logs(options, worker, environment):
-    host, script = remote("train", *options, *TRAIN)
+    bucket = ["--output_dir", "gs://b/run"]  # several JAX hosts must share the folder
+    host, script = remote("train", *options, *TRAIN, *bucket)
     assert host == f"--worker={worker}"
     program = "nohup .venv/bin/python -m zoo.train --config tpu_configs/a.yaml"
     assert f"{environment} {program} --data.dir 'it'\\''s here'" in script
@@ -128,6 +129,10 @@ def test_fetch_and_delete():
         (["resize", *WHERE], "expected a command or an option. Received: resize"),
         (["delete", *WHERE, "--dry-run", "--", "x"], "delete: expected no arguments. Received: x"),
         (["train", *WHERE, "--dry-run"], "train: expected the arguments of zoo.train after --"),
+        (
+            ["train", *WHERE, "--type", "v3-32", "--backend", "jax", "--dry-run", *TRAIN],
+            "several hosts need --output_dir gs://BUCKET/FOLDER",
+        ),
         (["create", *WHERE], "gcloud is not installed: https://"),
     ],
 )
