@@ -15,8 +15,11 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 	  --output_dir runs/digits --overwrite true
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
 
+# A few tests at a time, of which the slow ones come first: the workers end together.
+WORKERS = -n 2 --maxschedchunk 4
+
 test: lint  ## Lint, type-check and run every test on TensorFlow
-	.venv/bin/python -m pytest -n 2
+	.venv/bin/python -m pytest $(WORKERS)
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
@@ -24,11 +27,12 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
 # What depends on the backend.
-BACKEND_TESTS = -m pytest -n 2 -m "not one_backend" \
+BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend" \
   tests/test_*.py tests/layers tests/models tests/applications tests/weights
 
-test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training on several devices, on JAX
-	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) tests/zoo/test_training_model.py
+test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
+	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
+	  tests/zoo/test_training_model.py tests/zoo/test_trainer.py tests/zoo/test_resume.py
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py

@@ -1,6 +1,7 @@
 """What holds for every test: quiet logs, one thread per worker, fixed seeds, no network."""
 
 import os
+from pathlib import Path
 
 # Read when a backend loads, so set before Keras is imported. Several pytest workers share the
 # cores; one thread each is faster than all of them competing.
@@ -8,12 +9,22 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(variable, "1")
+# JAX compiles every operation: what one process has compiled, others take from this folder.
+CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import ipaddress
 import socket
 
 import keras
 import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starts with the slow tests, so that no worker is alone with them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(autouse=True)

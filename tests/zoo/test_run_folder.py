@@ -1,9 +1,13 @@
 """Run folders: what is refused, what is removed."""
 
 import pytest
+import tensorflow as tf
 
-from zoo import run_folder
+from zoo import run_folder, trainer
 from zoo.config import TrainConfig
+from zoo.data import Shard
+from zoo.devices import Devices
+from zoo.files import location
 
 
 @pytest.fixture
@@ -77,3 +81,33 @@ def test_metrics_are_never_half_written(folder):
     with pytest.raises(ValueError, match="JSON"):
         run_folder.write_metrics(folder, {"loss": float("nan")})
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+def test_host_that_does_not_see_the_folder(folder, monkeypatch):
+    """A run ends before its first step where hosts do not share the folder."""
+    monkeypatch.setattr(run_folder, "SHARED_WITHIN_S", 0)
+    assert not run_folder.is_shared(folder)
+    start(folder)
+    assert run_folder.is_shared(folder)
+    devices = Devices(2, Shard(1, 2), "CPU")
+    monkeypatch.setattr(Devices, "gather", lambda self, own: [True, own])
+    trainer._check_shared(config(folder), devices)
+    with pytest.raises(ValueError, match=r"elsewhere, where 1 of 2 hosts do not find"):
+        trainer._check_shared(config(folder.parent / "elsewhere"), devices)
+
+
+def test_bucket_that_does_not_answer(bucket, monkeypatch):
+    def fail(*_):
+        raise tf.errors.FailedPreconditionError(None, None, "no such host\nwhen reading")
+
+    monkeypatch.setattr(tf.io.gfile, "exists", fail)
+    message = f"{bucket}/run does not answer: no such host when reading"
+    with pytest.raises(ValueError, match=message):
+        run_folder.check(config(f"{bucket}/run"))
+    with pytest.raises(ValueError, match=message):
+        run_folder.load_config(location(f"{bucket}/run"))
+
+
+def test_run_goes_on_on_a_tpu_of_another_name(folder):
+    run_folder.start(config(folder, tpu="one"))
+    assert run_folder.check(config(folder, tpu="two")) is True
