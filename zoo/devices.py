@@ -142,8 +142,8 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
 def _compute_alike_every_time() -> None:
     """Runs one operation at a time, each on all cores, if TensorFlow has not begun to compute.
 
-    Side by side, they finish in another order in every run, and the last bit of sums of three and
-    more gradients with them; `enable_op_determinism` does not help. Costs up to 17 % of speed.
+    With operations side by side, gradients differed in their last bit from run to run, also under
+    `enable_op_determinism`: a run that goes on would not be the same. Costs up to 17 % of speed.
     """
     with suppress(RuntimeError):
         tf.config.threading.set_inter_op_parallelism_threads(1)
