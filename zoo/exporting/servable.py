@@ -115,7 +115,7 @@ def _origin_of_run(folder: Path, config: TrainConfig) -> dict[str, str]:
     kind = "not averaged" if decay is None else f"moving averages, decay {decay}"
     data = " ".join(filter(None, (config.data.source, config.data.name)))
     return {
-        "Weights": f"run {folder.name or folder.resolve().name}, {kind}",
+        "Weights": f"run {folder.resolve().name}, {kind}",
         "Trained on": f"{data}, {metrics['training_images']:,} images, "
         f"{config.training.epochs} epochs",
         "Test accuracy": f"{metrics['test']['accuracy']:.4f} ({metrics['test_images']:,} images)",
