@@ -8,10 +8,12 @@ usage: tpu_configs/tpu_vm.sh COMMAND --name NAME --zone ZONE [OPTIONS] [-- ARGUM
 
 commands, in the order of their use:
   create   create a TPU VM, or a pod slice of several hosts (--type v3-32)
+  status   show the state of the TPU VM, and whether a run goes on there
   setup    copy the last commit of this checkout to every host, and install it there
-  train    start `python -m zoo.train ARGUMENTS`; the run goes on when this connection ends, and
-           from its last checkpoint when the same command is given again
+  train    start `python -m zoo.train ARGUMENTS`, unless a run goes on; it goes on when this
+           connection ends, and from its last checkpoint when the same command is given again
   logs     follow what the run prints; Ctrl-C ends only the following
+  stop     end the run when it has saved a checkpoint
   fetch    copy runs/ of the first host to this machine, if --output_dir is not in a bucket
   delete   delete the TPU VM or slice with everything on it
 
@@ -25,6 +27,8 @@ options:
                      (default: Google's for the type and backend)
   --spot             create: cheaper, but may be taken away at any time, disks too; then delete,
                      create, setup and the same train go on if --output_dir is in a bucket
+  --queued           create: ask for it and get it when there is one (status shows the request);
+                     give it to delete, too
   --dry-run          print the commands, run none
 
 Give the same --name, --zone, --type and --backend to every command. Example:
@@ -35,12 +39,13 @@ Give the same --name, --zone, --type and --backend to every command. Example:
   tpu_configs/tpu_vm.sh train $vm -- --config tpu_configs/lambda_resnet50_i160_350ep.yaml \
     --data.dir gs://BUCKET/tensorflow_datasets --output_dir gs://BUCKET/runs/lambda_resnet50
   tpu_configs/tpu_vm.sh logs $vm
+  tpu_configs/tpu_vm.sh status $vm
   tpu_configs/tpu_vm.sh delete $vm
 END
 }
 
 fail() {
-  echo "error: $1 (--help shows the usage)" >&2
+  echo "error: ${1//[[:cntrl:]]/?} (--help shows the usage)" >&2
   exit 2
 }
 
@@ -70,9 +75,26 @@ on_hosts() { # WORKER COMMAND: WORKER is the number of a host, or all
 }
 
 create() {
-  local -a options=(--accelerator-type="$type" --version="$version")
+  local -a options=(--accelerator-type="$type")
   [[ $spot == no ]] || options+=(--spot)
-  run gcloud compute tpus tpu-vm create "$name" "${location[@]}" "${options[@]}"
+  if [[ $queued == yes ]]; then
+    run gcloud compute tpus queued-resources create "$name" "${location[@]}" \
+      --node-id="$name" --runtime-version="$version" "${options[@]}"
+  else
+    run gcloud compute tpus tpu-vm create "$name" "${location[@]}" \
+      --version="$version" "${options[@]}"
+  fi
+}
+
+status() {
+  if [[ $queued == yes ]]; then
+    run gcloud compute tpus queued-resources describe "$name" "${location[@]}" \
+      --format="value(state.state)"
+  fi
+  run gcloud compute tpus tpu-vm describe "$name" "${location[@]}" --format="value(state)"
+  on_hosts 0 "cd lambda_keras || exit
+flock -n train.pid true && echo 'no run goes on' || echo 'a run goes on'
+tail -n 1 train.log"
 }
 
 setup() {
@@ -86,17 +108,25 @@ uv venv --quiet --clear --python 3.11 # as hosts have an older one
 uv pip install --quiet --requirement requirements/$backend.lock"
   if [[ $backend == jax ]]; then
     steps+="
-uv pip install --quiet 'jax[tpu]' # the libtpu that fits the jax just installed"
+uv pip install --quiet --editable '.[jax-tpu]'"
   else
     steps+="
 uv pip uninstall --quiet tensorflow # the next takes its place
-uv pip install --quiet tensorflow-tpu==2.20.0 libtpu==0.0.14 # newer ones crash"
+uv pip install --quiet --editable '.[tpu]'"
   fi
-  run git archive --output=lambda_keras.tar.gz HEAD
-  run gcloud compute tpus tpu-vm scp lambda_keras.tar.gz "$name:" "${location[@]}" --worker=all
-  on_hosts all "$steps
-uv pip install --quiet --no-deps --editable ."
-  run rm lambda_keras.tar.gz
+  local root changes folder=/tmp
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+  changes=$(git -C "$root" status --porcelain | wc -l)
+  [[ $changes -eq 0 ]] ||
+    echo "files with changes that are in no commit, and are not copied: $((changes))" >&2
+  if [[ $dry_run == no ]]; then
+    folder=$(mktemp -d)
+    trap "rm -rf '$folder'" EXIT
+  fi
+  run git -C "$root" archive --output="$folder/lambda_keras.tar.gz" HEAD
+  run gcloud compute tpus tpu-vm scp "$folder/lambda_keras.tar.gz" "$name:" "${location[@]}" \
+    --worker=all
+  on_hosts all "$steps"
 }
 
 train() {
@@ -119,12 +149,23 @@ train() {
     [[ $api == se ]] || environment+=" NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
 TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so"
   fi
-  on_hosts "$worker" "cd lambda_keras && $environment nohup .venv/bin/python -m zoo.train \
-$(quoted "${arguments[@]}") >> train.log 2>&1 < /dev/null &"
+  # The run inherits 9, and so holds the lock until it ends.
+  on_hosts "$worker" "cd lambda_keras || exit
+exec 9>> train.pid
+flock -n 9 || { echo 'error: a run goes on here already; stop ends it' >&2; exit 2; }
+$environment nohup .venv/bin/python -m zoo.train \
+$(quoted "${arguments[@]}") >> train.log 2>&1 < /dev/null &
+echo \$! > train.pid"
 }
 
 logs() {
   on_hosts 0 "tail -n 100 -F lambda_keras/train.log"
+}
+
+stop() { # told on one host, the run ends on all
+  on_hosts 0 "cd lambda_keras || exit
+flock -n train.pid echo 'no run goes on' || kill \$(cat train.pid)
+flock train.pid true # waits until it has ended"
 }
 
 fetch() {
@@ -133,33 +174,43 @@ fetch() {
 }
 
 delete() {
-  run gcloud compute tpus tpu-vm delete "$name" "${location[@]}" # asks before it does
+  # Both ask before they do.
+  if [[ $queued == yes ]]; then
+    run gcloud compute tpus queued-resources delete "$name" "${location[@]}" --force
+  else
+    run gcloud compute tpus tpu-vm delete "$name" "${location[@]}"
+  fi
 }
 
-command="" name="" zone="" project="" type=v3-8 backend=tensorflow version="" spot=no dry_run=no
+command="" name="" zone="" project="" type=v3-8 backend=tensorflow version="" spot=no queued=no
+dry_run=no
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage; exit ;;
     --spot) spot=yes ;;
+    --queued) queued=yes ;;
     --dry-run) dry_run=yes ;;
     --) shift; break ;;
     --name | --zone | --project | --type | --backend | --version)
       [[ $# -gt 1 && -n $2 && $2 != --* ]] || fail "$1: expected a value"
       printf -v "${1#--}" %s "$2"
       shift ;;
-    create | setup | train | logs | fetch | delete)
+    create | status | setup | train | logs | stop | fetch | delete)
       [[ -z $command ]] || fail "expected one command. Received: $command and $1"
       command=$1 ;;
     *) fail "expected a command or an option. Received: $1" ;;
   esac
   shift
 done
-[[ -n $command ]] || fail "expected a command: create, setup, train, logs, fetch or delete"
-[[ -n $name ]] || fail "--name: expected the name of the TPU VM"
-[[ -n $zone ]] || fail "--zone: expected a zone, such as europe-west4-a"
+[[ -n $command ]] || fail "expected a command: create, status, setup, train, logs, stop, fetch or delete"
+# The remote shell reads the name.
+[[ $name =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
+  fail "--name: expected the name of the TPU VM: a-z, 0-9 and -. Received: $name"
+[[ $zone =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
+  fail "--zone: expected a zone, such as europe-west4-a. Received: $zone"
 [[ $backend == tensorflow || $backend == jax ]] ||
   fail "--backend: expected tensorflow or jax. Received: $backend"
-[[ $type =~ ^v[0-9a-z]+-[0-9]+$ ]] ||
+[[ $type =~ ^v[0-9a-z]+-[1-9][0-9]*$ ]] ||
   fail "--type: expected an accelerator type, such as v3-8. Received: $type"
 [[ $command == train || $# -eq 0 ]] || fail "$command: expected no arguments. Received: $*"
 [[ $dry_run == yes ]] || command -v gcloud > /dev/null ||

@@ -1,7 +1,11 @@
 """tpu_vm.sh: the commands that it would run, and what it refuses. It never calls gcloud here."""
 
 import os
+import shutil
 import subprocess
+import sys
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -11,12 +15,13 @@ WHERE = ["--name", "t", "--zone", "z"]
 TRAIN = ["--", "--config", "tpu_configs/a.yaml", "--data.dir", "it's here"]
 
 
-def call(*arguments, path=os.environ["PATH"]):
+def call(*arguments, path=os.environ["PATH"], cwd=None, **environment):
     return subprocess.run(
         ["/bin/bash", str(SCRIPT), *arguments],
         capture_output=True,
         text=True,
-        env={"PATH": path},
+        cwd=cwd,
+        env={"PATH": path, **environment},
     )
 
 
@@ -66,12 +71,27 @@ def test_create(options, version):
     kind = options[options.index("--type") + 1] if "--type" in options else "v3-8"
     assert words == [
         *("gcloud", "compute", "tpus", "tpu-vm", "create", "t", "--zone=z", "--project=p"),
-        *(f"--accelerator-type={kind}", f"--version={version}", "--spot"),
+        *(f"--version={version}", f"--accelerator-type={kind}", "--spot"),
     ]
 
 
+def test_queued_request_is_made_shown_and_deleted_with_its_vm():
+    (words,) = dry_run("create", "--queued", "--spot")
+    assert words[3:] == [
+        *("queued-resources", "create", "t", "--zone=z", "--node-id=t"),
+        *("--runtime-version=tpu-vm-tf-2.20.0-se", "--accelerator-type=v3-8", "--spot"),
+    ]
+    request, vm, run = dry_run("status", "--queued")
+    assert request[3:6] == ["queued-resources", "describe", "t"]
+    assert vm[3:6] == ["tpu-vm", "describe", "t"]
+    assert run[3:6] == ["tpu-vm", "ssh", "t"]
+    assert dry_run("status") == [vm, run]
+    (words,) = dry_run("delete", "--queued")
+    assert words[3:] == ["queued-resources", "delete", "t", "--zone=z", "--force"]
+
+
 @pytest.mark.parametrize(
-    ("backend", "wheel"), [("tensorflow", "tensorflow-tpu==2.20.0 libtpu"), ("jax", "'jax[tpu]'")]
+    ("backend", "wheel"), [("tensorflow", "'.[tpu]'"), ("jax", "'.[jax-tpu]'")]
 )
 def test_setup_installs_the_lock_file_and_the_tpu_wheel_on_every_host(backend, wheel):
     worker, script = remote("setup", "--backend", backend, "--type", "v3-32")
@@ -100,7 +120,7 @@ def test_train_and_logs(options, worker, environment):
     assert host == f"--worker={worker}"
     program = "nohup .venv/bin/python -m zoo.train --config tpu_configs/a.yaml"
     assert f"{environment} {program} --data.dir 'it'\\''s here'" in script
-    assert script.endswith(">> train.log 2>&1 < /dev/null &")
+    assert script.endswith(">> train.log 2>&1 < /dev/null &\necho $! > train.pid")
     several = "jax" in options and "v3-32" in options
     assert ("--strategy multi_worker" in script) == several
     host, script = remote("logs", *options)
@@ -118,9 +138,10 @@ def test_fetch_and_delete():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "expected a command: create, setup"),
+        ([], "expected a command: create, status"),
         (["create", "--zone", "z"], "--name: expected the name"),
         (["create", "--name", "t"], "--zone: expected a zone"),
+        (["create", "--zone", "z", "--name", "t;ls"], "a-z, 0-9 and -. Received: t;ls"),
         (["create", "--name"], "--name: expected a value"),
         (["create", "--name", "--zone", "z"], "--name: expected a value"),
         (["create", *WHERE, "--backend", "torch"], "expected tensorflow or jax. Received: torch"),
@@ -145,8 +166,104 @@ def test_refusals_are_one_line(tmp_path, arguments, reason):
     assert result.stdout == ""
 
 
+# Does on this machine, in the folder HOST, what gcloud does on a host; scp fails if there is none.
+GCLOUD = """#!/bin/bash
+command=${!#}
+cd "$HOST" || exit 1
+case $4 in
+  scp) cp "$5" . ;;
+  ssh) bash -c "${command#--command=}" ;;
+esac
+"""
+# What runs there: tells that it has begun, and when it is told to stop.
+TRAIN_PY = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("saved"))
+print("started", *sys.argv[1:], flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def gcloud(tmp_path):
+    """Calls the script with that gcloud, from the folder tmp_path/here."""
+    for name in ("bin", "here", "temporary"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "bin" / "gcloud"
+    file.write_text(GCLOUD)
+    file.chmod(0o755)
+    # So that setup ends where it would install.
+    (tmp_path / "bin" / "python3").symlink_to(shutil.which("false"))
+    environment = {
+        "path": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "cwd": tmp_path / "here",
+        "TMPDIR": str(tmp_path / "temporary"),
+        "HOST": str(tmp_path / "host"),
+    }
+    return lambda command, *options: call(command, *WHERE, *options, **environment)
+
+
+def checkout(folder):
+    """A copy of the script in a repository of its own, with one commit; returns the script."""
+    script = folder / "tpu_configs" / SCRIPT.name
+    script.parent.mkdir(parents=True)
+    shutil.copy(SCRIPT, script)
+    (folder / "README.md").write_text("committed")
+    git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *command], check=True)
+    return script
+
+
+def test_setup_copies_the_whole_commit_from_any_folder_and_leaves_nothing(
+    tmp_path, gcloud, monkeypatch
+):
+    script = checkout(tmp_path / "checkout")
+    monkeypatch.setitem(globals(), "SCRIPT", script)
+    (tmp_path / "checkout" / "README.md").write_text("changed")
+    failed = gcloud("setup")  # there is no host
+    assert failed.returncode != 0
+    assert "changes that are in no commit, and are not copied: 1\n" in failed.stderr
+    (tmp_path / "host").mkdir()
+    gcloud("setup")
+    with tarfile.open(tmp_path / "host" / "lambda_keras.tar.gz") as archive:
+        assert {"README.md", f"tpu_configs/{SCRIPT.name}"} <= set(archive.getnames())
+        assert archive.extractfile("README.md").read() == b"committed"
+    for name in ("here", "temporary"):
+        assert not list((tmp_path / name).iterdir())
+    subprocess.run(["git", "-C", script.parent, "checkout", "-q", ".."], check=True)
+    assert "no commit" not in gcloud("setup", "--dry-run").stderr
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="flock is of Linux")
+def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path, gcloud):
+    folder = tmp_path / "host" / "lambda_keras"
+    for name in ("zoo", ".venv/bin"):
+        (folder / name).mkdir(parents=True)
+    (folder / "zoo" / "train.py").write_text(TRAIN_PY)
+    (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    log = folder / "train.log"
+    try:
+        started = gcloud("train", "--", "--seed", "3")
+        assert (started.returncode, started.stderr) == (0, "")
+        deadline = time.monotonic() + 60
+        while "started" not in log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert gcloud("status").stdout == "a run goes on\nstarted --seed 3\n"
+        second = gcloud("train", "--", "--seed", "4")
+        assert second.returncode == 2
+        assert second.stderr == "error: a run goes on here already; stop ends it\n"
+    finally:
+        stopped = gcloud("stop")
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "", "")
+    assert log.read_text() == "started --seed 3\nsaved\n"
+    assert gcloud("status").stdout == "no run goes on\nsaved\n"
+    assert gcloud("stop").stdout == "no run goes on\n"
+
+
 def test_help():
     result = call("--help")
     assert result.returncode == 0
-    for word in ("create", "setup", "train", "logs", "fetch", "delete", "--dry-run", "--spot"):
+    commands = ("create", "status", "setup", "train", "logs", "stop", "fetch", "delete")
+    for word in (*commands, "--dry-run", "--spot", "--queued"):
         assert word in result.stdout
