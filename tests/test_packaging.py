@@ -55,6 +55,8 @@ def test_installing_needs_no_backend_but_extras_offer_one(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
     required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
-    names = ["h5py", "huggingface_hub", "keras", "numpy", "safetensors"]
+    names = ["h5py", "huggingface_hub", "keras", "numpy"]
+    names += ["pydantic", "pydantic-settings", "pyyaml", "safetensors"]
     assert sorted(line.split(">=")[0] for line in required) == names
-    assert {"tensorflow", "jax", "torch", "train"} <= set(metadata.get_all("Provides-Extra"))
+    extras = {"tensorflow", "jax", "torch", "train", "gpu", "tpu", "jax-gpu", "jax-tpu"}
+    assert extras <= set(metadata.get_all("Provides-Extra"))

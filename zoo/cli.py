@@ -22,6 +22,9 @@ def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACK
         _check_backend(backends)
         command(sys.argv[1:])
     except (ValueError, FileNotFoundError, ImportError) as error:
+        if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
+            extra = error.name if error.name in BACKENDS[1:] else "train"
+            error = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 

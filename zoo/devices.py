@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -17,6 +18,8 @@ import tensorflow as tf
 from zoo.data import Shard
 
 STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
+DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
+TPU_WHEEL = "pip uninstall tensorflow, then pip install 'lambda_keras[tpu]'"
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ class Devices:
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
     """Returns the devices to build and train a model on; a TPU gets connected.
 
+    Says on stderr if this is the CPU of a machine with a GPU or TPU that the backend does not see.
+
     Args:
         name: "tpu"; "mirrored", all GPUs of this machine (without any, its logical CPUs);
             "multi_worker", the devices of all machines; "one_device"; or "auto": a TPU if one is
@@ -115,12 +120,43 @@ def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
         raise ValueError(f"expected strategy to be {' | '.join(STRATEGIES)}. Received: {name!r}")
     backend = keras.backend.backend()
     if backend == "tensorflow":
-        return _tensorflow_devices(name, tpu)
-    if backend == "jax":
-        return _jax_devices(name)
-    raise ValueError(
-        f"expected Keras' backend to be tensorflow or jax for training. Received: {backend!r}"
-    )
+        devices = _tensorflow_devices(name, tpu)
+    elif backend == "jax":
+        if tpu is not None:
+            raise ValueError(f"tpu: expected none on JAX, which finds its own. Received: {tpu!r}")
+        devices = _jax_devices(name)
+    else:
+        raise ValueError(
+            f"expected Keras' backend to be tensorflow or jax for training. Received: {backend!r}"
+        )
+    if devices.kind == "CPU" and (unseen := unseen_accelerator(backend)):
+        print(unseen, file=sys.stderr, flush=True)
+    return devices
+
+
+def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
+    """Returns a line on a GPU or TPU that this machine has and the backend does not see.
+
+    None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
+
+    Args:
+        backend: "tensorflow" or "jax", which computes on the CPU.
+        folder: Where the device files are.
+    """
+    hidden = set()
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        hidden.add("GPU")
+    if backend == "jax" and os.environ.get("JAX_PLATFORMS") == "cpu":
+        hidden |= {"GPU", "TPU"}
+    for pattern, kind in DEVICE_FILES.items():
+        if kind in hidden or (backend == "tensorflow" and _physical(kind)):
+            continue
+        for path in sorted(folder.glob(pattern))[:1]:
+            install = f"pip install 'lambda_keras[{'jax-' * (backend == 'jax')}{kind.lower()}]'"
+            if (backend, kind) == ("tensorflow", "TPU"):
+                install = f"{TPU_WHEEL}, and train with --tpu local"
+            return f"{backend} does not see the {kind} {path} and takes the CPU: {install}"
+    return None
 
 
 def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
@@ -158,6 +194,8 @@ def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
+        if "No OpKernel was registered" in reason:
+            reason = f"this TensorFlow is not the one for TPUs: {TPU_WHEEL}"
         raise ValueError(f"the TPU {tpu!r} does not answer: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)
 
@@ -205,7 +243,10 @@ def _jax_devices(name: str) -> Devices:
 
     devices, kind = jax.devices(), jax.default_backend().upper()
     if name == "tpu" and kind != "TPU":
-        raise ValueError(f"strategy=tpu: no TPU found. Received: {devices[0]}")
+        raise ValueError(
+            f"strategy=tpu: no TPU found (the extra jax-tpu has what JAX needs). Received: "
+            f"{devices[0]}"
+        )
     if name == "mirrored" and len(devices) < 2:
         raise ValueError(f"strategy=mirrored: expected two or more devices. Received: {devices[0]}")
     if name == "one_device" or len(devices) < 2:

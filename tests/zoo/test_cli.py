@@ -1,6 +1,7 @@
 """How commands start and fail."""
 
 import os
+import subprocess
 import sys
 
 import keras
@@ -18,6 +19,58 @@ def test_command_ends_with_one_line_and_code_2(capsys, kind):
         cli.run(command)
     assert caught.value.code == 2
     assert capsys.readouterr().err == "error: what is wrong\n"
+
+
+@pytest.mark.parametrize(("package", "extra"), [("yaml", "train"), ("jax", "jax")])
+def test_missing_package_names_its_extra(capsys, package, extra):
+    def command(_):
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    with pytest.raises(SystemExit):
+        cli.run(command)
+    line = f"error: {package} is not installed: pip install 'lambda_keras[{extra}]'\n"
+    assert capsys.readouterr().err == line
+
+
+# Packages that come with the extra "train", which `pip install '.[tensorflow]'` leaves out.
+OF_TRAINING = ("PIL", "matplotlib", "official", "sklearn", "tensorflow_datasets")
+COMMANDS = """
+import contextlib, importlib, io, sys
+sys.modules.update(dict.fromkeys({packages}))
+from zoo import cli
+for line in sys.stdin:
+    sys.argv = line.split()
+    output, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            cli.run(importlib.import_module("zoo." + sys.argv[0]).main)
+        except SystemExit as end:
+            code = end.code or 0
+    print(code, *output.getvalue().splitlines()[-1:])
+"""
+
+
+@pytest.mark.slow
+def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
+    (tmp_path / "photo.png").write_bytes(b"")
+    works = ["list", "flops lambda_resnet14 --image_size 16", "train --help"]
+    fails = {
+        f"train --output_dir {tmp_path}/run": "matplotlib",
+        f"predict --model lambda_resnet14 --weights imagenet {tmp_path}/photo.png": "PIL",
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", COMMANDS.format(packages=OF_TRAINING)],
+        input="\n".join([*works, *fails]),
+        capture_output=True,
+        text=True,
+    )
+    lines = process.stdout.splitlines()
+    assert len(lines) == len(works) + len(fails), process.stderr
+    assert [line[:2] for line in lines[:3]] == ["0 "] * 3
+    for line, package in zip(lines[3:], fails.values(), strict=True):
+        assert line.startswith(f"2 error: {package}")
+        assert line.endswith("is not installed: pip install 'lambda_keras[train]'")
+    assert [path.name for path in tmp_path.iterdir()] == ["photo.png"]
 
 
 def test_faults_of_the_program_keep_their_traceback():

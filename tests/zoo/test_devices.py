@@ -6,11 +6,12 @@ import sys
 
 import keras
 import pytest
+import tensorflow as tf
 
 from zoo import devices
 from zoo.config import DataConfig
 from zoo.data import Shard, load_data
-from zoo.devices import Devices, find_devices
+from zoo.devices import Devices, find_devices, unseen_accelerator
 from zoo.inference import predict
 
 TWO_CPUS = """
@@ -80,6 +81,70 @@ def test_backend_that_cannot_train(monkeypatch):
     monkeypatch.setattr(devices.keras.backend, "backend", lambda: "torch")
     with pytest.raises(ValueError, match=r"tensorflow or jax for training\. Received: 'torch'"):
         find_devices()
+
+
+def test_tpu_without_the_wheel_for_tpus_names_the_extra(monkeypatch):
+    def connect(_):
+        raise tf.errors.InvalidArgumentError(
+            None, None, "No OpKernel was registered to support Op 'ConfigureDistributedTPU'"
+        )
+
+    resolver = "TPUClusterResolver"
+    monkeypatch.setattr(tf.distribute.cluster_resolver, resolver, lambda tpu: None)
+    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", connect)
+    with pytest.raises(ValueError, match=r"^the TPU 'local' .* pip install 'lambda_keras\[tpu\]'$"):
+        find_devices("tpu", "local")
+
+
+def test_jax_takes_no_name_of_a_tpu(monkeypatch):
+    monkeypatch.setattr(devices.keras.backend, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=r"expected none on JAX.* Received: 'local'"):
+        find_devices("auto", "local")
+
+
+@pytest.mark.parametrize(
+    ("file", "backend", "line"),
+    [
+        ("nvidia0", "tensorflow", "the GPU {} and takes the CPU: pip install 'lambda_keras[gpu]'"),
+        ("nvidia0", "jax", "the GPU {} and takes the CPU: pip install 'lambda_keras[jax-gpu]'"),
+        ("accel0", "tensorflow", "'lambda_keras[tpu]', and train with --tpu local"),
+        ("accel3", "jax", "the TPU {} and takes the CPU: pip install 'lambda_keras[jax-tpu]'"),
+        ("vfio/0", "jax", "the TPU {} and takes the CPU: pip install 'lambda_keras[jax-tpu]'"),
+        ("nvidia-uvm", "tensorflow", None),
+        ("vfio/vfio", "tensorflow", None),
+    ],
+)
+def test_accelerator_that_the_backend_does_not_see(tmp_path, monkeypatch, file, backend, line):
+    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.delenv(name, raising=False)
+    assert unseen_accelerator(backend, tmp_path) is None
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    said = unseen_accelerator(backend, tmp_path)
+    assert said == line or said.startswith(f"{backend} does not see the ")
+    assert line is None or said.endswith(line.format(tmp_path / file))
+
+
+def test_accelerator_that_is_seen_or_hidden_on_purpose(tmp_path, monkeypatch):
+    (tmp_path / "nvidia0").touch()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert unseen_accelerator("tensorflow", tmp_path) is None
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(devices, "_physical", lambda kind: [kind])
+    assert unseen_accelerator("tensorflow", tmp_path) is None
+    assert "the GPU" in unseen_accelerator("jax", tmp_path)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert unseen_accelerator("jax", tmp_path) is None
+
+
+def test_run_on_the_cpu_says_which_accelerator_it_misses(monkeypatch, capsys):
+    monkeypatch.delenv("TPU_NAME", raising=False)
+    monkeypatch.setattr(devices, "unseen_accelerator", lambda backend: f"{backend} misses it")
+    find_devices("one_device")
+    assert capsys.readouterr().err == "tensorflow misses it\n"
+    monkeypatch.setattr(devices, "_physical", lambda kind: ["gpu"] * (kind == "GPU"))
+    find_devices("one_device")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow
