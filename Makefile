@@ -5,10 +5,10 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-jax test-torch lock clean
+.PHONY: help demo test lint test-jax test-torch test-benchmark lock clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, evaluate and export it
 	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
@@ -16,7 +16,7 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
 
 # A few tests at a time, of which the slow ones come first: the workers end together.
-WORKERS = -n 2 --maxschedchunk 4
+WORKERS = -n 2 --maxschedchunk 4 --durations=40
 
 test: lint  ## Lint, type-check and run every test on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
@@ -38,14 +38,25 @@ test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
 
+test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
+	.venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
+	  tests/zoo/benchmark/test_tpu_compile.py tests/zoo/benchmark/test_tpu_step.py
+
+# uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
+INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
+.venv-torch/installed .venv-benchmark/installed: \
+  INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
+.venv/installed .venv-jax/installed: | .venv-lock/installed
+
 .venv/installed: requirements/tensorflow.lock
 .venv-jax/installed: requirements/jax.lock
 .venv-torch/installed: requirements/torch.lock
-.venv/installed .venv-jax/installed .venv-torch/installed:
+.venv-benchmark/installed: requirements/benchmark.lock
+.venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed:
 	@echo "Installing $< into $(@D), which takes a minute or two"
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517 --requirement $<
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(INSTALL) --requirement $<
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Keeps the versions that still fit; `make lock LOCK_ARGS=--upgrade` takes the newest ones.
@@ -59,7 +70,9 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
 	$(COMPILE) --no-annotate --extra convert --extra test --extra compare --output-file requirements/torch.lock
-	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock && rm requirements/torch.lock.bak
+	$(COMPILE) --no-annotate --extra benchmark --extra test --output-file requirements/benchmark.lock
+	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock requirements/benchmark.lock
+	rm requirements/*.lock.bak
 
 .venv-lock/installed: Makefile
 	$(PYTHON) -m venv --clear $(@D)
@@ -67,5 +80,5 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	@touch $@
 
 clean:  ## Remove the environments and caches; runs/ stays
-	rm -rf .venv .venv-jax .venv-torch .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -64,10 +64,12 @@ def describe(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.one_backend
 def test_sources_are_found():
     assert {module_name(path).split(".")[0] for path in SOURCES} == set(PACKAGES)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("path", SOURCES, ids=describe)
 def test_imports_run_one_way(path):
     own = room(module_name(path))
@@ -75,12 +77,14 @@ def test_imports_run_one_way(path):
     assert not later, f"{ROOMS[own]} may not import {later}"
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("path", SOURCES, ids=describe)
 def test_packages_import_nothing_from_tests_or_notebooks(path):
     tops = {name.split(".")[0] for name in imports_of(path)}
     assert not tops & {"tests", "notebooks"}
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     "path", [path for path in SOURCES if path.is_relative_to(ROOT / "lambda_keras")], ids=describe
 )
@@ -95,6 +99,7 @@ def test_lambda_keras_imports_keras_and_numpy_only(path):
     assert tops - set(sys.stdlib_module_names) <= allowed
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     "path", [path for path in SOURCES if path.is_relative_to(ROOT / "zoo")], ids=describe
 )
@@ -105,6 +110,7 @@ def test_zoo_imports_heavy_packages_where_it_needs_them(path):
     assert not tops & HEAVY - allowed
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     ("statement", "module", "is_package", "expected"),
     [

@@ -11,6 +11,8 @@ import pytest
 
 import lambda_keras
 
+pytestmark = pytest.mark.one_backend
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("lambda_keras", "zoo")
 

@@ -268,6 +268,7 @@ class TrainConfig(Settings):
     )
     tpu: str | None = Field(
         default=None,
+        min_length=1,
         description="TPU name or address, 'local' on a TPU VM; None: TPU_NAME is asked.",
     )
     model: ModelConfig = ModelConfig()

@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo import cli
+from zoo.photos import quoted
 from zoo.registry import TABLE, Row, list_models
 from zoo.settings import Settings
 
@@ -41,14 +42,14 @@ def main(arguments: Sequence[str]) -> None:
     Raises:
         ValueError: If no model matches.
     """
-    config = ListConfig.from_command_line(arguments)
+    config = ListConfig.from_command_line(quoted(arguments))
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
     )
     if not names:
         raise ValueError(
-            f"expected patterns of names of models. Received: {', '.join(config.patterns)}, which "
-            f"match none of {len(TABLE)}"
+            f"expected patterns of names of models. Received: "
+            f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
         )
     write = {"table": as_table, "json": as_json, "markdown": as_markdown}[config.format]
     print(write([TABLE[name] for name in names]))

@@ -9,6 +9,8 @@ import pytest
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
 
+pytestmark = pytest.mark.one_backend
+
 FAMILY = networks.GOLDEN["resnet_rs_family"]
 
 

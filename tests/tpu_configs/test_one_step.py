@@ -1,4 +1,4 @@
-"""Every recipe reads its images and runs a step."""
+"""Every recipe reads its images, and one of each kind runs a step."""
 
 import re
 from pathlib import Path
@@ -40,8 +40,19 @@ def shrunk(file: Path, *arguments) -> TrainConfig:
     return TrainConfig.from_command_line(["--config", str(file), *pairs, *arguments])
 
 
-# Files that differ in sizes and depths alone become the same run, others read the same images.
-RUNS = {shrunk(file, "--output_dir", "x").to_yaml(): file for file in reversed(FILES)}
+def kind(config: TrainConfig) -> tuple:
+    """What a step depends on; other tests build every network, with the arguments of each file."""
+    (family,) = re.findall(r"^\D+", config.model.name)
+    return config.data.source, config.optimizer.name, config.model.freeze_backbone, family
+
+
+def stochastic_depth(file: Path) -> float:
+    return TrainConfig.from_file(file).model.overrides.get("stochastic_depth_rate", 0)
+
+
+# Of each kind the file with most stochastic depth; others differ in numbers alone.
+RUNS = {kind(TrainConfig.from_file(file)): file for file in sorted(FILES, key=stochastic_depth)}
+# Others read the same images.
 IMAGES = {
     (config.model.size, config.data.model_copy(update={"batch_size": 2}).model_dump_json()): file
     for file in reversed(FILES)

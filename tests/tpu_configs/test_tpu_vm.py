@@ -135,37 +135,6 @@ def test_fetch_and_delete():
     assert words[3:] == ["tpu-vm", "delete", "t", "--zone=z"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ([], "expected a command: create, status"),
-        (["create", "--zone", "z"], "--name: expected the name"),
-        (["create", "--name", "t"], "--zone: expected a zone"),
-        (["create", "--zone", "z", "--name", "t;ls"], "a-z, 0-9 and -. Received: t;ls"),
-        (["create", "--name"], "--name: expected a value"),
-        (["create", "--name", "--zone", "z"], "--name: expected a value"),
-        (["create", *WHERE, "--backend", "torch"], "expected tensorflow or jax. Received: torch"),
-        (["create", *WHERE, "--type", "v3"], "such as v3-8. Received: v3"),
-        (["create", "delete", *WHERE], "expected one command. Received: create and delete"),
-        (["resize", *WHERE], "expected a command or an option. Received: resize"),
-        (["delete", *WHERE, "--dry-run", "--", "x"], "delete: expected no arguments. Received: x"),
-        (["train", *WHERE, "--dry-run"], "train: expected the arguments of zoo.train after --"),
-        (
-            ["train", *WHERE, "--type", "v3-32", "--backend", "jax", "--dry-run", *TRAIN],
-            "several hosts need --output_dir gs://BUCKET/FOLDER",
-        ),
-        (["create", *WHERE], "gcloud is not installed: https://"),
-    ],
-)
-def test_refusals_are_one_line(tmp_path, arguments, reason):
-    result = call(*arguments, path=str(tmp_path))  # where there is no gcloud
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: ")
-    assert reason in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
-
-
 # Does on this machine, in the folder HOST, what gcloud does on a host; scp fails if there is none.
 GCLOUD = """#!/bin/bash
 command=${!#}

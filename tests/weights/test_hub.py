@@ -17,6 +17,8 @@ import pytest
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.weights import hub
 
+pytestmark = pytest.mark.one_backend  # downloads; other tests load such files on each
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -31,6 +31,11 @@ def test_patterns_and_pretrained(capsys):
     assert lines[1].endswith("timm/lambda_resnet26t.c1_in1k")
 
 
+def test_pattern_of_shells_with_brackets(capsys):
+    lines = listed(capsys, "lambda_resnet[5-9]0").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["lambda_resnet50"]
+
+
 def test_json_has_every_field(capsys):
     (row,) = json.loads(listed(capsys, "resnet50_ccll", "--format", "json"))
     assert row["constructor"] == "ResNet50"
@@ -42,7 +47,7 @@ def test_json_has_every_field(capsys):
 
 
 def test_no_match_is_one_line():
-    with pytest.raises(ValueError, match="Received: resnext, which match none"):
+    with pytest.raises(ValueError, match="Received: 'resnext', which match none"):
         command.main(["resnext*".rstrip("*")])
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, PositiveInt, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo.benchmark import report
@@ -31,7 +31,7 @@ class FitConfig(Settings):
     image_size: int = Field(default=32, ge=8, description="Height and width in pixels.")
     batch_size: int = Field(default=32, ge=1, description="Images per step.")
     steps: int = Field(default=100, ge=1, description="Steps of an epoch.")
-    steps_per_execution: list[int] = Field(
+    steps_per_execution: list[PositiveInt] = Field(
         default=[1, 10], description="Steps per call of the compiled function, each in turn."
     )
     repeats: int = Field(default=7, ge=1, description="Rounds, of which the median counts.")

@@ -69,7 +69,10 @@ class ServingConfig(Settings):
     )
     repeats: int = Field(default=20, ge=1, description="Rounds, in which every path has its turn.")
     min_ms: float = Field(
-        default=500, gt=0, description="Faster paths are called several times in a turn."
+        default=500,
+        gt=0,
+        allow_inf_nan=False,
+        description="Faster paths are called several times in a turn.",
     )
     output: JsonFile | None = Field(default=None, description="JSON file to write.")
 

@@ -33,7 +33,10 @@ class TimedSettings(Settings):
     xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
     repeats: int = Field(default=7, ge=1, description="Rounds, of which the median counts.")
     min_ms: float = Field(
-        default=50, gt=0, description="Faster computations are called several times per round."
+        default=50,
+        gt=0,
+        allow_inf_nan=False,
+        description="Faster computations are called several times per round.",
     )
     memory: bool = Field(
         default=False,
