@@ -56,7 +56,7 @@ def test_randaugment_changes_nothing_of_that(every_config):
     augment = {
         "randaugment_magnitude": 15.0,
         "randaugment_layers": 1,
-    }  # each takes a while to trace
+    }
     check_entering(every_config.model_copy(update=augment), {3})
 
 
