@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,17 @@ def location(path: Any) -> Any:
 def in_bucket(path: Any) -> bool:
     """Returns whether a path is not of this machine."""
     return os.fspath(path).startswith(BUCKETS)
+
+
+def why_no_file(path: Any) -> str:
+    """Returns why there is no file to read on this machine, or "" if there is.
+
+    Pipes, devices and sockets are no files: reading them may never end.
+    """
+    try:
+        return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
+    except OSError as error:
+        return str(error.strerror)
 
 
 def remove(path: Path) -> None:

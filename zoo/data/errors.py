@@ -6,6 +6,20 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
+from zoo.errors import printable
+
+
+def reason(error: Exception) -> str:
+    """Returns the first line of an error, without TensorFlow's own function names around it."""
+    lines = re.sub(r"\{\{.*?\}\} | \[Op:.*", "", str(error)).splitlines()
+    return printable(lines[0]) if lines else type(error).__name__
+
+
+def in_one_line(text: tf.Tensor) -> tf.Tensor:
+    """Returns text from outside without what commands a terminal or is not UTF-8."""
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+    return tf.strings.regex_replace(text, r"\p{Cc}", "\N{REPLACEMENT CHARACTER}")
+
 
 @contextmanager
 def naming_errors() -> Iterator[None]:
@@ -16,6 +30,8 @@ def naming_errors() -> Iterator[None]:
     """
     try:
         yield
+    except tf.errors.DataLossError as error:
+        raise ValueError(f"data: {reason(error)}") from None
     except tf.errors.InvalidArgumentError as error:
         found = re.search(r"assertion failed: \[(data: .*?)\](\s|$)", error.message, re.DOTALL)
         if found is None:

@@ -1,5 +1,6 @@
 """Finds the images that the settings ask for."""
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from zoo.data.crops import (
     Window,
     attempt,
     centre_window,
+    decode_small,
     decode_window,
     resize_square,
 )
@@ -128,6 +130,7 @@ def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
             config.test_fraction,
             config.split_seed,
             config.unreadable == "skip",
+            decode_small,
         )
         return _files(train), _files(test), class_names
     if config.source == "tfds":
@@ -137,7 +140,7 @@ def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
 
 
 def _files(files: Files) -> IndexedSource:
-    paths = np.asarray(files.paths)
+    paths = np.asarray([os.fsencode(path) for path in files.paths])
     return IndexedSource(paths, np.asarray(files.labels), paths)
 
 

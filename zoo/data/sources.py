@@ -1,11 +1,16 @@
 """Where records come from: in which order, and which of them a host reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+
+from zoo.data.errors import reason
+from zoo.errors import printable
+from zoo.files import in_bucket, why_no_file
 
 # What is known of an image before it is decoded: `image` (a file's bytes, its path, or pixels),
 # `label` (index of its class) and `name` (for messages).
@@ -124,6 +129,30 @@ class IndexedSource:
             "label": tf.constant(self.labels[indices], tf.int64),
             "name": tf.constant(self.names[indices]),
         }
+
+
+def file_sizes(paths: Sequence[str]) -> list[int]:
+    """Returns the bytes of record files.
+
+    Raises:
+        ValueError: If one is missing or empty, or something that one cannot read to its end.
+    """
+
+    def size(path: str) -> int:
+        why = "" if in_bucket(path) else why_no_file(path)
+        try:
+            length = 0 if why else tf.io.gfile.stat(path).length
+        except tf.errors.OpError as error:
+            raise ValueError(f"data.dir: {reason(error)}") from None
+        if not length:
+            raise ValueError(
+                f"data.dir: expected a file of records. Received: {printable(path)} "
+                f"({why or 'empty'})"
+            )
+        return length
+
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
+        return list(pool.map(size, paths))
 
 
 # Takes which part to read and, for training, the seed of the order of the files.

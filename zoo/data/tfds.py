@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from zoo.data.errors import naming_errors
-from zoo.data.sources import ALL, Read, Record, Shard, StreamSource, as_it_is
+from zoo.data.errors import in_one_line, naming_errors, reason
+from zoo.data.sources import ALL, Read, Record, Shard, StreamSource, as_it_is, file_sizes
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def open_tfds(
         )
     for setting, split in zip(("train_split", "test_split"), splits, strict=True):
         _check_split(tfds, builder, split, f"data.{setting}")
+        _check_files(builder, split)
     train, test = (
         StreamSource(
             builder.info.splits[split].num_examples,
@@ -58,21 +59,23 @@ def open_tfds(
         for split in splits
     )
     for source in (train, test):
-        with naming_errors():  # labels are -1 where they are secret
-            next(iter(source.read(ALL, None)))
+        try:
+            with naming_errors():  # labels are -1 where they are secret
+                next(iter(source.read(ALL, None)))
+        except (tf.errors.OpError, ImportError) as error:
+            raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
     return train, test, tuple(label.names)
 
 
 def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
     try:
         builder = tfds.builder(name, data_dir=folder)
-    except (tfds.core.registered.DatasetNotFoundError, ValueError, AssertionError) as error:
+    except Exception as error:  # of wrong names, and of damaged descriptions, are many kinds
         nearest = get_close_matches(name, tfds.list_builders(with_community_datasets=False))
         hint = f" (did you mean {' or '.join(nearest)}?)" if nearest else ""
-        reason = str(error).splitlines()[0]
         raise ValueError(
             "data.name: expected a data set of TensorFlow Datasets, or one that is in data.dir. "
-            f"Received: {name!r}{hint}: {reason}"
+            f"Received: {name!r}{hint}: {reason(error)}"
         ) from None
     if not builder.is_prepared():
         place = folder or "~/tensorflow_datasets"
@@ -92,15 +95,35 @@ def _check_split(tfds: Any, builder: Any, split: str, setting: str) -> None:
     except (ValueError, KeyError, AssertionError) as error:
         known = {name: info.num_examples for name, info in builder.info.splits.items()}
         described = ", ".join(f"{name} ({count} images)" for name, count in known.items())
-        reason = " ".join(str(error).split())
         raise ValueError(
             f"{setting}: expected a split, or a part of one, of {builder.name}, which has "
-            f"{described}. Received: {split!r}: {reason}"
+            f"{described}. Received: {split!r}: {reason(error)}"
         ) from None
-    if not count:
+    if count < 1:
         raise ValueError(
             f"{setting}: expected one image or more. Received: {split!r}, which is empty"
         )
+
+
+def _check_files(builder: Any, split: str) -> None:
+    """Looks for what an interrupted copy lacks, without reading what takes as long as an epoch."""
+    info = builder.info
+    used = sorted({str(path) for path in info.splits[split].filepaths})
+    sizes = dict(zip(used, file_sizes(used), strict=True))
+    if info.file_format.value != "tfrecord":
+        return
+    for name, part in info.splits.items():
+        files = [str(path) for path in part.filepaths]
+        if part.num_bytes and sizes.keys() >= set(files):  # 0: not known
+            found = sum(sizes[file] for file in files)
+            # Each record has 16 bytes of lengths and checksums.
+            expected = int(part.num_bytes) + 16 * part.num_examples
+            if found < expected:
+                raise ValueError(
+                    f"data.dir: expected {expected} bytes in the {len(files)} files of "
+                    f"{builder.name}, split {name}. Received: {found} bytes; were they copied as a "
+                    "whole?"
+                )
 
 
 def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
@@ -124,7 +147,8 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
         name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])
         label = example["label"]
         message = f"data: expected a label from 0 to {classes - 1}. Received: "
-        message = tf.strings.join([message, tf.strings.as_string(label), ", of ", name])
+        of = in_one_line(tf.strings.join([", of ", name]))
+        message = tf.strings.join([message, tf.strings.as_string(label), of])
         in_range = tf.debugging.Assert((label >= 0) & (label < classes), [message])
         with tf.control_dependencies([in_range]):
             return {"image": example["image"], "label": tf.identity(label), "name": name}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from zoo.data.sources import Read, Record, Shard, StreamSource, as_it_is
+from zoo.data.errors import reason
+from zoo.data.sources import Read, Record, Shard, StreamSource, as_it_is, file_sizes
 from zoo.errors import needs_extra
 
 IMAGE, LABEL, TEXT, NAME = (
@@ -17,6 +18,10 @@ IMAGE, LABEL, TEXT, NAME = (
     "image/class/text",
     "image/filename",
 )
+NEEDED = {
+    IMAGE: tf.io.FixedLenFeature([], tf.string),
+    LABEL: tf.io.FixedLenFeature([], tf.int64),
+}
 TRAIN, TEST = "train-*", "validation-*"
 SCAN_BATCH = 256
 FILES_AT_ONCE, RECORDS_AT_ONCE = 16, 16  # as TFDS reads its files
@@ -90,6 +95,7 @@ def _scan(files: list[str]) -> Contents:
     with needs_extra("train"):
         from rich.progress import Progress
 
+    sizes = file_sizes(files)
     contents = Contents(files, [0] * len(files), set(), {})
     scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
     scanned = scanned.interleave(
@@ -98,7 +104,7 @@ def _scan(files: list[str]) -> Contents:
     with Progress(transient=True) as progress:
         task = progress.add_task(
             f"Counting {PurePosixPath(files[0]).name.split('-')[0]} images",
-            total=sum(tf.io.gfile.stat(file).length for file in files),
+            total=sum(sizes),
         )
         try:
             for file, size, labels, texts in scanned.as_numpy_iterator():
@@ -109,14 +115,13 @@ def _scan(files: list[str]) -> Contents:
                 for label, text in zip(values.tolist(), texts[where].tolist(), strict=True):
                     contents.texts.setdefault(label, text.decode(errors="replace"))
         except tf.errors.OpError as error:
-            raise ValueError(_what_is_wrong(files) or f"data.dir: {error.message}") from None
+            raise ValueError(_what_is_wrong(files) or f"data.dir: {reason(error)}") from None
     return contents
 
 
 @as_it_is
 def _scan_file(number: tf.Tensor, file: tf.Tensor) -> Any:
-    keys = {
-        LABEL: tf.io.FixedLenFeature([], tf.int64),
+    keys = NEEDED | {
         TEXT: tf.io.FixedLenFeature([], tf.string, ""),
     }
 
@@ -140,9 +145,9 @@ def _what_is_wrong(files: Sequence[str]) -> str | None:
                         f"data.dir: expected records with {IMAGE} and {LABEL} in {file}. "
                         f"Received: {', '.join(sorted(found))}"
                     )
+                tf.io.parse_single_example(record, NEEDED)
         except Exception as error:
-            reason = str(error).splitlines()[0]
-            return f"data.dir: {file} is damaged or no file of tf.train.Example: {reason}"
+            return f"data.dir: {file} is damaged or no file of tf.train.Example: {reason(error)}"
     return None
 
 
@@ -169,11 +174,7 @@ def _reader(contents: Contents, first_label: int) -> Read:
 
     @as_it_is
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
-        keys = {
-            IMAGE: tf.io.FixedLenFeature([], tf.string),
-            LABEL: tf.io.FixedLenFeature([], tf.int64),
-            NAME: tf.io.FixedLenFeature([], tf.string, ""),
-        }
+        keys = NEEDED | {NAME: tf.io.FixedLenFeature([], tf.string, "")}
         found = tf.io.parse_single_example(record, keys)
         place = tf.strings.join(["number ", tf.strings.as_string(number), " of ", file])
         name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
+from zoo.data.crops import decode_small
 from zoo.errors import needs_extra
 from zoo.exporting.graph import classifier_graph
 from zoo.exporting.servable import Servable
@@ -65,7 +66,7 @@ def write(
         converter.target_spec.supported_types = [tf.float16]
     if quantize == "int8":
         chosen = _evenly(photographs)
-        check_readable([str(path) for path in chosen])
+        check_readable([str(path) for path in chosen], decode_small)
         converter.representative_dataset = lambda: _views(servable, chosen)
     content = converter.convert()
     folder.mkdir(parents=True, exist_ok=True)

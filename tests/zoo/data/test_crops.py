@@ -9,7 +9,7 @@ from PIL import Image
 from record_files import jpeg
 
 from zoo.data import resize_centre
-from zoo.data.crops import attempt, centre_window, decode_window
+from zoo.data.crops import attempt, centre_window, decode_small, decode_window
 
 
 @pytest.mark.parametrize("shape", [(40, 80), (80, 40), (1, 1), (33, 33)])
@@ -81,3 +81,37 @@ def test_attempt(capfd):
     assert "data: unreadable image: a.jpg\n" in capfd.readouterr().err
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"data: unreadable image: a\.jpg"):
         run(bad, False)
+
+
+def test_names_of_images_command_no_terminal(capfd):
+    bad = tf.constant(b"no image")
+    name = tf.constant(b"a\x1b[31m\n\xff\xc2\x9b.jpg")
+    attempt(lambda: decode_window(bad, centre_window), name, True)
+    assert "unreadable image: a\ufffd[31m\ufffd\ufffd\ufffd.jpg\n" in capfd.readouterr().err
+
+
+def readable(decode, content):
+    try:
+        decode(content)
+    except (ValueError, tf.errors.OpError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", ["baseline", "progressive", "png"])
+def test_the_quick_check_fails_where_decoding_does(kind):
+    content = png("RGB") if kind == "png" else jpeg(70, (51, 37), progressive=kind != "baseline")
+    random, found = np.random.default_rng(0), []
+    for i in range(40):
+        damaged = bytearray(content)
+        if i % 2:
+            del damaged[random.integers(3, len(content)) :]
+        else:
+            damaged[random.integers(len(content))] ^= 1 << random.integers(8)
+        damaged = bytes(damaged)
+        found.append(readable(decode_small, damaged))
+        whole = readable(lambda c: decode_window(c, lambda shape: [0, 0, *shape[:2]]), damaged)
+        assert found[-1] == whole
+    assert readable(decode_small, content)
+    assert not all(found)
+    assert kind == "png" or any(found)

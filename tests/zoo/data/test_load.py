@@ -1,5 +1,7 @@
 """Image files: colours, sizes, and what cannot be read."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -54,6 +56,49 @@ def test_unreadable_file_is_left_out_if_told_so(photos, capsys):
     data = load_data(config, image_size=24)
     assert (data.train.count, data.test.count) == (15, 4)
     assert "left out" in capsys.readouterr().err
+
+
+def test_split_follows_its_seed(photos):
+    def held_out(**settings):
+        config = DataConfig(source="image_folder", dir=str(photos), batch_size=4, **settings)
+        return set(load_data(config, 24).test.source.names)
+
+    assert held_out(split_seed=1) == held_out(split_seed=1) != held_out() == held_out(split_seed=0)
+
+
+def test_every_random_choice_has_a_seed_of_its_own(photos, monkeypatch):
+    seeds = set()
+
+    def spy(module, name):
+        original = getattr(module, name)
+
+        def spied(*arguments, **options):
+            at = {"stateless_sample_distorted_bounding_box": 2}.get(name, 1)
+            seeds.add((name, *np.asarray(arguments[at]).tolist()))
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, spied)
+
+    spy(tf.image, "stateless_sample_distorted_bounding_box")
+    spy(tf.image, "stateless_random_flip_left_right")
+    spy(tf.random, "stateless_uniform")
+    config = DataConfig(
+        source="image_folder", dir=str(photos), batch_size=4, randaugment_magnitude=10
+    )
+    view = load_data(config, 16).train.view
+    path = tf.constant(str(photos / "red" / "1.png"))
+    view({"image": path, "name": path}, tf.constant([0, 5], tf.int64))
+    assert len(seeds) > 4  # a window, a flip, and which operations how strongly
+    assert len({seed[1:] for seed in seeds}) == len(seeds)
+
+
+def test_names_that_are_not_utf8_are_read(photos):
+    name = os.fsencode(photos / "red") + b"/caf\xe9.png"
+    os.rename(photos / "red" / "1.png", name)
+    config = DataConfig(source="image_folder", dir=str(photos), batch_size=16)
+    data = load_data(config, 16)
+    assert name in [*data.train.source.names, *data.test.source.names]
+    next(data.train.batches(16, 2).as_numpy_iterator())
 
 
 @pytest.fixture(params=["tfds", "tfrecord"])

@@ -6,7 +6,7 @@ import tensorflow as tf
 from record_files import jpeg, write_tfds
 
 from zoo.config import DataConfig
-from zoo.data import Shard, load_data
+from zoo.data import Shard, load_data, naming_errors
 
 
 def config(folder, **settings):
@@ -49,7 +49,8 @@ def test_mocked_data(imagenet):
     import tensorflow_datasets as tfds
 
     with tfds.testing.mock_data(num_examples=60, data_dir=str(imagenet)):
-        data = load_data(config(imagenet, randaugment_magnitude=10), 24)
+        settings = {"randaugment_magnitude": 10, "randaugment_layers": 1}
+        data = load_data(config(imagenet, **settings), 24)
         images, labels = next(iter(data.train.batches(4, 1000, first_step=16)))
         assert images.shape == (4, 24, 24, 3)
         assert labels.shape == (4, 1000)
@@ -96,3 +97,15 @@ def test_labels_that_are_secret(tmp_path):
     write_tfds(tmp_path, "secret", splits)
     with pytest.raises(ValueError, match=r"label from 0 to 999\. Received: -1, of test0\.JPEG"):
         load_data(config(tmp_path, name="secret", test_split="test"), 24)
+
+
+def test_damaged_record_ends_the_run_in_one_line(tmp_path):
+    """A flipped bit shows only when it is read."""
+    write_tfds(tmp_path, "cut", {"train": [(jpeg(i), i) for i in range(16)]})
+    path = sorted((tmp_path / "cut" / "1.0.0").glob("*.tfrecord-*"))[1]
+    content = bytearray(path.read_bytes())
+    content[500] ^= 1
+    path.write_bytes(content)
+    data = load_data(config(tmp_path, name="cut", test_split="train[:7]"), 24)
+    with pytest.raises(ValueError, match=r"^data: corrupted record at 12$"), naming_errors():
+        list(data.train.batches(4, 1000).take(4))

@@ -85,7 +85,7 @@ def test_other_contents_are_named(folder):
     message = r"expected records with image/encoded and image/class/label in .*train-2"
     with pytest.raises(ValueError, match=message):
         load_data(config(folder), 24)
-    (folder / "train-2").write_bytes(b"")
+    (folder / "train-2").unlink()
     (folder / "train-1").write_text("no records at all")
     with pytest.raises(ValueError, match=r"train-1 is damaged or no file of tf\.train\.Example"):
         load_data(config(folder), 24)

@@ -1,0 +1,355 @@
+"""Data that training, evaluation and calibration cannot use: one line before the first step."""
+
+import io
+import json
+import os
+import shutil
+import socket
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from PIL import Image
+from record_files import jpeg, write_tfds, write_tfrecords
+
+from zoo.config import DataConfig
+from zoo.data import load_data
+
+SOURCES = {
+    "image_folder": {},
+    "tfds": {"name": "cats"},
+    "tfrecord": {"classes": 9},
+}
+NAME = r"data.name: expected a data set of TensorFlow Datasets"
+SPLIT = "train (9 images), validation (3 images)"
+INFO, FEATURES = "cats/1.0.0/dataset_info.json", "cats/1.0.0/features.json"
+SHARD = "cats/1.0.0/cats-train.tfrecord-00001"
+
+
+def picture(suffix: str) -> bytes:
+    file = io.BytesIO()
+    Image.open(io.BytesIO(jpeg(90))).save(file, suffix)
+    return file.getvalue()
+
+
+PNG, JPEG = picture("png"), picture("jpeg")
+
+
+def header(width: int, height: int) -> bytes:
+    content = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    crc = struct.pack(">I", zlib.crc32(b"IHDR" + content))
+    return PNG[:8] + struct.pack(">I", 13) + b"IHDR" + content + crc
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory) -> Path:
+    """A sound data set of each source."""
+    folder = tmp_path_factory.mktemp("originals")
+    for i in range(5):
+        for name, content in (("a.jpg", JPEG), ("b.png", PNG)):
+            path = folder / "image_folder" / name[0] / f"{i}{name}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    examples = [(jpeg(i), i) for i in range(9)]
+    write_tfds(
+        folder / "tfds", "cats", {"train": examples, "validation": examples[:3]}, per_shard=3
+    )
+    for i in range(3):
+        write_tfrecords(folder / "tfrecord" / f"train-{i}", examples[3 * i : 3 * i + 3])
+    write_tfrecords(folder / "tfrecord" / "validation-0", examples[:3])
+    return folder
+
+
+# What is done to a copy of the data set.
+
+
+def write(name: str, content: bytes):
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def cut(name: str, end: int):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:end])
+
+
+def flip(name: str, at: int):
+    def change(folder: Path) -> None:
+        content = bytearray((folder / name).read_bytes())
+        content[at] ^= 255
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def remove(name: str):
+    def change(folder: Path) -> None:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return change
+
+
+def empty(name: str):
+    def change(folder: Path) -> None:
+        remove(name)(folder)
+        (folder / name).mkdir()
+
+    return change
+
+
+def instead(name: str, make):
+    def change(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        make(folder / name)
+
+    return change
+
+
+def listen(path: Path) -> None:
+    before = os.getcwd()
+    os.chdir(path.parent)  # names of sockets are short
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path.name)
+    finally:
+        os.chdir(before)
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def to(target: str):
+    return lambda path: path.symlink_to(target)
+
+
+def rename(name: str, new: bytes):
+    return lambda folder: os.rename(os.fsencode(folder / name), os.fsencode(folder) + b"/" + new)
+
+
+def split_in_two(folder: Path, train: str = "train", test: str = "val") -> None:
+    for name in (train, test):
+        (folder / name).mkdir()
+        for label in "ab":
+            shutil.copytree(folder / label, folder / name / label)
+    for label in "ab":
+        shutil.rmtree(folder / label)
+
+
+def both(*changes):
+    def change(folder: Path) -> None:
+        for step in changes:
+            step(folder)
+
+    return change
+
+
+def info(**values):
+    def change(folder: Path) -> None:
+        content = json.loads((folder / INFO).read_text())
+        content["splits"][0].update(values)
+        (folder / INFO).write_text(json.dumps(content))
+
+    return change
+
+
+def shard(name: str, labels, **features):
+    """A shard of other labels or other features."""
+
+    def change(folder: Path) -> None:
+        if not features:
+            write_tfrecords(folder / name, [(jpeg(1), label) for label in labels])
+            return
+        values = {key: tf.train.Feature(**value) for key, value in features.items()}
+        example = tf.train.Example(features=tf.train.Features(feature=values))
+        with tf.io.TFRecordWriter(str(folder / name)) as writer:
+            writer.write(example.SerializeToString())
+
+    return change
+
+
+no_change = both()
+number = {"int64_list": tf.train.Int64List(value=[1])}
+text = {"bytes_list": tf.train.BytesList(value=[b"1"])}
+no_value = {"int64_list": tf.train.Int64List(value=[])}
+image_key, label_key = "image/encoded", "image/class/label"
+
+# Source: (what is wrong, what is done to the folder, other settings, part of the message).
+ROWS = {
+    "image_folder": [
+        ("no_folder", remove("."), {}, "data.dir: expected a folder of images"),
+        ("file", no_change, {"dir": "a/0a.jpg"}, "data.dir: expected a folder of images"),
+        ("name_too_long", no_change, {"dir": "a" * 5000}, "data.dir: expected a folder of images"),
+        ("nul", no_change, {"dir": "a\0b"}, r"a\x00b"),
+        ("bucket", no_change, {"dir": "gs://bucket/a"}, "expected a folder of images"),
+        ("empty_folder", both(remove("a"), remove("b")), {}, "Received: []"),
+        ("one_class", remove("b"), {}, "Received: ['a']"),
+        ("hidden_class", rename("b", b".b"), {}, "Received: ['a']"),
+        ("files_only", both(remove("a"), remove("b"), write("a.jpg", JPEG)), {}, "Received: []"),
+        ("empty_class", empty("b"), {}, "no images (.jpg, .jpeg, .png) in"),
+        ("other_suffix", both(empty("b"), write("b/a.webp", JPEG)), {}, "no images"),
+        ("class_not_utf8", rename("b", b"caf\xe9"), {}, r"'caf\udce9'"),
+        ("class_with_escape", rename("b", b"\x1b[31m"), {}, r"'\x1b[31m'"),
+        ("class_with_line_break", rename("b", b"b\nc"), {}, r"'b\nc'"),
+        ("class_is_a_loop", instead("c", loop), {}, "c (Too many levels of symbolic links)"),
+        ("class_is_dangling", instead("c", to("nowhere")), {}, "c (No such file or directory)"),
+        ("one_image_of_a_class", both(empty("b"), write("b/a.png", PNG)), {}, "test_fraction=0.2"),
+        ("test_too_small", no_change, {"test_fraction": 0.001}, "data.test_fraction=0.001"),
+        ("batch_too_large", no_change, {"batch_size": 9}, "at most 8, the number of training"),
+        ("no_val", both(split_in_two, remove("val")), {}, "none of val, validation, test"),
+        ("empty_val", both(split_in_two, empty("val")), {}, "Received: []"),
+        ("empty_val_class", both(split_in_two, empty("val/a")), {}, "no images"),
+        ("other_classes", both(split_in_two, rename("val/b", b"val/c")), {}, "['b', 'c']"),
+        ("broken_in_val", both(split_in_two, cut("val/a/0a.jpg", 9)), {}, "val/a/0a.jpg (Invalid"),
+        ("fifo", instead("a/0.jpg", os.mkfifo), {}, "a/0.jpg (not a regular file)"),
+        ("socket", instead("a/0.jpg", listen), {}, "a/0.jpg (not a regular file)"),
+        ("device", instead("a/0.jpg", to("/dev/zero")), {}, "a/0.jpg (not a regular file)"),
+        ("folder", instead("a/0.jpg", os.mkdir), {}, "a/0.jpg (not a regular file)"),
+        ("loop", instead("a/0.jpg", loop), {}, "a/0.jpg (Too many levels of symbolic links)"),
+        ("dangling", instead("a/0.jpg", to("x")), {}, "a/0.jpg (No such file or directory)"),
+        ("file_not_utf8", write("a/caf\udce9.jpg", b""), {}, r"caf\udce9.jpg (not a JPEG"),
+        ("file_with_escape", write("a/\x1b[31m.jpg", b""), {}, r"/\x1b[31m.jpg (not a JPEG"),
+        ("file_with_line_break", write("a/a\n.png", b""), {}, r"/a\n.png (not a JPEG"),
+        ("empty_file", write("a/0a.jpg", b""), {}, "a/0a.jpg (not a JPEG or PNG image)"),
+        ("text", write("a/0a.jpg", b"hello"), {}, "a/0a.jpg (not a JPEG or PNG image)"),
+        ("svg", write("a/0a.png", b"<svg/>"), {}, "a/0a.png (not a JPEG or PNG image)"),
+        ("gif", write("a/0a.jpg", picture("gif")), {}, "a/0a.jpg (not a JPEG or PNG image)"),
+        ("bmp", write("a/0a.jpg", picture("bmp")), {}, "a/0a.jpg (not a JPEG or PNG image)"),
+        ("webp", write("a/0a.jpg", picture("webp")), {}, "a/0a.jpg (not a JPEG or PNG image)"),
+        ("tiff", write("a/0a.jpg", picture("tiff")), {}, "a/0a.jpg (not a JPEG or PNG image)"),
+        ("jpeg_begins", write("a/0a.jpg", JPEG[:3]), {}, "a/0a.jpg (Invalid JPEG data"),
+        ("jpeg_cut_off", cut("a/0a.jpg", -20), {}, "a/0a.jpg (jpeg::Uncompress failed"),
+        ("png_begins", write("b/0b.png", PNG[:8]), {}, "b/0b.png (Invalid PNG"),
+        ("png_cut_off", cut("b/0b.png", -200), {}, "b/0b.png (Invalid PNG"),
+        ("png_without_end", cut("b/0b.png", -12), {}, "b/0b.png (Invalid PNG"),
+        ("png_wrong_header_crc", flip("b/0b.png", 30), {}, "b/0b.png (Invalid PNG"),
+        ("png_wrong_image_crc", flip("b/0b.png", -16), {}, "b/0b.png (Invalid PNG"),
+        ("png_wrong_pixels", flip("b/0b.png", -300), {}, "b/0b.png (Invalid PNG"),
+        ("png_0_pixels", write("b/0b.png", header(0, 9)), {}, "b/0b.png (Invalid PNG"),
+        ("png_bomb", write("b/0b.png", header(60_000, 60_000)), {}, "60000 x 60000 pixels, more"),
+        (
+            "jpeg_bomb",
+            write("a/0a.jpg", JPEG.replace(struct.pack(">HH", 30, 40), b"\xff\xdc\xff\xdc")),
+            {},
+            "65500 x 65500 pixels, more",
+        ),
+    ],
+    "tfds": [
+        ("no_folder", remove("."), {}, NAME),
+        ("nul", no_change, {"dir": "a\0b"}, NAME),
+        ("scheme", no_change, {"dir": "s9://a/b"}, NAME),
+        ("unknown", no_change, {"name": "cat"}, "Received: 'cat'"),
+        ("no_name", no_change, {"name": ""}, "Received: ''"),
+        ("path", no_change, {"name": "../cats"}, "Received: '../cats'"),
+        ("no_such_version", no_change, {"name": "cats:9.9.9"}, "Received: 'cats:9.9.9'"),
+        ("no_such_config", no_change, {"name": "cats/x"}, "Received: 'cats/x'"),
+        ("config_is_number", no_change, {"name": "cats/config=3"}, "Received: 'cats/config=3'"),
+        ("community", no_change, {"name": "kaggle:x"}, "Received: 'kaggle:x'"),
+        ("not_prepared", no_change, {"name": "mnist"}, "data.dir: mnist is not prepared in"),
+        ("no_description", remove(INFO), {}, "Could not read dataset info"),
+        ("no_features", remove(FEATURES), {}, NAME),
+        ("empty_description", cut(INFO, 0), {}, NAME),
+        ("cut_off_description", cut(INFO, 50), {}, NAME),
+        ("null_features", write(FEATURES, b"null"), {}, NAME),
+        ("deep_features", write(FEATURES, b"[" * 20_000), {}, "maximum recursion depth"),
+        ("length_is_text", info(shardLengths=["a"]), {}, "shardLengths"),
+        ("lengths_too_large", info(shardLengths=["3", "3", "9"]), {}, "were they copied"),
+        ("no_split", no_change, {"train_split": ""}, "Received: ''"),
+        ("unknown_split", no_change, {"train_split": "valid"}, SPLIT),
+        ("unknown_test_split", no_change, {"test_split": "test"}, "data.test_split: expected"),
+        ("half_a_split", no_change, {"train_split": "train["}, "Received: 'train['"),
+        ("unit", no_change, {"train_split": "train[:2chards]"}, "Received: 'train[:2chards]'"),
+        ("percent", no_change, {"train_split": "train[:200%]"}, "Received: 'train[:200%]'"),
+        ("beyond", no_change, {"train_split": "train[99:]"}, "Received: 'train[99:]'"),
+        ("empty_split", no_change, {"train_split": "train[5:5]"}, "which is empty"),
+        ("backwards", no_change, {"train_split": "train[80%:40%]"}, "which is empty"),
+        ("too_few", no_change, {"train_split": "train[-1:]"}, "data.batch_size: expected at most"),
+        ("missing_shard", remove(SHARD), {}, "tfrecord-00001 (No such file or directory)"),
+        ("empty_shard", cut(SHARD, 0), {}, "tfrecord-00001 (empty)"),
+        ("cut_off_shard", cut(SHARD, -20), {}, "were they copied as a whole?"),
+        ("fifo", instead(SHARD, os.mkfifo), {}, "tfrecord-00001 (not a regular file)"),
+        ("folder", instead(SHARD, os.mkdir), {}, "tfrecord-00001 (not a regular file)"),
+        ("loop", instead(SHARD, loop), {}, "tfrecord-00001 (Too many levels of symbolic"),
+        ("damaged", flip(SHARD[:-1] + "0", 500), {}, "corrupted record at 12"),
+    ],
+    "tfrecord": [
+        ("no_folder", remove("."), {}, "which has no train-*"),
+        ("file", no_change, {"dir": "train-0"}, "which has no train-*"),
+        ("nul", no_change, {"dir": "a\0b"}, "which has no train-*"),
+        ("no_train", both(*(remove(f"train-{i}") for i in range(3))), {}, "which has no train-*"),
+        ("no_validation", remove("validation-0"), {}, "which has no validation-*"),
+        ("other_names", rename("validation-0", b"val-0"), {}, "which has no validation-*"),
+        ("empty_shard", cut("train-1", 0), {}, "train-1 (empty)"),
+        ("cut_off", cut("train-1", -20), {}, "train-1 is damaged"),
+        ("damaged", flip("validation-0", 300), {}, "validation-0 is damaged"),
+        ("text", write("train-1", b"a,b,c\n" * 9), {}, "train-1 is damaged"),
+        ("image", write("train-1", PNG), {}, "train-1 is damaged"),
+        ("fifo", instead("train-1", os.mkfifo), {}, "train-1 (not a regular file)"),
+        ("device", instead("train-1", to("/dev/zero")), {}, "train-1 (not a regular file)"),
+        ("socket", instead("train-1", listen), {}, "train-1 (not a regular file)"),
+        ("folder", instead("train-1", os.mkdir), {}, "train-1 (not a regular file)"),
+        ("loop", instead("train-1", loop), {}, "train-1 (Too many levels of symbolic links)"),
+        ("dangling", instead("train-1", to("x")), {}, "train-1 (No such file or directory)"),
+        ("label_too_large", shard("train-1", [9, 0]), {}, "labels such as 9"),
+        ("label_negative", shard("train-1", [-1]), {}, "labels such as -1"),
+        ("fewer_classes", no_change, {"classes": 5}, "data.classes=5 and labels such as 5"),
+        ("no_label", shard("train-1", [], **{image_key: text}), {}, "Received: image/encoded"),
+        (
+            "no_image",
+            shard("train-1", [], **{label_key: number}),
+            {},
+            "Received: image/class/label",
+        ),
+        (
+            "label_is_text",
+            shard("train-1", [], **{image_key: text, label_key: text}),
+            {},
+            "train-1",
+        ),
+        (
+            "label_without_value",
+            shard("train-1", [], **{image_key: text, label_key: no_value}),
+            {},
+            "train-1",
+        ),
+        ("batch_too_large", no_change, {"batch_size": 10}, "at most 9, the number of training"),
+    ],
+}
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("source", "change", "settings", "part"),
+    [
+        pytest.param(source, *row, id=f"{source}-{name}")
+        for source, rows in ROWS.items()
+        for name, *row in rows
+    ],
+)
+def test_refused_in_one_line_before_the_first_step(
+    source, change, settings, part, originals, tmp_path
+):
+    folder = tmp_path / "data"
+    shutil.copytree(originals / source, folder)
+    change(folder)
+    settings = SOURCES[source] | {"dir": ".", "batch_size": 2} | settings
+    if "://" not in settings["dir"] and "\0" not in settings["dir"]:
+        settings["dir"] = str(folder / settings["dir"])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # each has its own part
+        load_data(DataConfig(source=source, **settings), 16)
+    message = str(caught.value)
+    assert part in message
+    assert message.isprintable()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_originals_are_sound(originals):
+    for source, settings in SOURCES.items():
+        folder = str(originals / source)
+        load_data(DataConfig(source=source, dir=folder, batch_size=2, **settings), 16)
