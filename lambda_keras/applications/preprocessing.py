@@ -74,10 +74,16 @@ def _as_float32(images):
         cast = ops.cast
     else:
         cast, images = np.ndarray.astype, _array(images)
-    dtype = str(getattr(images.dtype, "name", images.dtype))
-    if "int" not in dtype and "float" not in dtype:
-        raise ValueError(f"expected images of integers or floats. Received: dtype={dtype}")
-    return images if dtype == "float32" else cast(images, "float32")
+    already = _number_type("images", images.dtype) == "float32"
+    return images if already else cast(images, "float32")
+
+
+def _number_type(what: str, dtype) -> str:
+    """Name of the dtype of an array or of a tensor of any library, refused if it has no numbers."""
+    name = str(getattr(dtype, "name", dtype))
+    if "int" not in name and "float" not in name:
+        raise ValueError(f"expected {what} of integers or floats. Received: dtype={name}")
+    return name
 
 
 def _array(images) -> np.ndarray:
@@ -228,11 +234,9 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
             f"expected predictions of shape (images, {len(classes)}). "
             f"Received: shape={predictions.shape}"
         )
-    if predictions.dtype.kind not in "fiuV" or np.isnan(predictions).any():
-        raise ValueError(
-            "expected predictions that are numbers. Received: "
-            f"{'NaN' if predictions.dtype.kind in 'fV' else predictions.dtype}"
-        )
+    _number_type("predictions", predictions.dtype)
+    if np.isnan(predictions).any():
+        raise ValueError("expected predictions that are numbers. Received: NaN")
     if not is_positive_integer(top):
         raise ValueError(f"expected top to be a positive integer. Received: top={top!r}")
     order = np.argsort(-predictions, axis=-1, kind="stable")[:, :top]

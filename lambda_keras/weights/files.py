@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
+from keras.src.saving.saving_lib import _walk_saveable
 
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
@@ -26,7 +27,8 @@ PYTORCH = (".pth", ".pt", ".bin", ".tar")
 def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: str) -> None:
     """Loads weights into a model, after comparing every name and shape and reading every number.
 
-    A model without classifier takes the rest of weights with one.
+    A model without classifier takes the rest of weights with one. Files have no checksums: a number
+    that was damaged and is still finite is not noticed, but in published weights, whose are known.
 
     Args:
         model: built model; it is left as it was if the weights do not fit.
@@ -150,7 +152,7 @@ def _places(layer: keras.Layer, name: str) -> Iterator[tuple[str, Any]]:
     layer.save_own_variables(own)
     for key, variable in own.items():
         yield f"{name}/vars/{key}", variable
-    for attribute, value in vars(layer).items():
+    for attribute, value in _walk_saveable(layer):
         if isinstance(value, keras.Layer):
             yield from _places(value, f"{name}/{attribute}")
 

@@ -108,7 +108,11 @@ CALLS = [
     ("no_images", lambda: decode_predictions(np.zeros(0)), "Received: shape=(0,)"),
     ("no_scores", lambda: decode_predictions(None), "Received: shape=()"),
     ("nan_scores", lambda: decode_predictions(SCORES * NAN), "that are numbers. Received: NaN"),
-    ("texts", lambda: decode_predictions(SCORES.astype("str")), "numbers. Received: <U32"),
+    (
+        "texts",
+        lambda: decode_predictions(SCORES.astype("str")),
+        "predictions of integers or floats. Received: dtype=str",
+    ),
     ("top_0", lambda: decode_predictions(SCORES, 0), f"{TOP}0"),
     ("top_-1", lambda: decode_predictions(SCORES, -1), f"{TOP}-1"),
     ("top_2.5", lambda: decode_predictions(SCORES, 2.5), f"{TOP}2.5"),
