@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from lambda_keras.applications import common, mobilenet, resnet
 from lambda_keras.layers import LambdaLayer, SqueezeExcitation
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import LambdaSpec, ResNetSpec
@@ -123,3 +124,28 @@ def fit_one_step(model: keras.Model, inputs: np.ndarray, classes: int) -> float:
     labels = np.arange(len(inputs)) % classes
     history = model.fit(inputs, labels, batch_size=len(inputs), epochs=1, verbose=0)
     return history.history["loss"][0]
+
+
+def skip_building(monkeypatch) -> None:
+    """Lets constructors return their spec in place of the model."""
+    for module in (common, mobilenet, resnet):
+        monkeypatch.setattr(module, "build", lambda spec, *_: spec)
+
+
+def layer_errors(model: keras.Model, other: keras.Model, inputs: np.ndarray) -> dict[str, float]:
+    """Largest difference between the layers of two models in parts of the largest output.
+
+    Each layer of the other gets what its counterpart in the model gets, so that differences do not
+    add up.
+    """
+    tensors = [layer.output for layer in model.layers]
+    outputs = keras.Model(model.input, tensors)(inputs, training=False)
+    known = {id(tensor): output for tensor, output in zip(tensors, outputs, strict=True)}
+    errors = {}
+    for layer, exact in zip(model.layers[1:], outputs[1:], strict=True):
+        arguments = keras.tree.map_structure(lambda tensor: known[id(tensor)], layer.input)
+        exact = ops.convert_to_numpy(exact)
+        received = other.get_layer(layer.name)(arguments, training=False)
+        received = ops.convert_to_numpy(ops.cast(received, "float32"))
+        errors[layer.name] = np.abs(received - exact).max() / max(np.abs(exact).max(), 1e-6)
+    return errors

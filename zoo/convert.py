@@ -133,10 +133,20 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
             f"Received: {str(path)!r}"
         )
     return {
-        str(key): (value.float() if value.is_floating_point() else value).numpy()
+        str(key): _array(str(key), value.detach(), path)
         for key, value in state.items()
         if torch.is_tensor(value)
     }
+
+
+def _array(key: str, tensor: Any, path: Path) -> "np.ndarray":
+    try:
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    except (TypeError, RuntimeError) as error:  # of sparse, quantized and meta tensors
+        raise ValueError(
+            f"expected dense tensors in {str(path)!r}. Received: {key!r}, {tensor.layout} on "
+            f"{tensor.device}"
+        ) from error
 
 
 def _card(

@@ -15,6 +15,7 @@ from lambda_keras.applications.preprocessing import (
     imagenet_classes,
     preprocessing_of,
 )
+from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
 from zoo.answers import Answer, Guess
 from zoo.config import TrainConfig
@@ -143,6 +144,8 @@ def _load_model(path: Path) -> keras.Model:
     try:
         with on_this_machine(path) as here:
             model: Any = keras.models.load_model(here)
+        for weight in model.weights:
+            check_finite(weight.path, keras.ops.convert_to_numpy(weight), str(path))
     except Exception as error:  # those of ZIP files, of HDF5 and of Keras are many kinds
         reason = " ".join(str(error).split())
         raise ValueError(f"run: expected an intact model. Received: {path} ({reason})") from error

@@ -21,6 +21,8 @@ EPOCHS = "epochs.jsonl"
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
+HEAD = f"# In Python: import keras, lambda_keras; model = keras.models.load_model({MODEL!r})\n"
+
 SHARED_WITHIN_S = 30.0  # the time for which a network file system may remember what was not there
 
 
@@ -89,7 +91,7 @@ def start(config: TrainConfig) -> Path:
     for name in (METRICS, *written, CONFIG):
         remove(folder / name)
     with replacing(folder / CONFIG) as path:
-        path.write_text(config.to_yaml())
+        path.write_text(HEAD + config.to_yaml())
     return folder
 
 

@@ -1,4 +1,8 @@
-"""Constructors of the networks, with the arguments of `keras.applications`."""
+"""Constructors of the networks, with the arguments of `keras.applications`.
+
+A network that was saved needs `import lambda_keras` before `keras.models.load_model`, no
+`custom_objects`.
+"""
 
 from lambda_keras.applications.features import feature_extractor
 from lambda_keras.applications.mobilenet import LambdaMobileNetV2, MobileNetV2

@@ -1,6 +1,5 @@
 """What all constructors share: their arguments, and how these are checked."""
 
-import numbers
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +7,7 @@ from typing import Protocol
 
 import keras
 
+from lambda_keras.applications.preprocessing import is_number, is_positive_integer
 from lambda_keras.models import specs
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
@@ -45,6 +45,7 @@ ARGUMENTS = """
         A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features
         at strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
         `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
+        `import lambda_keras` comes first where `keras.models.load_model` loads it in a new process.
 
     Raises:
         ValueError: if an argument is out of its range, or the weights do not fit.
@@ -102,15 +103,25 @@ def build(
         )
     if pooling not in (None, "avg", "max"):
         raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
-    if isinstance(classes, bool) or not isinstance(classes, numbers.Integral) or classes < 1:
+    check_bool("include_top", include_top)
+    if not is_positive_integer(classes):
         raise ValueError(
             f"expected classes to be a positive integer. Received: classes={classes!r}"
         )
-    inputs = _inputs(input_tensor, input_shape, _minimum_size(spec))
     for field in ("dropout_rate", "stochastic_depth_rate"):
         rate = getattr(spec, field, 0)
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+        if not is_number(rate) or not 0 <= rate < 1:
             raise ValueError(f"expected a rate from 0 to 1, below 1. Received: {field}={rate!r}")
+    if name is not None and (not isinstance(name, str) or not name or "/" in name):
+        raise ValueError(f"expected a name without a slash. Received: name={name!r}")
+    try:
+        keras.activations.get(classifier_activation)
+    except Exception as error:
+        raise ValueError(
+            "expected classifier_activation to be None, or a function of keras.activations or its "
+            f"name. Received: {classifier_activation!r}"
+        ) from error
+    inputs = _inputs(input_tensor, input_shape, _minimum_size(spec))
     function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
     model = function(spec, inputs, include_top, pooling, int(classes), classifier_activation, name)
     if weights is not None:
@@ -122,11 +133,22 @@ def _minimum_size(spec: Spec) -> int:
     return 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
 
 
+def check_bool(name: str, value) -> None:
+    """Refuses what is neither true nor false, such as `"no"`."""
+    if value not in (True, False):
+        raise ValueError(f"expected {name} to be True or False. Received: {name}={value!r}")
+
+
 def _inputs(input_tensor, input_shape, minimum):
     if input_tensor is not None:
         if not keras.utils.is_keras_tensor(input_tensor):
             raise ValueError(
                 f"expected input_tensor to be a Keras tensor. Received: a {type(input_tensor)}"
+            )
+        if not keras.backend.is_float_dtype(input_tensor.dtype):
+            raise ValueError(
+                "expected input_tensor of floats, as preprocess_input returns them. Received: "
+                f"{input_tensor.dtype}"
             )
         input_shape = tuple(input_tensor.shape[1:])
     elif input_shape is None:
@@ -134,11 +156,12 @@ def _inputs(input_tensor, input_shape, minimum):
     if (
         not isinstance(input_shape, (tuple, list))
         or len(input_shape) != 3
+        or not all(size is None or is_positive_integer(size) for size in input_shape)
         or input_shape[-1] is None
     ):
         raise ValueError(
-            "expected input_shape (height, width, channels) with a known number of channels. "
-            f"Received: input_shape={input_shape}"
+            "expected input_shape (height, width, channels) of positive integers, with a known "
+            f"number of channels. Received: input_shape={input_shape}"
         )
     if any(size is not None and size < minimum for size in input_shape[:2]):
         raise ValueError(

@@ -20,7 +20,7 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
         `(batch, height / stride, width / stride, channels)`.
 
     Raises:
-        ValueError: if the model has no layer of such a name.
+        ValueError: if it is no functional model, or has no layer of such a name.
 
     Example:
 
@@ -28,12 +28,17 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
     >>> {name: feature.shape[-1] for name, feature in feature_extractor(backbone).output.items()}
     {'c2': 256, 'c3': 512, 'c4': 1024, 'c5': 2048}
     """
+    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
+        raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
     names = [layer.name for layer in model.layers]
-    missing = [name for name in endpoints if name not in names]
-    if missing or not endpoints:
+    if (
+        not isinstance(endpoints, (tuple, list))
+        or not endpoints
+        or any(name not in names for name in endpoints)
+    ):
         raise ValueError(
             f"expected names of layers of {model.name!r}, such as {STAGES}. Received: endpoints="
-            f"{tuple(endpoints)!r}"
+            f"{endpoints!r}"
         )
     outputs = {name: model.get_layer(name).output for name in endpoints}
     inputs = model.inputs[0] if len(model.inputs) == 1 else model.inputs

@@ -1,11 +1,12 @@
 """MobileNetV2, plain and with lightweight lambda layers."""
 
-import numbers
+import math
 from dataclasses import replace
 
 import keras
 
-from lambda_keras.applications.common import Shape, Weights, build
+from lambda_keras.applications.common import Shape, Weights, build, check_bool
+from lambda_keras.applications.preprocessing import is_number
 from lambda_keras.models import specs
 
 
@@ -89,6 +90,7 @@ def LambdaMobileNetV2(
 
 
 def _build(spec: specs.MobileNetSpec, *arguments) -> keras.Model:
-    if not isinstance(spec.alpha, numbers.Real) or spec.alpha <= 0:
+    check_bool("expand_lambda", spec.expand_lambda)
+    if not is_number(spec.alpha) or not 0 < spec.alpha < math.inf:
         raise ValueError(f"expected alpha to be a positive number. Received: alpha={spec.alpha!r}")
     return build(spec, *arguments)

@@ -5,11 +5,14 @@ are those of `keras.applications`.
 """
 
 import math
+import numbers
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -30,25 +33,66 @@ MAX_ASPECT_RATIO = 100  # of what is resized; all of a thinner photograph would 
 def preprocess_input(images):
     """Normalises images by the channel means and deviations of ImageNet.
 
-    It runs on arrays and on tensors of any backend, within `tf.data` too.
+    It runs on arrays and on tensors of any backend, within `tf.data` too, on every backend.
 
     Args:
-        images: float array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`; NumPy arrays
-            may have any dtype.
+        images: array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers (uint8, as
+            TFDS gives them) or floats.
 
     Returns:
-        `(images / 255 - mean) / std`, of the shape of `images`.
+        `(images / 255 - mean) / std` in float32, of the shape of `images`; a tensor if they are
+        one, else a NumPy array.
+
+    Raises:
+        ValueError: if they are no numbers, or have no three channels.
+
+    Example:
+
+    >>> preprocess_input(np.full((1, 2, 2, 3), 255, "uint8"))[0, 0, 0].round().tolist()
+    [2.0, 2.0, 3.0]
     """
     return _normalize(images, MEAN, STD)
 
 
 def _normalize(images, mean, std):
+    images = _as_float32(images)
+    shape = images.shape
+    # TensorFlow may not know it, nor the number of channels: those of a decoded file, for example.
+    if getattr(shape, "rank", 0) is not None and tuple(shape)[-1:] not in ((3,), (None,)):
+        raise ValueError(f"expected images of shape (..., 3), RGB. Received: shape={tuple(shape)}")
     offset, scale = 255 * np.array(mean, "float32"), 1 / (255 * np.array(std, "float32"))
-    if isinstance(images, np.ndarray):
-        images = images.astype("float32")
-    elif ops.is_tensor(images):
+    if ops.is_tensor(images):
         offset, scale = ops.convert_to_tensor(offset), ops.convert_to_tensor(scale)
     return (images - offset) * scale
+
+
+def _as_float32(images):
+    tensorflow = sys.modules.get("tensorflow")  # whose tensors tf.data has on every backend
+    if tensorflow is not None and tensorflow.is_tensor(images):
+        cast = tensorflow.cast
+    elif ops.is_tensor(images) or keras.utils.is_keras_tensor(images):
+        cast = ops.cast
+    else:
+        cast, images = np.ndarray.astype, _array(images)
+    already = _number_type("images", images.dtype) == "float32"
+    return images if already else cast(images, "float32")
+
+
+def _number_type(what: str, dtype) -> str:
+    """Name of the dtype of an array or of a tensor of any library, refused if it has no numbers."""
+    name = str(getattr(dtype, "name", dtype))
+    if "int" not in name and "float" not in name:
+        raise ValueError(f"expected {what} of integers or floats. Received: dtype={name}")
+    return name
+
+
+def _array(images) -> np.ndarray:
+    try:
+        return np.asarray(images)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"expected an array or a tensor of images. Received: a {type(images)}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -84,11 +128,11 @@ class Preprocessing:
     std: tuple[float, float, float] = STD
 
     def __post_init__(self) -> None:
-        if not _is_positive_integer(self.image_size):
+        if not is_positive_integer(self.image_size):
             raise ValueError(
                 f"expected image_size to be a positive integer. Received: {self.image_size!r}"
             )
-        if not 0 < self.crop_fraction <= 1:
+        if not is_number(self.crop_fraction) or not 0 < self.crop_fraction <= 1:
             raise ValueError(
                 f"expected crop_fraction above 0, up to 1. Received: {self.crop_fraction!r}"
             )
@@ -97,6 +141,12 @@ class Preprocessing:
                 f"expected interpolation to be one of {', '.join(INTERPOLATIONS)}. "
                 f"Received: {self.interpolation!r}"
             )
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if not _are_three_numbers(values) or (name == "std" and min(values) <= 0):
+                raise ValueError(
+                    f"expected {name} to be three numbers, those of std above 0. "
+                    f"Received: {name}={values!r}"
+                )
 
     def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
         """Returns the part of a photograph that the network sees.
@@ -141,7 +191,7 @@ def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
         That of the published weights, if there are any. If not, the one of the paper's networks:
         the centre without a border of 16 pixels, `image_size / (image_size + 32)`.
     """
-    if not _is_positive_integer(image_size):
+    if not is_positive_integer(image_size):
         raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
     if architecture in PUBLISHED:
         return Preprocessing(image_size, PUBLISHED[architecture].crop_fraction)
@@ -176,13 +226,18 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     ('n02099601', 'golden_retriever')
     """
     classes = imagenet_classes()
-    predictions = np.asarray(ops.convert_to_numpy(predictions))
+    predictions = _array(
+        ops.convert_to_numpy(predictions) if ops.is_tensor(predictions) else predictions
+    )
     if predictions.ndim != 2 or predictions.shape[1] != len(classes):
         raise ValueError(
             f"expected predictions of shape (images, {len(classes)}). "
             f"Received: shape={predictions.shape}"
         )
-    if not _is_positive_integer(top):
+    _number_type("predictions", predictions.dtype)
+    if np.isnan(predictions).any():
+        raise ValueError("expected predictions that are numbers. Received: NaN")
+    if not is_positive_integer(top):
         raise ValueError(f"expected top to be a positive integer. Received: top={top!r}")
     order = np.argsort(-predictions, axis=-1, kind="stable")[:, :top]
     return [
@@ -222,5 +277,19 @@ def _pillow():
     return Image
 
 
-def _is_positive_integer(value) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1
+def _are_three_numbers(values) -> bool:
+    return (
+        isinstance(values, (tuple, list))
+        and len(values) == 3
+        and all(is_number(value) and math.isfinite(value) for value in values)
+    )
+
+
+def is_positive_integer(value) -> bool:
+    """Whether a value is an integer above 0, of Python or NumPy, and no bool."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 1
+
+
+def is_number(value) -> bool:
+    """Whether a value is a real number, of Python or NumPy, and no bool."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

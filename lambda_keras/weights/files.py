@@ -5,19 +5,17 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 """
 
 import os
-import tempfile
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import keras
 import numpy as np
-from keras.src.utils.naming import to_snake_case
+from keras.src.saving.saving_lib import _walk_saveable
 
 from lambda_keras.weights import hub
-from lambda_keras.weights.fit import CLASSIFIER, check_fit, has_classifier
+from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
 from lambda_keras.weights.published import PUBLISHED
 from lambda_keras.weights.pytorch import assign_state_dict
 
@@ -27,9 +25,10 @@ PYTORCH = (".pth", ".pt", ".bin", ".tar")
 
 
 def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: str) -> None:
-    """Loads weights into a model, after comparing every name and shape.
+    """Loads weights into a model, after comparing every name and shape and reading every number.
 
-    A model without classifier takes the rest of weights with one.
+    A model without classifier takes the rest of weights with one. Files have no checksums: a number
+    that was damaged and is still finite is not noticed, but in published weights, whose are known.
 
     Args:
         model: built model; it is left as it was if the weights do not fit.
@@ -40,8 +39,8 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         architecture: name of the network in the zoo, which `"imagenet"` is looked up by.
 
     Raises:
-        ValueError: if there are no such weights, or the file is damaged, or holds the weights of
-            another network or of another number of classes.
+        ValueError: if there are no such weights, or the file is damaged, or holds numbers that are
+            not finite, or the weights of another network or of another number of classes.
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
     if weights == IMAGENET and architecture in PUBLISHED and has_classifier(model):
@@ -79,7 +78,8 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
     if isinstance(weights, str) and weights.startswith(hub.PREFIX):
         return hub.fetch_address(weights)
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
-    if not path.name.endswith((KERAS, SAFETENSORS, *PYTORCH)) or not path.is_file():
+    # os.path's answer for a path that the system refuses is no, too.
+    if not path.name.endswith((KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
         raise ValueError(
             f"expected weights to be None, {IMAGENET!r}, 'hf://owner/repo', or the path of a "
             f"{KERAS} or {SAFETENSORS} file that exists. Received: weights={str(path)!r}"
@@ -119,65 +119,75 @@ def _fetch_published(architecture: str) -> Path:
 
 
 def _load_keras(model: keras.Model, path: Path) -> None:
-    try:
-        received = _shapes_in_file(path)
-    except (OSError, KeyError) as error:
-        raise ValueError(
-            f"expected an intact HDF5 weights file. Received: {str(path)!r} ({error})"
-        ) from error
-    if not has_classifier(model):
-        received.pop(CLASSIFIER, None)
-    expected = {
-        layer.name: sorted(tuple(weight.shape) for weight in layer.weights)
-        for layer in model.layers
-        if layer.weights
+    variables = {
+        place: variable for layer in model.layers for place, variable in _places(layer, layer.name)
     }
-    check_fit(model, str(path), "layer", expected, received)
-    with _in_order_of(model, path) as ordered:
-        model.load_weights(ordered)
+    placed = {id(variable) for variable in variables.values()}
+    without = [weight.path for weight in model.weights if id(weight) not in placed]
+    if without:
+        raise ValueError(
+            "expected a model of lambda_keras.applications. Received: "
+            f"{model.name!r}, with {without[0]}"
+        )
+    # Shapes first: what a wrong file has may be too large to read.
+    received = _in_file(path, lambda dataset: dataset.shape)
+    if not has_classifier(model):
+        head = f"{CLASSIFIER}/"
+        received = {place: shape for place, shape in received.items() if not place.startswith(head)}
+    expected = {place: tuple(variable.shape) for place, variable in variables.items()}
+    check_fit(model, str(path), "array", expected, received)
+    arrays = _in_file(path, _read)
+    assign_all(
+        ((variable.path, variable, arrays[place]) for place, variable in variables.items()),
+        str(path),
+    )
 
 
-@contextmanager
-def _in_order_of(model: keras.Model, path: Path) -> Iterator[Path]:
-    """Path of a weights file whose layers come in the order of the model's.
+def _places(layer: keras.Layer, name: str) -> Iterator[tuple[str, Any]]:
+    """Yields the variables of a layer by their places in a file of `keras.Model.save_weights`.
 
-    Keras numbers the layers of each class in the order of `model.layers`, whatever their names. The
-    order is another one with stochastic depth than without, and for part of a network.
+    There, a layer has a number that depends on the layers before it. Its name stands here.
     """
-    with h5py.File(path, "r") as file:
-        layers = file.get("layers", {})
-        found = {group["vars"].attrs.get("name"): key for key, group in layers.items()}
-        counts, keys = Counter(), {}
-        for layer in model.layers:
-            kind = to_snake_case(type(layer).__name__)
-            keys[layer.name] = f"{kind}_{counts[kind]}" if counts[kind] else kind
-            counts[kind] += 1
-        if all(
-            found.get(layer.name) == keys[layer.name] for layer in model.layers if layer.weights
-        ):
-            yield path
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            ordered = Path(folder) / f"ordered{KERAS}"
-            with h5py.File(ordered, "w") as copy:
-                copy.create_group("vars")
-                for name, key in keys.items():
-                    if name in found:
-                        file.copy(layers[found[name]], copy, f"layers/{key}")
-                    else:
-                        copy.create_group(f"layers/{key}/vars")
-            yield ordered
+    own: dict[str, Any] = {}
+    layer.save_own_variables(own)
+    for key, variable in own.items():
+        yield f"{name}/vars/{key}", variable
+    for attribute, value in _walk_saveable(layer):
+        if isinstance(value, keras.Layer):
+            yield from _places(value, f"{name}/{attribute}")
 
 
-def _shapes_in_file(path: Path) -> dict[str, list[tuple[int, ...]]]:
-    """Shapes of the arrays of every layer, by the name of the layer."""
-    shapes = {}
-    with h5py.File(path, "r") as file:
-        layers = file.get("layers")
-        for group in layers.values() if isinstance(layers, h5py.Group) else ():
-            arrays = []
-            group.visititems(lambda _, item, arrays=arrays: arrays.append(item))
-            arrays = sorted(item.shape for item in arrays if isinstance(item, h5py.Dataset))
-            if arrays:
-                shapes[group["vars"].attrs["name"]] = arrays
-    return shapes
+def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> dict[str, Any]:
+    """Reads something of every array of the layers, by its place as in `_places`.
+
+    Raises:
+        ValueError: if the file is damaged, or takes arrays from other files.
+    """
+    items: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(items.__setitem__)  # follows no links to other files
+            for address, item in items.items():
+                root, _, place = address.partition("/")
+                number, _, place = place.partition("/")
+                if root != "layers" or not isinstance(item, h5py.Dataset):
+                    continue
+                if item.external or item.is_virtual:
+                    raise ValueError(f"{address} is in another file")
+                name = items[f"layers/{number}/vars"].attrs["name"]
+                if not isinstance(name, str) or f"{name}/{place}" in found:
+                    raise ValueError(f"layers/{number} has the name {name!r}")
+                found[f"{name}/{place}"] = read(item)
+    except Exception as error:  # damaged files fail in every way there is
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"expected an intact HDF5 weights file. Received: {str(path)!r} ({reason})"
+        ) from error
+    return found
+
+
+def _read(dataset: h5py.Dataset) -> np.ndarray:
+    array = np.asarray(dataset[()])
+    # Keras' mark: HDF5 has no bfloat16.
+    return array.view("bfloat16") if dataset.attrs.get("dtype") == "bfloat16" else array

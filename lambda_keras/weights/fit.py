@@ -1,10 +1,14 @@
 """Whether weights fit a model, decided before any of them is assigned."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import keras
+import numpy as np
 
 CLASSIFIER = "predictions"
+# NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
+PRECISIONS = ("float64", "float32", "float16", "bfloat16")
 
 
 def has_classifier(model: keras.Model) -> bool:
@@ -15,12 +19,12 @@ def has_classifier(model: keras.Model) -> bool:
 def check_fit(
     model: keras.Model, source: str, kind: str, expected: Mapping, received: Mapping
 ) -> None:
-    """Compares names and shapes, of all layers or tensors of a file with those of a model.
+    """Compares names and shapes, of all arrays or tensors of a file with those of a model.
 
     Args:
         model: the model, for the message.
         source: where the weights come from, for the message.
-        kind: what is compared, `"layer"` or `"tensor"`.
+        kind: what is compared, `"array"` or `"tensor"`.
         expected: shapes by name, as the model needs them.
         received: shapes by name, as the file has them.
 
@@ -29,7 +33,8 @@ def check_fit(
     """
     none = f"no such {kind}"
     differences = [
-        f"{name}: expected {expected.get(name, none)}, received {received.get(name, none)}"
+        f"{printable(name)}: expected {expected.get(name, none)}, "
+        f"received {received.get(name, none)}"
         for name in sorted(expected.keys() | received.keys())
         if expected.get(name) != received.get(name)
     ]
@@ -39,3 +44,58 @@ def check_fit(
             f"the weights in {source!r} do not fit the model {model.name!r} (another network, "
             f"scope, or number of classes): {'; '.join(differences[:3])}{others}"
         )
+
+
+def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) -> None:
+    """Assigns arrays to variables, all of them or none.
+
+    Args:
+        assignments: name for messages, variable, and array of its shape.
+        source: where they come from, for messages.
+
+    Raises:
+        ValueError: if an array is not of floating-point numbers, or one of them is not finite in
+            the variable's precision; it names the first such array, and nothing is assigned.
+    """
+    checked = [
+        (variable, _checked(name, array, variable.dtype, source))
+        for name, variable, array in assignments
+    ]
+    for variable, value in checked:
+        variable.assign(value)
+
+
+def _checked(name: str, array: np.ndarray, dtype: str, source: str) -> np.ndarray:
+    if array.dtype.name not in PRECISIONS:
+        raise ValueError(
+            f"expected floating-point weights in {source!r}. Received: {printable(name)} of "
+            f"{array.dtype}"
+        )
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+        value = array.astype(dtype, copy=False)
+    check_finite(name, value, source)
+    return value
+
+
+def check_finite(name: str, array: np.ndarray, source: str) -> None:
+    """Refuses NaN and infinity.
+
+    Args:
+        name: of the weights, for the message.
+        array: floating-point numbers.
+        source: where they come from, for the message.
+
+    Raises:
+        ValueError: if one of the numbers is not finite.
+    """
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise ValueError(
+            f"expected finite weights in {source!r}. Received: {array[~finite][0]} in "
+            f"{printable(name)}"
+        )
+
+
+def printable(name: str) -> str:
+    """A name from a file, without what a terminal would obey."""
+    return name if name.isprintable() else ascii(name)

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from lambda_keras.layers import LambdaLayer
-from lambda_keras.weights.fit import CLASSIFIER, check_fit, has_classifier
+from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
 
 Array = np.ndarray
 
@@ -130,7 +130,8 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
         source: where they come from, for messages.
 
     Raises:
-        ValueError: if the checkpoint holds another network, or is none that is known here.
+        ValueError: if the checkpoint holds another network, or numbers that are not finite, or is
+            none that is known here.
     """
     if state and all(key.startswith("module.") for key in state):
         # torch.nn.DataParallel
@@ -148,15 +149,16 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
         {tensor.key: tensor.shape for tensor in tensors},
         {key: array.shape for key, array in state.items()},
     )
-    assignments = [
-        pair
-        for tensor in tensors
-        for pair in zip(
-            tensor.variables, tensor.convert(_as_float32(tensor.key, state, source)), strict=True
-        )
-    ]
-    for variable, value in assignments:
-        variable.assign(value)
+    assign_all(
+        (
+            (tensor.key, variable, array)
+            for tensor in tensors
+            for variable, array in zip(
+                tensor.variables, tensor.convert(np.asarray(state[tensor.key])), strict=True
+            )
+        ),
+        source,
+    )
 
 
 def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> Names:
@@ -273,13 +275,3 @@ def _batch_norm(layer: Any, module: str) -> Iterator[Tensor]:
 
 def _same(key: str, variable: Any) -> Tensor:
     return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
-
-
-def _as_float32(key: str, state: Mapping[str, Array], source: str) -> Array:
-    array = np.asarray(state[key])
-    # NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
-    if array.dtype.name not in ("float64", "float32", "float16", "bfloat16"):
-        raise ValueError(
-            f"expected floating-point weights in {source!r}. Received: {key} of {array.dtype}"
-        )
-    return array.astype("float32")

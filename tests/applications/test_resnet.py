@@ -17,7 +17,6 @@ from lambda_keras.applications import LambdaResNet14, LambdaResNet50, ResNet50
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILY = networks.GOLDEN["resnet_rs_family"]
-PLACEMENTS = networks.GOLDEN["table13_resnet50_224_placement"]
 CONSTRUCTORS = [getattr(applications, name) for name in applications.__all__ if name[0].isupper()]
 # The others are the same code with more blocks.
 SHALLOW = [LambdaResNet14, LambdaResNet50, ResNet50]
@@ -91,24 +90,6 @@ def test_networks_of_tables_14_and_18(depth, form):
 
 
 @pytest.mark.one_backend
-@pytest.mark.slow
-@pytest.mark.parametrize("row", networks.GOLDEN["table9_resnet50_LLLL"], ids=str)
-def test_resnet50_with_hyper_parameters_of_table_9(row):
-    hyper_parameters = {"num_heads": row["h"], "key_dim": row["k"], "intra_depth": row["u"]}
-    model = ResNet50(placement="LLLL", scope=row["scope"], **hyper_parameters)
-    assert networks.trainable_parameters(model) == row["trainable_params"]
-
-
-@pytest.mark.one_backend
-@pytest.mark.slow
-@pytest.mark.parametrize("row", networks.GOLDEN["table11_resnet50_CLLL_scope"], ids=str)
-def test_resnet50_with_scopes_of_table_11(row):
-    scope = None if row["scope"] == "global" else row["scope"]
-    model = ResNet50(placement="CLLL", scope=scope, input_shape=(224, 224, 3))
-    assert networks.trainable_parameters(model) == row["trainable_params"]
-
-
-@pytest.mark.one_backend
 @pytest.mark.parametrize(
     ("constructor", "parameters"),
     [
@@ -146,24 +127,6 @@ def test_arguments_of_resnet50_reach_its_lambda_layers(arguments):
     ((name, value),) = arguments.items()
     for block in networks.lambda_blocks(model):
         assert getattr(model.get_layer(f"{block}_2_lambda"), name) == value
-
-
-def test_wrong_padding_raises():
-    with pytest.raises(ValueError, match=r"'same' or 'symmetric'. Received: 'valid'"):
-        ResNet50(padding="valid")
-
-
-@pytest.mark.one_backend
-@pytest.mark.slow
-@pytest.mark.parametrize("letters", PLACEMENTS)
-def test_resnet50_with_placement_of_table_13(letters):
-    model = ResNet50(placement=letters)
-    assert networks.trainable_parameters(model) == PLACEMENTS[letters]["trainable_params"]
-    blocks = [
-        number if letter == "L" else 0 for number, letter in zip((3, 4, 6, 3), letters, strict=True)
-    ]
-    assert networks.lambda_blocks(model) == networks.block_names(blocks)
-    assert networks.squeeze_excitation_blocks(model) == []
 
 
 def test_lambda_resnet14_has_strides_1_to_8():
@@ -263,76 +226,15 @@ def test_classes_and_name():
     assert (LambdaResNet14().name, ResNet50().name) == ("lambda_resnet14", "resnet50")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"pooling": "mean"}, "expected pooling to be None, 'avg' or 'max'. Received: 'mean'"),
-        ({"classes": 0}, "expected classes to be a positive integer. Received: classes=0"),
-        ({"dropout_rate": 1}, "expected a rate .* Received: dropout_rate=1"),
-        ({"stochastic_depth_rate": -0.1}, "Received: stochastic_depth_rate=-0.1"),
-        ({"classes": 2.5}, "expected classes to be a positive integer. Received: classes=2.5"),
-        ({"input_shape": (32, 32)}, r"expected input_shape .* Received: input_shape=\(32, 32\)"),
-        (
-            {"input_shape": (32, 32, None)},
-            r"known number of channels. Received: .*\(32, 32, None\)",
-        ),
-        ({"input_shape": (None, 7, 3)}, r"at least 8 pixels, .* Received: .*\(None, 7, 3\)"),
-        ({"weights": "imagenet"}, "no pretrained weights .* Received: weights='imagenet'"),
-    ],
-    ids=str,
-)
-def test_wrong_argument_raises(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        LambdaResNet14(**arguments)
-
-
 @pytest.mark.parametrize("constructor", [c for c in CONSTRUCTORS if c is not LambdaResNet14])
 def test_too_small_an_image_raises(constructor):
     with pytest.raises(ValueError, match=r"at least 32 pixels, .* Received: .*\(31, 64, 3\)"):
         constructor(input_shape=(31, 64, 3))
 
 
-def test_too_small_an_input_tensor_raises():
-    with pytest.raises(ValueError, match=r"at least 8 pixels, .* Received: .*\(8, 4, 3\)"):
-        LambdaResNet14(input_tensor=keras.Input((8, 4, 3)))
-
-
-def test_input_tensor_without_channels_axis_raises():
-    with pytest.raises(ValueError, match=r"expected input_shape .* Received: .*\(8, 8\)"):
-        LambdaResNet14(input_tensor=keras.Input((8, 8)))
-
-
-def test_array_as_input_tensor_raises():
-    with pytest.raises(ValueError, match=r"(?i)keras ?tensor"):
-        LambdaResNet14(input_tensor=networks.images(1, 8, 8, 3))
-
-
-@pytest.mark.parametrize("placement", [False, None, "CCL"])
-def test_placement_that_is_no_four_letters_raises(placement):
-    with pytest.raises(ValueError, match=f"Received: placement={placement!r}"):
-        ResNet50(placement=placement)
-
-
 def test_classes_as_numpy_integer():
     """`labels.max() + 1` is a usual number of classes."""
     assert small(classes=np.int64(3)).output_shape == (None, 3)
-    with pytest.raises(ValueError, match=r"positive integer. Received: classes=True"):
-        small(classes=True)
-
-
-def test_input_shape_that_is_no_shape_raises():
-    with pytest.raises(ValueError, match="Received: input_shape=32"):
-        LambdaResNet14(input_shape=32)
-
-
-def test_input_tensor_that_is_an_array_raises():
-    with pytest.raises(ValueError, match=r"Keras tensor. Received: a <class 'numpy.ndarray'>"):
-        LambdaResNet14(input_tensor=np.zeros((1, 32, 32, 3)))
-
-
-def test_unknown_placement_raises():
-    with pytest.raises(ValueError, match=r"four letters C .* Received: placement='CCLX'"):
-        ResNet50(placement="CCLX")
 
 
 def test_channels_first_raises():
@@ -383,6 +285,23 @@ def test_save_and_load(tmp_path):
     )
 
 
+REGISTERED = """
+import importlib, pkgutil
+import keras, lambda_keras
+names = set(keras.saving.get_custom_objects())
+for module in pkgutil.walk_packages(lambda_keras.__path__, "lambda_keras."):
+    importlib.import_module(module.name)
+assert "lambda_keras>LambdaLayer" in names
+assert names == set(keras.saving.get_custom_objects()), names
+"""
+
+
+@pytest.mark.one_backend
+def test_import_of_the_package_registers_every_layer():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", REGISTERED], env=environment, check=True)
+
+
 @pytest.mark.one_backend
 def test_load_in_a_fresh_process(tmp_path):
     model, data = small(), networks.images(2, 13, 16, 3)
@@ -419,19 +338,18 @@ def test_weights_file_round_trip(tmp_path):
 @pytest.mark.usefixtures("mixed_bfloat16")
 def test_mixed_bfloat16():
     model = LambdaResNet14(classes=5, classifier_activation=None)
-    networks.randomize(model)
-    outputs = model(networks.images(2, 16, 16, 3), training=False)
+    keras.config.set_dtype_policy("float32")
+    data = networks.images(2, 16, 16, 3)
+    exact = small(classifier_activation=None)
+    networks.calibrate(exact, data)
+    model.set_weights(exact.get_weights())
+    outputs = model(data, training=False)
     assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
     assert model.get_layer("c5").compute_dtype == "bfloat16"
     assert {variable.dtype for variable in model.variables} == {"float32"}
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("float32")
-    exact = LambdaResNet14(classes=5, classifier_activation=None)
-    keras.config.set_dtype_policy(policy)
-    exact.set_weights(model.get_weights())
-    expected = ops.convert_to_numpy(exact(networks.images(2, 16, 16, 3), training=False))
-    error = np.abs(ops.convert_to_numpy(outputs) - expected).max()
-    assert error < 0.1 * np.abs(expected).max()
+    errors = networks.layer_errors(exact, model, data)
+    print("BF16", max((e, n) for n, e in errors.items()))
+    assert {layer: error for layer, error in errors.items() if not error < 0.02} == {}
 
 
 @pytest.mark.usefixtures("mixed_bfloat16")

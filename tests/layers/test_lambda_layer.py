@@ -2,6 +2,7 @@
 
 import doctest
 
+import backends
 import keras
 import numpy as np
 import pytest
@@ -233,10 +234,26 @@ def test_shared_embeddings_equal_own_ones():
 def test_shared_embeddings_train_all_layers():
     """RelativePositionEmbedding has a gradient through each of its layers, global scope too."""
     inputs = keras.Input((3, 4, 8))
-    table = RelativePositionEmbedding(scope=None, key_dim=3)(inputs)
+    embeddings = RelativePositionEmbedding(scope=None, key_dim=3)
+    table = embeddings(inputs)
     assert table.shape == (5, 7, 1, 3)
-    outputs = small(scope=None, position_embedding="shared")(inputs, position_embeddings=table)
-    assert keras.Model(inputs, outputs).output_shape == (None, 3, 4, 8)
+    branches = [
+        small(scope=None, position_embedding="shared")(inputs, position_embeddings=table)
+        for _ in range(2)
+    ]
+    x, cotangent = normal(2, 3, 4, 8), normal(2, 3, 4, 8)
+    gradients = []
+    for outputs in (*branches, keras.layers.add(branches)):
+        model = keras.Model(inputs, outputs)
+        _, _, found = backends.output_and_gradients(model, [x], cotangent)
+        (index,) = (
+            i
+            for i, variable in enumerate(model.trainable_variables)
+            if variable is embeddings.embeddings
+        )
+        gradients.append(found[index])
+    assert all(np.abs(gradient).max() > 1e-3 for gradient in gradients)
+    np.testing.assert_allclose(gradients[0] + gradients[1], gradients[2], rtol=1e-4, atol=1e-5)
 
 
 def test_padding_mask_of_an_embedding_arrives():

@@ -177,6 +177,14 @@ def test_padding_of_a_pool_is_not_seen(layer_name, spec, channels, size):
     np.testing.assert_allclose(outputs, -1, rtol=1e-6)
 
 
+def test_shortcut_pools_two_by_two():
+    """ResNet-D: the window is as wide as the stride."""
+    pool = networks.tiny_model((None, None, 3)).get_layer("c3_block1_shortcut_pool")
+    data = networks.images(2, 6, 4, 16)
+    expected = data.reshape(2, 3, 2, 2, 2, 16).mean((2, 4))
+    np.testing.assert_allclose(ops.convert_to_numpy(pool(data)), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [(6, 6), (5, 7)])
 def test_padding_of_the_pool_of_a_strided_lambda_layer_is_not_seen(size):
     """A constant image leaves the content lambda alone, which is the same at every position."""

@@ -1,11 +1,11 @@
 """The recipes: complete, equal to the paper's tables, and fit for the networks they name."""
 
-import functools
+import dataclasses
 import re
 import shlex
 from pathlib import Path
 
-import numpy as np
+import networks
 import pytest
 from networks import GOLDEN
 
@@ -204,40 +204,40 @@ def test_ablations():
     assert rows.keys() == ABLATED.keys()
 
 
-@pytest.mark.slow
-def test_ablations_are_networks_of_the_published_size():
-    counts = {
-        (row["k"], row["h"], row["u"], row["scope"]): row["trainable_params"]
+def test_ablations_of_tables_9_to_11_are_networks_of_the_published_size():
+    """tests/zoo/test_flops.py builds them and counts."""
+    defaults = {"key_dim": 16, "num_heads": 4, "intra_depth": 1, "scope": 23}
+    sizes = [
+        {"key_dim": row["k"], "num_heads": row["h"], "intra_depth": row["u"], "scope": row["scope"]}
         for row in GOLDEN["table9_resnet50_LLLL"]
-    }
-    model = load(ABLATIONS.stem).model
-    for table, ablated in ABLATED.items():
-        for overrides, _ in ablated:
-            built = parameters(
-                create_network(model.model_copy(update={"overrides": overrides}), 1000)
-            )
-            if table == "Table 9":
-                defaults = {"key_dim": 16, "num_heads": 4, "intra_depth": 1, "scope": 23}
-                assert built == counts[tuple((defaults | overrides).values())]
-
-
-def parameters(network) -> int:
-    return sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
-
-
-@functools.cache
-def built_parameters(name: str) -> int:
-    """Of the network at the largest of the sizes that it has files for."""
-    models = [load(file.stem).model for file in FILES]
-    largest = max((m for m in models if m.name == name), key=lambda model: model.size)
-    return parameters(create_network(largest, 1000))
+    ]
+    assert all(defaults | overrides in sizes for overrides, _ in ABLATED["Table 9"])
+    scopes = [row["scope"] for row in GOLDEN["table11_resnet50_CLLL_scope"]]
+    assert [o.get("scope", 23) or "global" for o, _ in ABLATED["Table 11"]] == scopes
+    parts = [
+        {"use_content": row["content"], "position_embedding": row["position"] or None}
+        for row in GOLDEN["table10_resnet50_LLLL"]
+    ]
+    both = {"use_content": True, "position_embedding": True}
+    assert all(both | overrides in parts for overrides, _ in ABLATED["Table 10"])
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("table", ["Table 4", "Table 12"])
+def test_other_ablations_build(table):
+    model = load(ABLATIONS.stem).model
+    for overrides, _ in ABLATED[table]:
+        network = create_network(model.model_copy(update={"overrides": overrides}), 1000)
+        assert network.output_shape == (None, 1000)
+
+
 @every_file
-def test_network_builds_by_shape(file):
-    name = load(file.stem).model.name
-    assert built_parameters(name) == find_model(name).parameters
+def test_overrides_reach_the_network(file, monkeypatch):
+    """Of the networks by their names, tests/zoo/test_registry.py builds and counts all."""
+    networks.skip_building(monkeypatch)
+    config = load(file.stem).model
+    spec = dataclasses.asdict(create_network(config, 1000))
+    assert config.overrides.items() <= {**spec["lambda_layer"], **spec}.items()
 
 
 def test_fine_tuning_goes_on_from_its_first_run(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 
 from lambda_keras.applications import LambdaResNet14
-from lambda_keras.weights import hub
+from lambda_keras.weights import PUBLISHED, hub
+from lambda_keras.weights.files import find_weights
 
 pytestmark = pytest.mark.one_backend  # downloads; other tests load such files on each
 
@@ -193,6 +195,16 @@ def test_file_that_is_not_the_published_one(served):
     assert hub.fetch("owner/repo", name, COMMIT, known).read_bytes() == b"weights"
     with pytest.raises(ValueError, match=rf"damaged file: expected checksum {'0' * 64}, as publ"):
         hub.fetch("owner/repo", name, COMMIT, "0" * 64)
+
+
+def test_pinned_checksum_of_published_weights_is_compared(served, monkeypatch):
+    """Also where the hub's own record agrees with what it sends."""
+    published = replace(PUBLISHED["lambda_resnet50ts"], revision=COMMIT)
+    assert published.sha256
+    monkeypatch.setitem(PUBLISHED, "lambda_resnet50ts", published)
+    served.files[f"{published.repository}/{published.filename}"] = b"other weights"
+    with pytest.raises(ValueError, match=f"damaged file: expected checksum {published.sha256}"):
+        find_weights("imagenet", "lambda_resnet50ts")
 
 
 def test_cache_without_links_needs_the_network(served, cut):

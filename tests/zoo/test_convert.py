@@ -174,12 +174,32 @@ def test_checkpoints_that_are_none(tmp_path):
         torch.save(content, path)
         with pytest.raises(ValueError, match="with tensors by name"):
             convert.read_pytorch(path)
+    for tensor, received in (
+        (torch.ones(2, 2).to_sparse(), r"'a', torch\.sparse_coo on cpu"),
+        (torch.ones(2, device="meta"), r"'a', torch\.strided on meta"),
+    ):
+        torch.save({"a": tensor}, path)
+        with pytest.raises(ValueError, match=rf"dense tensors in .*\. Received: {received}"):
+            convert.read_pytorch(path)
     torch.save({"a": torch.ones(1000)}, path)
     whole = path.read_bytes()
     for damaged in (b"", b"text", whole[:100], whole[: len(whole) // 2]):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="expected an intact PyTorch checkpoint"):
             convert.read_pytorch(path)
+
+
+def test_parameters_and_tensors_that_need_gradients(tmp_path):
+    """What `dict(module.named_parameters())` holds."""
+    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    state = {"a": torch.nn.Parameter(torch.arange(3.0)), "b": torch.arange(3.0).bfloat16()}
+    state["b"].requires_grad_()
+    torch.save(state, tmp_path / "a.pth")
+    arrays = convert.read_pytorch(tmp_path / "a.pth")
+    assert {key: array.tolist() for key, array in arrays.items()} == {
+        "a": [0, 1, 2],
+        "b": [0, 1, 2],
+    }
 
 
 @pytest.mark.slow

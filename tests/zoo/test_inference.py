@@ -172,6 +172,17 @@ def test_a_run_knows_its_classes_and_what_its_test_images_went_through(run, tmp_
         Classifier.from_run(tmp_path)
 
 
+def test_a_run_whose_weights_are_not_finite_is_refused(run, tmp_path):
+    for name in ("config.yaml", "metrics.json"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    model = keras.models.load_model(run / "model.keras")
+    layer = model.get_layer("predictions")
+    layer.bias.assign(np.full(10, np.nan))
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=r"finite weights .* Received: nan in predictions/bias"):
+        Classifier.from_run(tmp_path)
+
+
 def test_a_run_on_photographs_sees_them_as_in_its_test(china, monkeypatch, run):
     config = inference.run_folder.load_config(run)
     folder = {"source": "image_folder", "dir": "photos"}

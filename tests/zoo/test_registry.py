@@ -1,6 +1,8 @@
 """The models by name."""
 
+import collections
 import inspect
+import itertools
 import subprocess
 import sys
 
@@ -11,6 +13,21 @@ from lambda_keras import applications
 from lambda_keras.weights import PUBLISHED
 from zoo import flops
 from zoo.registry import TABLE, Row, create_model, find_model, index, list_models, typed
+
+FORMS = {  # of the families with seven depths: their columns of golden.json
+    "lambda_resnet{}": "lambda_resnet",
+    "lambda_resnet{}_c4": "lambda_resnet_c4",
+    "resnet_rs{}": "resnet_rs_se",
+    "resnet_rs{}_no_se": "resnet_rs_no_se",
+}
+DEEPEST = "lambda_resnet420"
+# The other deep models, by family and size: names and blocks.
+DEEP = collections.defaultdict(dict)
+for form, (depth, golden) in itertools.product(FORMS, networks.GOLDEN["resnet_rs_family"].items()):
+    name = form.format(depth)
+    if depth != "50" and name != DEEPEST:
+        DEEP[form, TABLE[name].image_size][name] = golden["blocks"]
+BUILT = [name for name in TABLE if name not in itertools.chain(*DEEP.values())]
 
 
 def test_list_models_by_pattern():
@@ -44,6 +61,7 @@ def test_constructor_takes_the_arguments(name):
     row = TABLE[name]
     parameters = inspect.signature(getattr(applications, row.constructor)).parameters
     assert row.arguments.keys() <= parameters.keys()
+    assert row.arguments or parameters["name"].default == name
     assert (row.top1 is None) == (row.source == "") == (row.recipe == "")
 
 
@@ -53,28 +71,65 @@ def test_every_constructor_has_a_row():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", BUILT)
 def test_row_counts_the_built_model(name):
     row = TABLE[name]
     model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
     assert model.name == name
     assert networks.trainable_parameters(model) == row.parameters
     assert round(flops.total(flops.count_flops(model)) / 1e9, 3) == row.gflops
+    if row.arguments.keys() == {"placement"}:  # Table 13
+        letters = zip(row.arguments["placement"], (3, 4, 6, 3), strict=True)
+        blocks = [number if letter == "L" else 0 for letter, number in letters]
+        assert networks.lambda_blocks(model) == networks.block_names(blocks)
+        assert networks.squeeze_excitation_blocks(model) == []
+
+
+def kind_of(stage: str, block: int, has_lambda: bool) -> tuple[str, bool, bool]:
+    """Blocks of one kind have as many parameters and operations: the first has the shortcut."""
+    return stage, block == 1, has_lambda
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "size"), DEEP)
+def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
+    """A block of each kind is counted where 50 layers are built; the rest is arithmetic."""
+    model = create_model(form.format(50), input_shape=(size, size, 3))
+    with_lambda = networks.lambda_blocks(model)
+    sums, blocks = collections.Counter(), collections.defaultdict(set)
+    for layer in model.layers:
+        stage, _, rest = layer.name.partition("_block")
+        number = rest.split("_")[0]
+        block = f"{stage}_block{number}"
+        kind = kind_of(stage, int(number), block in with_lambda) if rest else "around"
+        blocks[kind].add(block if rest else "")
+        sums[kind, "parameters"] += networks.trainable_parameters(layer)
+        sums[kind, "operations"] += sum(flops._layer_flops(layer).values())
+
+    networks.skip_building(monkeypatch)
+    for name, golden_blocks in DEEP[form, size].items():
+        spec = create_model(name)
+        kinds = ["around"] + [
+            kind_of(stage, block, block in spec.lambda_blocks[number])
+            for number, stage in enumerate(networks.STAGES)
+            for block in range(1, spec.blocks[number] + 1)
+        ]
+        assert list(spec.blocks) == golden_blocks
+        counted = {
+            what: sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
+            for what in ("parameters", "operations")
+        }
+        assert counted["parameters"] == TABLE[name].parameters, name
+        assert round(counted["operations"] / 1e9, 3) == TABLE[name].gflops, name
 
 
 def test_rows_are_those_of_golden():
     """To the unit and to the printed digits, wherever the sizes are the same."""
-    forms = {
-        "lambda_resnet{}": "lambda_resnet",
-        "lambda_resnet{}_c4": "lambda_resnet_c4",
-        "resnet_rs{}": "resnet_rs_se",
-        "resnet_rs{}_no_se": "resnet_rs_no_se",
-    }
     golden = networks.GOLDEN
     expected = {
         form.format(depth): {**row[column], "size": row["image_size"]}
         for depth, row in golden["resnet_rs_family"].items()
-        for form, column in forms.items()
+        for form, column in FORMS.items()
     }
     for letters, row in golden["table13_resnet50_224_placement"].items():
         expected["resnet50" if letters == "CCCC" else f"resnet50_{letters.lower()}"] = row

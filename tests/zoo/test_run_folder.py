@@ -1,5 +1,9 @@
 """Run folders: what is refused, what is removed."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import tensorflow as tf
 
@@ -21,6 +25,16 @@ def config(folder, **settings):
 
 def start(folder):
     return run_folder.start(config(folder))
+
+
+def test_settings_say_how_a_new_process_loads_the_model(run):
+    head = (run / "config.yaml").read_text().splitlines()[0]
+    program = head.removeprefix("# In Python: ") + "; print(model.name)"
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=run, env=environment, capture_output=True, text=True
+    )
+    assert loaded.stdout == "lambda_resnet14\n", loaded.stderr
 
 
 def test_new_and_empty_folders_are_fine(folder):

@@ -116,6 +116,8 @@ def _origin_of_run(folder: Path, config: TrainConfig) -> dict[str, str]:
     data = " ".join(filter(None, (config.data.source, config.data.name)))
     return {
         "Weights": f"run {folder.resolve().name}, {kind}",
+        "Keras model": f"{run_folder.MODEL} of the run; `import lambda_keras` comes before "
+        "`keras.models.load_model`",
         "Trained on": f"{data}, {metrics['training_images']:,} images, "
         f"{config.training.epochs} epochs",
         "Test accuracy": f"{metrics['test']['accuracy']:.4f} ({metrics['test_images']:,} images)",

@@ -40,6 +40,7 @@ def test_weights_see_what_their_accuracy_is_measured_on(weights, photos):
 def test_origin_of_a_run(run, monkeypatch):
     origin = Servable.from_run(run).origin
     assert origin["Weights"] == "run quick, not averaged"
+    assert "`import lambda_keras` comes before" in origin["Keras model"]
     assert origin["Trained on"] == "digits, 1,437 images, 1 epochs"
     assert origin["Test accuracy"].endswith("(360 images)")
     assert "resized to 16 x 16 pixels, bilinear" in origin["Preprocessing"]

@@ -1,0 +1,349 @@
+"""Damaged, forged and unfit weights: each is a ValueError of one line, the model is unchanged."""
+
+import io
+import json
+import os
+import struct
+import zipfile
+
+import h5py
+import keras
+import networks
+import numpy as np
+import pytest
+from safetensors.numpy import save
+from weights.timm_parity import filled
+
+from lambda_keras.layers import LambdaLayer
+from lambda_keras.weights import load_weights
+from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+
+CONV, LAMBDA, DENSE = "layers/conv2d/vars", "layers/lambda_layer", "layers/dense/vars"
+INTACT = "expected an intact HDF5 weights file"
+UNFIT = "do not fit the model 'tiny'"
+KINDS = "expected floating-point weights"
+
+
+def replaced(address, *arguments, **keywords):
+    """A damage: another dataset in place of one."""
+
+    def damage(file):
+        del file[address]
+        file.create_dataset(address, *arguments, **keywords)
+
+    return damage
+
+
+def changed(address, value, index=0):
+    """A damage: another number."""
+
+    def damage(file):
+        file[address][np.unravel_index(index, file[address].shape)] = value
+
+    return damage
+
+
+def removed(address):
+    return lambda file: file.__delitem__(address)
+
+
+def linked(address, link):
+    def damage(file):
+        del file[address]
+        file[address] = link
+
+    return damage
+
+
+def named(name, layer="layers/conv2d"):
+    return lambda file: file[f"{layer}/vars"].attrs.__setitem__("name", name)
+
+
+def without_name(file):
+    del file[CONV].attrs["name"]
+
+
+def renamed(file):
+    file.move(f"{CONV}/0", f"{CONV}/7")
+
+
+def swapped(file):
+    file.move(f"{CONV}/0", f"{CONV}/9")
+    file.move(f"{CONV}/1", f"{CONV}/0")
+    file.move(f"{CONV}/9", f"{CONV}/1")
+
+
+def twice(file):
+    file.copy("layers/conv2d", "layers/conv2d_9")
+
+
+def extra_layer(file):
+    twice(file)
+    file["layers/conv2d_9/vars"].attrs["name"] = "more"
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout((8,), "float32")
+    layout[:] = h5py.VirtualSource("elsewhere.h5", "a", (8,))
+    del file[f"{CONV}/1"]
+    file.create_virtual_dataset(f"{CONV}/1", layout)
+
+
+def in_another_file(file):
+    """Eight numbers of any file that the reader may open, such as this one."""
+    replaced(f"{CONV}/1", (8,), "float32", external=[(__file__, 0, 32)])(file)
+
+
+def broken_chunk(file):
+    replaced(f"{CONV}/1", (8,), "f4", chunks=(8,), compression="gzip")(file)
+    file[f"{CONV}/1"].id.write_direct_chunk((0,), b"no gzip")
+
+
+def references(file):
+    data = np.array([file[CONV].ref] * 8, h5py.ref_dtype)
+    replaced(f"{CONV}/1", data=data)(file)
+
+
+PAIR = np.dtype([("real", "f4"), ("other", "f4")])
+HDF5 = [
+    ("no_layers", removed("layers"), UNFIT),
+    ("layers_is_a_dataset", replaced("layers", data=[1.0]), INTACT),
+    ("no_layer", removed("layers/conv2d"), UNFIT),
+    ("layer_is_a_dataset", replaced("layers/conv2d", data=[1.0]), INTACT),
+    ("layer_is_a_dead_link", linked("layers/conv2d", h5py.ExternalLink("no.h5", "/a")), UNFIT),
+    ("layer_is_a_link", linked("layers/conv2d", h5py.ExternalLink("ok.weights.h5", CONV)), UNFIT),
+    ("array_is_a_dead_soft_link", linked(f"{CONV}/0", h5py.SoftLink("/no")), UNFIT),
+    ("array_is_a_link_to_another", linked(f"{CONV}/1", h5py.SoftLink(f"/{DENSE}/1")), UNFIT),
+    ("vars_is_a_dataset", replaced(CONV, data=[1.0]), INTACT),
+    ("no_vars", removed(CONV), UNFIT),
+    ("no_name", without_name, INTACT),
+    ("name_is_a_number", named(5), "layers/conv2d has the name"),
+    ("name_is_bytes", named(np.bytes_(b"stem")), "layers/conv2d has the name"),
+    ("name_is_a_list", named(["stem"]), "layers/conv2d has the name"),
+    ("name_is_empty", named(""), UNFIT),
+    ("name_of_another_layer", named("predictions"), "layers/dense has the name 'predictions'"),
+    ("name_with_escapes", named("\x1b[2Ja\nb"), r"'\x1b[2Ja\nb/vars/0'"),
+    ("layer_twice", twice, "has the name 'stem'"),
+    ("layer_too_many", extra_layer, "more/vars/0: expected no such array"),
+    ("array_missing", removed(f"{CONV}/1"), "stem/vars/1: expected (8,), received no such array"),
+    (
+        "array_too_many",
+        lambda f: f.create_dataset(f"{CONV}/2", data=[1.0]),
+        "stem/vars/2: expected no",
+    ),
+    ("array_renamed", renamed, "stem/vars/7: expected no such array, received (1, 1, 3, 8)"),
+    ("arrays_swapped", swapped, "stem/vars/0: expected (1, 1, 3, 8), received (8,)"),
+    ("array_is_a_group", lambda f: (renamed(f), f.create_group(f"{CONV}/0")), UNFIT),
+    ("array_of_an_inner_layer", removed(f"{LAMBDA}/query_batch_norm/vars/2"), UNFIT),
+    ("transposed", replaced(f"{DENSE}/0", (3, 8), "f4"), "expected (8, 3), received (3, 8)"),
+    ("flat", replaced(f"{DENSE}/0", (24,), "f4"), "expected (8, 3), received (24,)"),
+    ("scalar", replaced(f"{CONV}/1", (), "f4"), "expected (8,), received ()"),
+    ("too_large_to_read", replaced(f"{CONV}/1", (10**15,), "f4", chunks=(8,)), "(1000000000000000"),
+    ("empty", replaced(f"{CONV}/1", data=h5py.Empty("f4")), "expected (8,), received None"),
+    ("strings", replaced(f"{CONV}/1", data=[b"a"] * 8), KINDS),
+    ("texts", replaced(f"{CONV}/1", data=["a"] * 8, dtype=h5py.string_dtype()), KINDS),
+    ("references", references, KINDS),
+    ("pairs", replaced(f"{CONV}/1", (8,), PAIR), KINDS),
+    ("integers", replaced(f"{CONV}/1", (8,), "i4"), "Received: stem/bias of int32"),
+    ("bools", replaced(f"{CONV}/1", (8,), "?"), "Received: stem/bias of bool"),
+    ("complex", replaced(f"{CONV}/1", (8,), "c8"), "Received: stem/bias of complex64"),
+    ("opaque", replaced(f"{CONV}/1", (8,), "V2"), KINDS),
+    ("virtual", virtual, "vars/1 is in another file"),
+    ("external", in_another_file, "vars/1 is in another file"),
+    ("broken_chunk", broken_chunk, INTACT),
+    ("nan", changed(f"{CONV}/0", np.nan, 5), "Received: nan in stem/kernel"),
+    ("infinity", changed(f"{DENSE}/1", np.inf, 2), "Received: inf in predictions/bias"),
+    (
+        "minus_infinity_in_an_inner_layer",
+        changed(f"{LAMBDA}/query_batch_norm/vars/3", -np.inf),
+        "Received: -inf in lambda/query_batch_norm/moving_variance",
+    ),
+    ("overflow", replaced(f"{CONV}/1", data=np.full(8, 1e300)), "Received: inf in stem/bias"),
+]
+
+BYTES = [
+    ("nothing", lambda content: b""),
+    ("text", lambda content: b"not weights"),
+    ("signature_alone", lambda content: content[:8]),
+    ("superblock_alone", lambda content: content[:96]),
+    ("half", lambda content: content[: len(content) // 2]),
+    ("without_the_last_byte", lambda content: content[:-1]),
+    ("zeros_after_the_superblock", lambda content: content[:96] + bytes(len(content) - 96)),
+    ("zeros", lambda content: bytes(len(content))),
+    ("archive", lambda content: archive(content)),
+    ("pickle", lambda content: b"\x80\x04cos\nsystem\n" + content),
+]
+
+
+def archive(content: bytes) -> bytes:
+    """As a `.keras` file is one."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as zipped:
+        zipped.writestr("model.weights.h5", content)
+    return file.getvalue()
+
+
+def tensors(**changes):
+    """A damage of a checkpoint: other tensors by the ends of their names, None removes them."""
+
+    def damage(state):
+        for end, value in changes.items():
+            key = f"fc.{end}"
+            del state[key]
+            if value is not None:
+                state[key] = value
+        return save(state)
+
+    return damage
+
+
+def with_header(change):
+    """A damage of the JSON in front of the numbers."""
+
+    def damage(state):
+        content = save(state)
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        change(header)
+        text = json.dumps(header).encode()
+        return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+    return damage
+
+
+def added(key):
+    return lambda state: save({**state, key: np.zeros(3, "float32")})
+
+
+NO_SAFETENSORS = "expected an intact safetensors file"
+ONE = np.ones(3, "float32")
+SAFETENSORS = [
+    ("nothing", lambda state: b"", NO_SAFETENSORS),
+    ("short", lambda state: save(state)[:-4], NO_SAFETENSORS),
+    ("long", lambda state: save(state) + b"1234", NO_SAFETENSORS),
+    ("huge_header", lambda state: b"\xff" * 8 + save(state)[8:], NO_SAFETENSORS),
+    ("no_json", lambda state: struct.pack("<Q", 4) + b"{{{{", NO_SAFETENSORS),
+    ("list", lambda state: struct.pack("<Q", 2) + b"[]", NO_SAFETENSORS),
+    ("pickle", lambda state: b"\x80\x04" + save(state), NO_SAFETENSORS),
+    (
+        "offsets",
+        with_header(lambda h: h["fc.bias"].update(data_offsets=[0, 10**9])),
+        NO_SAFETENSORS,
+    ),
+    ("shape_of_others", with_header(lambda h: h["fc.bias"].update(shape=[4])), NO_SAFETENSORS),
+    ("unknown_type", with_header(lambda h: h["fc.bias"].update(dtype="F99")), NO_SAFETENSORS),
+    ("no_tensors", lambda state: save({}), "expected a checkpoint of timm or torchvision"),
+    ("other_names", lambda state: save({"a.b": ONE}), "with the names ['a.b']"),
+    ("missing", tensors(bias=None), "fc.bias: expected (3,), received no such tensor"),
+    ("too_many", added("fc.more"), "fc.more: expected no such tensor, received (3,)"),
+    ("escapes", added("\x1b[2J\n"), r"'\x1b[2J\n': expected no such tensor"),
+    ("shape", tensors(bias=ONE[:2]), "fc.bias: expected (3,), received (2,)"),
+    ("integers", tensors(bias=np.ones(3, "int64")), "Received: fc.bias of int64"),
+    ("bools", tensors(bias=ONE > 0), "Received: fc.bias of bool"),
+    ("nan", tensors(bias=ONE * np.nan), "Received: nan in fc.bias"),
+    ("infinity", tensors(bias=ONE.astype("float16") * np.inf), "Received: inf in fc.bias"),
+    ("overflow", tensors(bias=np.full(3, -1e300)), "Received: -inf in fc.bias"),
+]
+
+PLACES = [
+    ("missing", "none.weights.h5", "that exists. Received: weights="),
+    ("folder", "folder.weights.h5", "that exists"),
+    ("fifo", "fifo.weights.h5", "that exists"),
+    ("device", "/dev/zero", "that exists"),
+    ("too_long", "a" * 5000 + ".weights.h5", "that exists"),
+    ("below_a_file", "ok.weights.h5/a.weights.h5", "that exists"),
+    ("wrong_suffix", "ok.h5", "that exists"),
+    ("pickle", "model.pth", "python -m zoo.convert"),
+    ("null_byte", "a\0.weights.h5", "that exists"),
+    ("empty", "", "that exists"),
+    ("number", 5, "Received: weights='5'"),
+    ("list", ["ok.weights.h5"], "that exists"),
+    ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: weights='hf://owner'"),
+    ("unpublished", "imagenet", "no pretrained weights of 'tiny' were ever published"),
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> keras.Model:
+    """With a counterpart in PyTorch's libraries, so that it takes both formats."""
+    inputs = keras.Input((4, 4, 3))
+    x = keras.layers.Conv2D(8, 1, name="stem")(inputs)
+    x = LambdaLayer(8, scope=3, key_dim=2, num_heads=2, name="lambda")(x)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, keras.layers.Dense(3, name="predictions")(x), name="tiny")
+
+
+@pytest.fixture(scope="module")
+def torch_model() -> keras.Model:
+    inputs = keras.Input((4, 4, 3))
+    x = keras.layers.Conv2D(8, 1, use_bias=False, name="c2_block1_1_conv")(inputs)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, keras.layers.Dense(3, name="predictions")(x), name="tiny")
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("saved") / "ok.weights.h5"
+    model.save_weights(path)
+    return path.read_bytes()
+
+
+def assert_refused(model, weights, part):
+    before = networks.values(model.variables)
+    with pytest.raises(ValueError, match=r"\S") as caught:
+        load_weights(model, weights, "tiny")
+    message = str(caught.value)
+    assert part in message
+    assert message.isprintable()  # so it is one line
+    for old, new in zip(before, networks.values(model.variables), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize(("damage", "part"), [row[1:] for row in HDF5], ids=[r[0] for r in HDF5])
+def test_hdf5(model, saved, tmp_path, monkeypatch, damage, part):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ok.weights.h5", "bad.weights.h5"):
+        (tmp_path / name).write_bytes(saved)
+    with h5py.File("bad.weights.h5", "r+") as file:
+        damage(file)
+    assert_refused(model, "bad.weights.h5", part)
+    assert sorted(os.listdir()) == ["bad.weights.h5", "ok.weights.h5"]
+
+
+@pytest.mark.parametrize("damage", [row[1] for row in BYTES], ids=[row[0] for row in BYTES])
+def test_bytes_of_hdf5(model, saved, tmp_path, damage):
+    path = tmp_path / "bad.weights.h5"
+    path.write_bytes(damage(saved))
+    assert_refused(model, path, INTACT)
+
+
+@pytest.mark.parametrize(
+    ("damage", "part"), [row[1:] for row in SAFETENSORS], ids=[row[0] for row in SAFETENSORS]
+)
+def test_safetensors(torch_model, tmp_path, damage, part):
+    wanted = expected_tensors(torch_model, SCHEMES[1])
+    path = tmp_path / "bad.safetensors"
+    path.write_bytes(damage(filled({tensor.key: tensor.shape for tensor in wanted})))
+    assert_refused(torch_model, path, part)
+
+
+@pytest.mark.parametrize(
+    ("weights", "part"), [row[1:] for row in PLACES], ids=[row[0] for row in PLACES]
+)
+def test_places(model, saved, tmp_path, monkeypatch, weights, part):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ok.weights.h5").write_bytes(saved)
+    (tmp_path / "ok.h5").touch()
+    (tmp_path / "model.pth").touch()
+    (tmp_path / "folder.weights.h5").mkdir()
+    os.mkfifo("fifo.weights.h5")
+    assert_refused(model, weights, part)
+
+
+def test_undamaged_files_load(model, saved, torch_model, tmp_path):
+    """What the others damage."""
+    (tmp_path / "ok.weights.h5").write_bytes(saved)
+    load_weights(model, tmp_path / "ok.weights.h5", "tiny")
+    state = filled({t.key: t.shape for t in expected_tensors(torch_model, SCHEMES[1])})
+    (tmp_path / "ok.safetensors").write_bytes(save(state))
+    load_weights(torch_model, tmp_path / "ok.safetensors", "tiny")
