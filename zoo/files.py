@@ -1,10 +1,12 @@
 """Files and folders that are either whole or not there, on this machine or in a bucket."""
 
+import fcntl
+import glob
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +48,43 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def remove_partial(folder: Path) -> None:
-    """Removes what a killed process left half written in a folder by `replacing`."""
-    for path in folder.glob(f"{_PARTIAL}*"):
-        remove(path)
+def is_partial(path: Path) -> bool:
+    """Returns whether this is something that `replacing` writes, or wrote until it was killed."""
+    return path.name.startswith(_PARTIAL)
+
+
+def remove_partial(folder: Path, name: str | None = None) -> None:
+    """Removes what killed processes left half written in a folder by `replacing`.
+
+    What a process is still writing stays, for it holds a lock, which ends with the process. Where
+    a file system has no locks, everything stays.
+
+    Args:
+        folder: Where they wrote.
+        name: Of the file or folder that they wrote. Defaults to None: of any.
+    """
+    if in_bucket(folder):  # `replacing` writes nothing beside
+        return
+    for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
+        with suppress(OSError):
+            descriptor = _open(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(path)
+            finally:
+                os.close(descriptor)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a path beside `path` to write to, and renames it to `path` if nothing failed.
+    """Yields another path to write to, and renames it to `path` if nothing failed.
 
-    Into a bucket a file is copied instead, where it is either whole or not there, too.
+    It is in a folder of its own beside `path`, which is removed with all that is left in it. Into
+    a bucket a file is copied instead, where it is either whole or not there, too.
 
     Args:
-        path: Where the file or new folder shall be. The path to write to ends alike, because
-            Keras and matplotlib choose the format by the suffix.
+        path: Where the file or new folder shall be. The path to write to has the same name,
+            because Keras and matplotlib choose the format by the suffix.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if in_bucket(path):
@@ -69,12 +93,32 @@ def replacing(path: Path) -> Iterator[Path]:
             yield here
             _copy(here, path)
         return
-    beside = path.with_name(f"{_PARTIAL}{os.getpid()}-{path.name}")
+    remove_partial(path.parent, path.name)
+    folder, lock = _new_partial(path)
     try:
-        yield beside
-        os.replace(beside, path)
+        yield folder / path.name
+        os.replace(folder / path.name, path)
     finally:
-        remove(beside)
+        remove(folder)
+        os.close(lock)
+
+
+def _new_partial(path: Path) -> tuple[Path, int]:
+    """Makes a folder beside a path and locks it; returns the open file that holds the lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
+        # Before it was locked, another process may have taken it for a dead one's and removed it.
+        with suppress(FileNotFoundError):
+            descriptor = _open(folder)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, descriptor
+            os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 @contextmanager
