@@ -123,9 +123,12 @@ def check_output(folder: Path, name: str = "") -> None:
         if name and (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
+        reason = f"{folder} is a file, not a folder"
+        if not isinstance(error, FileExistsError):
+            reason = error.strerror
         raise ValueError(
             f"expected {'a file' if name else 'a folder'} that can be written. "
-            f"Received: {str(folder / name)[:80]!r} ({error.strerror})"
+            f"Received: {str(folder / name)[:80]!r} ({reason})"
         ) from None
     finally:
         for place in made:

@@ -141,7 +141,7 @@ class _ConfigFile(YamlConfigSettingsSource):
         try:
             values = plain_yaml.load(content.decode())
         except ValueError as error:
-            raise SettingsError(f"config: {str(path)!r} is not such YAML: {error}") from None
+            raise SettingsError(f"config: {str(path)!r} is not YAML of settings: {error}") from None
         if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
             raise SettingsError(f"config: expected `key: value` lines in {str(path)!r}")
         return values

@@ -247,7 +247,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--model lambda_resnet14 --weights none.h5", "existing file. Received: 'none.h5'"),
         (f"{SOURCE} --averaged false", "averaged: only a --run has other weights"),
         (f"{SOURCE} --data.batch 3", "did you mean '--data.batch_size'?"),
-        (f"{SOURCE} --output w.weights.h5/new", "w.weights.h5 is a file, not a folder"),
+        (f"{SOURCE} --output w.weights.h5/new", "Received: 'w.weights.h5/new' (Not a directory)"),
         (SOURCE, "expected an intact HDF5 weights file"),
         ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
         ("--run RUN --image_size 32", "--run already says which model"),

@@ -12,22 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-COMMAND = [
-    "--model.image_size",
-    "8",
-    "--training.epochs",
-    "1",
-    "--optimizer.warmup_epochs",
-    "0",
-    "--training.ema",
-    "0.9",
-    "--training.checkpoint_steps",
-    "8",
-    "--training.steps_per_execution",
-    "4",
-    "--data.augment",
-    "false",
-]
+COMMAND = (
+    "--model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0 --training.ema 0.9 "
+    "--training.checkpoint_steps 8 --training.steps_per_execution 4 --data.augment false"
+)
 
 # Imports once, then runs the command in a process of its own for each way in which it may end:
 # killed before a file gets its name, or sent SIGINT at the begin of a batch.
@@ -78,7 +66,7 @@ def start(folder: Path, *ends) -> list:
     environment = {name: value for name, value in os.environ.items() if "_THREADS" not in name}
     output = f"{folder}.txt"
     process = subprocess.run(
-        [sys.executable, "-c", STARTER, str(folder), output, json.dumps(ends), *COMMAND],
+        [sys.executable, "-c", STARTER, str(folder), output, json.dumps(ends), *COMMAND.split()],
         env=environment,
         capture_output=True,
         text=True,
