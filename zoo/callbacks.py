@@ -180,6 +180,10 @@ class WriteEpochs(keras.callbacks.Callback):
         self.progress = progress
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.write()
+
+    def write(self) -> None:
+        """Writes the lines of all epochs so far."""
         lines = [
             json.dumps({"epoch": number, "step": step, **values})
             for number, (step, values) in enumerate(

@@ -127,7 +127,7 @@ def check_output(folder: Path, name: str = "") -> None:
         if not isinstance(error, FileExistsError):
             reason = error.strerror
         raise ValueError(
-            f"expected {'a file' if name else 'a folder'} that can be written. "
+            f"expected a {'file' if name else 'folder'} to write to. "
             f"Received: {str(folder / name)[:80]!r} ({reason})"
         ) from None
     finally:

@@ -163,7 +163,10 @@ def _fit(
         if devices.chief:
             logs = folder / run_folder.LOGS
             _show_augmented(data, str(logs))
-            callbacks.append(WriteEpochs(folder / run_folder.EPOCHS, progress))
+            epochs_file = WriteEpochs(folder / run_folder.EPOCHS, progress)
+            if progress.history:  # the last line may be missing
+                epochs_file.write()
+            callbacks.append(epochs_file)
             callbacks.append(keras.callbacks.TensorBoard(str(logs), write_graph=False))
         epoch, done = divmod(progress.step, steps)
         if epoch > len(progress.history):

@@ -1,6 +1,7 @@
 """How commands start and fail."""
 
 import os
+import signal
 import sys
 
 import keras
@@ -9,15 +10,25 @@ import pytest
 from zoo import cli
 
 
-@pytest.mark.parametrize("kind", [ValueError, FileNotFoundError, ImportError])
+@pytest.mark.parametrize("kind", [ValueError, FileNotFoundError, OSError, ImportError])
 def test_command_ends_with_one_line_and_code_2(capsys, kind):
     def command(_):
-        raise kind("what is wrong")
+        raise kind("what\nis wrong")
 
     with pytest.raises(SystemExit) as caught:
         cli.run(command)
     assert caught.value.code == 2
     assert capsys.readouterr().err == "error: what is wrong\n"
+
+
+def test_interrupted_command_ends_with_one_line(capsys):
+    def command(_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(SystemExit) as caught:
+        cli.run(command)
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_faults_of_the_program_keep_their_traceback():
