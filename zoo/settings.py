@@ -134,8 +134,8 @@ class _ConfigFile(YamlConfigSettingsSource):
                 if not path.is_file():
                     found = "not a file" if path.exists() else "not found"
                     raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
-                with on_this_machine(path) as here:
-                    content = here.read_bytes()
+                with on_this_machine(path) as here, here.open("rb") as file:
+                    content = file.read(4 * plain_yaml.MAX_CHARACTERS + 4)
         except ValueError as error:
             raise SettingsError(f"config: {error}") from None
         try:

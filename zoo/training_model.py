@@ -7,6 +7,7 @@ averages leave batch statistics out. What it lacks is mended here, and nothing e
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import keras
@@ -168,9 +169,10 @@ class TrainingModel(keras.Model):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None) -> None:
         """Builds metrics from shapes alone: a distributed batch cannot be taken apart."""
         shapes = (self.network.inputs[0].shape, self.network.outputs[0].shape)
-        with self.distribute_strategy.scope():
+        tensorflow = keras.backend.backend() == "tensorflow"
+        with self.distribute_strategy.scope() if tensorflow else nullcontext():
             self._symbolic_build(
-                data_batch=tuple(tf.TensorSpec((1, *shape[1:])) for shape in shapes)
+                data_batch=tuple(keras.KerasTensor((1, *shape[1:])) for shape in shapes)
             )
 
 

@@ -17,9 +17,7 @@ def test_depth(depth, fits):
     if fits:
         assert repr(plain_yaml.load(text)) == text
     else:
-        with pytest.raises(
-            ValueError, match=r"at most 10 levels of YAML\. Received: more, in line"
-        ):
+        with pytest.raises(ValueError, match=r"at most 10 levels of YAML\. Received: more"):
             plain_yaml.load(text)
 
 
