@@ -10,8 +10,9 @@ BACKENDS = ("tensorflow", "jax", "torch")
 def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACKENDS[:1]) -> None:
     """Runs a command with the arguments of this process.
 
-    Bad input (`ValueError`), missing files and missing packages end it with one line and exit
-    code 2; any other error is a fault of the program and keeps its traceback.
+    Bad input (`ValueError`), files that cannot be read or written (`OSError`) and missing packages
+    end it with one line and exit code 2, Ctrl-C with one line and 130; any other error is a fault
+    of the program and keeps its traceback.
 
     Args:
         command: Takes the command line arguments without the program's name.
@@ -21,12 +22,16 @@ def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACK
     try:
         _check_backend(backends)
         command(sys.argv[1:])
-    except (ValueError, FileNotFoundError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
+        message = str(error)
         if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
             extra = error.name if error.name in BACKENDS[1:] else "train"
-            error = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
-        print(f"error: {error}", file=sys.stderr)
+            message = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def use_backend(name: str) -> None:

@@ -17,7 +17,7 @@ from zoo.answers import Answer, Guess, describe, write_json
 from zoo.errors import needs_extra
 from zoo.image_folder import SUFFIXES
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import LocalPath, Settings
+from zoo.settings import LocalPath, OutputFile, Settings
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
 # A request holds this many photographs, and more than one of them up to this many bytes.
@@ -61,7 +61,7 @@ class ClientConfig(Settings):
     timeout: float = Field(
         default=60, gt=0, le=3600, description="Seconds to wait for the answer to a request."
     )
-    output: LocalPath | None = Field(default=None, description="Also write every answer (.json).")
+    output: OutputFile | None = Field(default=None, description="Also write every answer (.json).")
 
     @field_validator("url")
     @classmethod

@@ -1,11 +1,14 @@
 """Files and folders that are either whole or not there, on this machine or in a bucket."""
 
+import errno
+import fcntl
+import glob
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +22,30 @@ def location(path: Any) -> Any:
     """Returns the `pathlib.Path` of a file or folder, or for a bucket what behaves like one.
 
     Raises:
-        ValueError: If it is a URL of another kind.
+        ValueError: If it is no path, a URL of another kind, or nothing can have such a name.
     """
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ValueError(f"expected a path. Received: {path!r}")
     text = os.fspath(path)
     if "://" not in text:
+        _check_name(text)
         return Path(text)
     if not text.startswith(BUCKETS):
         raise ValueError(f"expected a path, or one in a bucket, {BUCKETS[0]}. Received: {text!r}")
     with needs_extra("train"):
         from etils import epath
     return epath.Path(text)
+
+
+def _check_name(text: str) -> None:
+    """Refuses what can be no name, and links that lead round in circles."""
+    try:
+        text.encode()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.lstat(text)
+    except (ValueError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
 
 
 def in_bucket(path: Any) -> bool:
@@ -47,6 +64,18 @@ def why_no_file(path: Any) -> str:
         return str(error.strerror)
 
 
+@contextmanager
+def answering(path: Path) -> Iterator[None]:
+    """Says in one line that a bucket does not answer."""
+    try:
+        yield
+    except Exception as error:
+        if not in_bucket(path) or isinstance(error, ValueError | OSError):
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} does not answer: {reason}") from error
+
+
 def remove(path: Path) -> None:
     """Removes a file, or a folder with all it holds; fine if there is none."""
     if in_bucket(path):
@@ -58,21 +87,77 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def remove_partial(folder: Path) -> None:
-    """Removes what a killed process left half written in a folder by `replacing`."""
-    for path in folder.glob(f"{_PARTIAL}*"):
-        remove(path)
+def is_partial(path: Path) -> bool:
+    """Returns whether this is something that `replacing` writes, or wrote until it was killed."""
+    return path.name.startswith(_PARTIAL)
+
+
+def remove_partial(folder: Path, name: str | None = None) -> None:
+    """Removes what killed processes left half written in a folder by `replacing`.
+
+    What a process is still writing stays, for it holds a lock, which ends with the process. Where
+    a file system has no locks, everything stays.
+
+    Args:
+        folder: Where they wrote.
+        name: Of the file or folder that they wrote. Defaults to None: of any.
+    """
+    if in_bucket(folder):  # `replacing` writes nothing beside
+        return
+    for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
+        with suppress(OSError):
+            descriptor = _open(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(path)
+            finally:
+                os.close(descriptor)
+
+
+def check_output(folder: Path, name: str = "") -> None:
+    """Makes sure that `replacing` can write in a folder, which need not be there.
+
+    It is made, with a partial file in it, and removed again; a bucket is not asked.
+
+    Args:
+        folder: Where the output shall be.
+        name: Of the file that is written or replaced. Defaults to "": any.
+
+    Raises:
+        ValueError: One line, if nothing can be written there, or `name` is a folder.
+    """
+    if in_bucket(folder):
+        return
+    made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
+        if name and (folder / name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except OSError as error:
+        reason = f"{folder} is a file, not a folder"
+        if not isinstance(error, FileExistsError):
+            reason = error.strerror
+        raise ValueError(
+            f"expected a {'file' if name else 'folder'} to write to. "
+            f"Received: {str(folder / name)[:80]!r} ({reason})"
+        ) from None
+    finally:
+        for place in made:
+            with suppress(OSError):
+                place.rmdir()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a path beside `path` to write to, and renames it to `path` if nothing failed.
+    """Yields another path to write to, and renames it to `path` if nothing failed.
 
-    Into a bucket a file is copied instead, where it is either whole or not there, too.
+    It is in a folder of its own beside `path`, which is removed with all that is left in it. Into
+    a bucket a file is copied instead, where it is either whole or not there, too.
 
     Args:
-        path: Where the file or new folder shall be. The path to write to ends alike, because
-            Keras and matplotlib choose the format by the suffix.
+        path: Where the file or new folder shall be. The path to write to has the same name,
+            because Keras and matplotlib choose the format by the suffix.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if in_bucket(path):
@@ -81,12 +166,32 @@ def replacing(path: Path) -> Iterator[Path]:
             yield here
             _copy(here, path)
         return
-    beside = path.with_name(f"{_PARTIAL}{os.getpid()}-{path.name}")
+    remove_partial(path.parent, path.name)
+    folder, lock = _new_partial(path)
     try:
-        yield beside
-        os.replace(beside, path)
+        yield folder / path.name
+        os.replace(folder / path.name, path)
     finally:
-        remove(beside)
+        remove(folder)
+        os.close(lock)
+
+
+def _new_partial(path: Path) -> tuple[Path, int]:
+    """Makes a folder beside a path and locks it; returns the open file that holds the lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
+        # Before it was locked, another process may have taken it for a dead one's and removed it.
+        with suppress(FileNotFoundError):
+            descriptor = _open(folder)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, descriptor
+            os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from zoo.answers import Answer, describe, write_json
 from zoo.image_folder import SUFFIXES, check_readable
 from zoo.model_source import ClassifierSource
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import LocalPath
+from zoo.settings import OutputFile
 
 if TYPE_CHECKING:
     from zoo.inference import Classifier
@@ -36,7 +36,7 @@ class PredictConfig(ClassifierSource):
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
-    output: LocalPath | None = Field(
+    output: OutputFile | None = Field(
         default=None,
         description=f"Also write a sheet of at most {MAX_SHEET} photographs (.png), or every "
         "answer (.json).",

@@ -7,6 +7,7 @@ averages leave batch statistics out. What it lacks is mended here, and nothing e
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import keras
@@ -53,8 +54,19 @@ class TrainingModel(keras.Model):
     @property
     def state(self) -> list[keras.Variable]:
         """All variables that a run which goes on needs, in a fixed order."""
+        self._maybe_symbolic_build()  # which makes those of the optimizer and the metrics
         averages = [] if self.averages is None else self.averages.weights
-        return [*self.network.variables, *averages, *self.optimizer.variables]
+        return [
+            *self.network.variables,
+            *averages,
+            *self.optimizer.variables,
+            *self.metrics_variables,
+        ]
+
+    def reset_metrics(self) -> None:
+        """Lets metrics go on within an epoch: its first part may have been another process'."""
+        if self.steps_done % self.steps_per_epoch == 0:
+            super().reset_metrics()
 
     def call(self, inputs, training=False):
         """Uses the averages, if there are any, except in training."""
@@ -157,9 +169,10 @@ class TrainingModel(keras.Model):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None) -> None:
         """Builds metrics from shapes alone: a distributed batch cannot be taken apart."""
         shapes = (self.network.inputs[0].shape, self.network.outputs[0].shape)
-        with self.distribute_strategy.scope():
+        tensorflow = keras.backend.backend() == "tensorflow"
+        with self.distribute_strategy.scope() if tensorflow else nullcontext():
             self._symbolic_build(
-                data_batch=tuple(tf.TensorSpec((1, *shape[1:])) for shape in shapes)
+                data_batch=tuple(keras.KerasTensor((1, *shape[1:])) for shape in shapes)
             )
 
 

@@ -1,6 +1,7 @@
 """Files with the state of a run."""
 
 import errno
+import json
 
 import keras
 import networks
@@ -78,6 +79,21 @@ def test_one_of_several_processes_writes(tmp_path):
     other.save(Progress(1))
     assert other.restore() is None
     assert files(tmp_path) == [".partial-123-step-000000002.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"epochs": 1}, {"step": "2"}, {"history": 5}, {"history": [{"loss": [1]}]}]
+)
+def test_progress_of_another_kind_is_damage(tmp_path, capsys, monkeypatch, change):
+    saved = create(tmp_path)[0]
+    saved.save(Progress(1))
+    text = json.dumps(vars(Progress(2)) | change)
+    monkeypatch.setattr(checkpoints.json, "dumps", lambda _: text)
+    saved.save(Progress(2))
+    assert saved.restore() == Progress(1)
+    error = capsys.readouterr().err
+    assert f"(progress, {next(iter(change))}" in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])

@@ -1,6 +1,7 @@
 """How commands start and fail."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -10,10 +11,10 @@ import pytest
 from zoo import cli
 
 
-@pytest.mark.parametrize("kind", [ValueError, FileNotFoundError, ImportError])
+@pytest.mark.parametrize("kind", [ValueError, FileNotFoundError, OSError, ImportError])
 def test_command_ends_with_one_line_and_code_2(capsys, kind):
     def command(_):
-        raise kind("what is wrong")
+        raise kind("what\nis wrong")
 
     with pytest.raises(SystemExit) as caught:
         cli.run(command)
@@ -71,6 +72,16 @@ def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
         assert line.startswith(f"2 error: {package}")
         assert line.endswith("is not installed: pip install 'lambda_keras[train]'")
     assert [path.name for path in tmp_path.iterdir()] == ["photo.png"]
+
+
+def test_interrupted_command_ends_with_one_line(capsys):
+    def command(_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(SystemExit) as caught:
+        cli.run(command)
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_faults_of_the_program_keep_their_traceback():

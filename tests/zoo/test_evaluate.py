@@ -34,7 +34,8 @@ def write_run(folder: Path, class_names: tuple[str, ...], data: dict, seed: int 
     config = TrainConfig(output_dir=folder, model={"image_size": 16}, data=data)
     run_folder.start(config)
     new_model(len(class_names), seed).save(folder / run_folder.MODEL)
-    run_folder.write_metrics(folder, {"class_names": list(class_names)})
+    counts = {"test": {"accuracy": 0.5}, "test_images": 2, "training_images": 2}
+    run_folder.write_metrics(folder, {"class_names": list(class_names), **counts})
     return folder
 
 
@@ -247,7 +248,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--model lambda_resnet14 --weights none.h5", "existing file. Received: 'none.h5'"),
         (f"{SOURCE} --averaged false", "averaged: only a --run has other weights"),
         (f"{SOURCE} --data.batch 3", "did you mean '--data.batch_size'?"),
-        (f"{SOURCE} --output w.weights.h5/new", "w.weights.h5 is a file, not a folder"),
+        (f"{SOURCE} --output w.weights.h5/new", "Received: 'w.weights.h5/new' (Not a directory)"),
         (SOURCE, "expected an intact HDF5 weights file"),
         ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
         ("--run RUN --image_size 32", "--run already says which model"),

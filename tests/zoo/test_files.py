@@ -1,11 +1,13 @@
 """Files that are whole or not there."""
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from zoo.files import location, on_this_machine, remove, replacing
+from zoo.files import location, on_this_machine, remove, remove_partial, replacing
 
 
 def test_replaces_when_all_went_well(tmp_path):
@@ -34,6 +36,65 @@ def write_half(target, folder):
             path /= "b"
         path.write_text("half")
         raise OSError("disk full")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from zoo.files import replacing
+
+with replacing(Path(sys.argv[1])) as path:
+    path.write_text("half")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_is_being_written_stays_until_its_process_is_gone(tmp_path):
+    target = tmp_path / "a"
+    command = [sys.executable, "-c", WRITER, str(target)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "writing\n"
+        remove_partial(tmp_path)
+        with replacing(target) as path:
+            path.write_text("new")
+            remove_partial(tmp_path)
+        (left,) = tmp_path.glob(".partial-*")
+        assert (left / "a").read_text() == "half"
+        process.kill()
+    remove_partial(tmp_path, "b")
+    assert left.is_dir()
+    remove_partial(tmp_path, "a")
+    assert list(tmp_path.iterdir()) == [target]
+    assert target.read_text() == "new"
+
+
+def test_writing_clears_away_what_was_left_of_the_same_file(tmp_path):
+    (tmp_path / ".partial-1-a").write_text("half")
+    (tmp_path / ".partial-1-b").write_text("half")
+    (tmp_path / ".partial-2-a").symlink_to("nowhere")
+    with replacing(tmp_path / "a") as path:
+        (path.parent / ".tmpXYZ").write_text("what a library writes first")
+        path.write_text("new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".partial-1-b", ".partial-2-a", "a"]
+
+
+def test_taken_for_left_over_before_it_is_locked(tmp_path, monkeypatch):
+    made, mkdtemp = [], tempfile.mkdtemp
+
+    def first_one_removed(**arguments):
+        made.append(mkdtemp(**arguments))
+        if len(made) == 1:
+            remove_partial(tmp_path)
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", first_one_removed)
+    with replacing(tmp_path / "a") as path:
+        path.write_text("new")
+    assert len(made) == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
 def test_bucket(bucket, tmp_path):

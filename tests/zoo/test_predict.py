@@ -155,7 +155,7 @@ SOURCE = "--model lambda_resnet14 --weights weights.h5"
         (f"labels.txt {SOURCE}", "unreadable image files: labels.txt (not a JPEG or PNG image)"),
         (f"flower.png cut.jpg {SOURCE}", "unreadable image files: cut.jpg ("),
         (f"flower.png {SOURCE} --output a.jpg", "expected a file named .png or .json. Received: '"),
-        (f"flower.png {SOURCE} --output empty", "expected a file named .png or .json. Received: '"),
+        (f"flower.png {SOURCE} --output empty", "expected a file to write to. Received: 'empty'"),
         (f"flower.png {SOURCE} --output labels.txt/a.png", "labels.txt is a file, not a folder"),
         (f"flower.png {SOURCE} --output flower.png", "flower.png is one of the photographs"),
         (f"many {SOURCE} --output sheet.png", "at most 100 photographs; write .json instead"),

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from zoo import run_folder, trainer
+from zoo.callbacks import SaveProgress
+from zoo.checkpoints import Checkpoints, Progress
 from zoo.config import TrainConfig
 from zoo.data import Shard
 from zoo.devices import Devices
@@ -64,6 +66,17 @@ def test_unfinished_run_with_other_settings_is_refused(folder):
         run_folder.check(other)
 
 
+def test_what_a_killed_start_left_does_not_block_the_same_command(folder):
+    folder.mkdir()
+    (folder / ".partial-1-config.yaml").touch()
+    assert run_folder.check(config(folder)) is False
+    start(folder)
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+    (folder / ".partial-1-metrics.json").mkdir()
+    assert run_folder.check(config(folder)) is True
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_other_folders_are_always_refused(folder, overwrite):
     folder.mkdir()
@@ -95,6 +108,25 @@ def test_metrics_are_never_half_written(folder):
     with pytest.raises(ValueError, match="JSON"):
         run_folder.write_metrics(folder, {"loss": float("nan")})
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+def test_metrics_that_commands_read(folder):
+    start(folder)
+    values = {"test": {"accuracy": 1, "loss": 0.1}, "test_images": 2, "training_images": 8}
+    run_folder.write_metrics(folder, {**values, "class_names": ["a", "b"], "history": {}})
+    metrics = run_folder.load_metrics(folder)
+    assert (metrics.class_names, metrics.test.accuracy) == (["a", "b"], 1)
+    assert (metrics.test_images, metrics.training_images) == (2, 8)
+
+
+def test_run_that_is_removed_while_it_goes_on(folder):
+    start(folder)
+    run_folder.check_still_there(folder)
+    progress = SaveProgress(Checkpoints(folder / "checkpoints", []), Progress(), 1, None, bool)
+    (folder / "config.yaml").unlink()
+    with pytest.raises(ValueError, match="run was removed while the run went on"):
+        progress._save()
+    assert list(folder.iterdir()) == []
 
 
 def test_host_that_does_not_see_the_folder(folder, monkeypatch):

@@ -4,9 +4,11 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 
 import keras
+import networks
 import numpy as np
 import pytest
 from PIL import Image
@@ -79,22 +81,34 @@ def test_finished_run_is_refused_before_any_work(run, monkeypatch):
 def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
     """Told to stop, it goes on from there; commands read the finished run where it is."""
     config = TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)
-    begin = SaveProgress.on_train_batch_begin
 
     def terminate(self, batch, logs=None):
         if self.model.steps_done == 9:
             os.kill(os.getpid(), signal.SIGTERM)
-        begin(self, batch, logs)
+
+    def interrupt(self, batch, logs=None):
+        os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(SaveProgress, "on_train_batch_begin", terminate)
     with pytest.raises(SystemExit, match="stopped at step 10"):
         trainer.train(config)
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveProgress, "on_test_batch_begin", interrupt)
+        with pytest.raises(SystemExit, match="stopped at step 22"):
+            trainer.train(config)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     trainer.train(config)
-    assert "going on after step 10 of 22" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "going on after step 10 of 22" in output
+    assert "going on after step 22 of 22" in output
     with pytest.raises(ValueError, match="holds a finished run"):
         trainer.train(config)
 
     folder = config.output_dir
+    rows = [json.loads((place / "epochs.jsonl").read_text()) for place in (run, folder)]
+    for row in rows:
+        del row["images_per_second"]
+    assert rows[0] == rows[1]  # of the whole epoch
     assert str(folder) == f"{bucket}/runs/quick"
     assert run_folder.load_config(folder).model_dump() == config.model_dump()
     expected = {path.name for path in run.iterdir()}
@@ -145,17 +159,58 @@ def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
 
 
 def test_unknown_constructor_argument_is_refused(tmp_path):
-    config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"pooing": "avg"}})
-    with pytest.raises(ValueError, match="did you mean 'pooling'"):
+    config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"dropout_rat": 0.1}})
+    with pytest.raises(ValueError, match="did you mean 'dropout_rate'"):
         trainer.train(config)
     assert not (tmp_path / "run").exists()
 
 
-def test_missing_image_folder_is_refused(tmp_path):
+def test_missing_image_folder_is_refused(tmp_path, capsys):
     data = {"source": "image_folder", "dir": str(tmp_path / "nowhere")}
     with pytest.raises(ValueError, match="nowhere"):
         trainer.train(TrainConfig(output_dir=tmp_path / "run", data=data))
     assert not (tmp_path / "run").exists()
+    assert capsys.readouterr().out == ""  # the settings do not hide what is wrong
+
+
+def test_run_that_is_removed_does_not_end_well(tmp_path, run, monkeypatch):
+    config = TrainConfig(output_dir=tmp_path / "run", **QUICK)
+
+    def fit(*_):
+        shutil.rmtree(config.output_dir)
+        return json.loads((run / "metrics.json").read_text())
+
+    monkeypatch.setattr(trainer, "_fit", fit)
+    monkeypatch.setattr(trainer, "create_network", lambda *_: Classifier.from_run(run).model)
+    with pytest.raises(ValueError, match="run was removed while the run went on"):
+        trainer.train(config)
+
+
+def compiled(monkeypatch, **settings):
+    monkeypatch.setattr(trainer, "create_network", lambda *_: networks.tiny_model(classes=10))
+    config = TrainConfig(**{"data": {"batch_size": 64}, **settings})
+    return trainer._compiled_model(config, load_data(config.data, 16)), config
+
+
+def test_loss_of_smoothed_labels(monkeypatch):
+    """With smoothing s of k classes the true one gets 1 - s + s / k, the others s / k."""
+    model, _ = compiled(monkeypatch, training={"label_smoothing": 0.2})
+    probabilities = np.full((1, 10), 0.05, "float32")
+    probabilities[0, 3] = 0.55
+    expected = -0.82 * np.log(0.55) - 9 * 0.02 * np.log(0.05)
+    loss = model.compute_loss(y=np.eye(10, dtype="float32")[[3]], y_pred=probabilities)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_says_why_validation_starts_at_chance(monkeypatch, capsys):
+    for momentum, said in ((0.99, True), (0.9, False)):
+        model, config = compiled(monkeypatch, model={"batch_norm_momentum": momentum})
+        trainer._explain_slow_start(model, config)
+        line = capsys.readouterr().out
+        assert bool(line) is said
+        if said:  # 0.99 to the power of 22
+            assert "80% are still initial values after an epoch of 22 steps" in line
+            assert line.count("\n") == 1
 
 
 def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
