@@ -4,6 +4,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from zoo.errors import printable
+
 BACKENDS = ("tensorflow", "jax", "torch")
 
 
@@ -22,7 +24,7 @@ def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACK
         _check_backend(backends)
         command(sys.argv[1:])
     except (ValueError, FileNotFoundError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         raise SystemExit(2) from None
 
 

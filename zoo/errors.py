@@ -1,4 +1,4 @@
-"""What errors say: the nearest names, and which package to install."""
+"""What errors say: the nearest names, what came from outside, and which package to install."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +11,17 @@ def unknown(received: str, allowed: Iterable[str]) -> str:
     nearest = get_close_matches(received, allowed, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     return f"Received: {received!r}{hint}. Allowed: {', '.join(allowed)}"
+
+
+def printable(text: object) -> str:
+    """Returns text from outside in one line that commands no terminal and that any file can hold.
+
+    Control characters, changes of direction and the bytes of a name that is not UTF-8 are shown as
+    Python writes them: `\\x1b`, `\\u202e`, `\\udce9`.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
+    )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The page that shows what a model sees: a real server, asked as programs and as people do."""
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import commands
 import httpx
@@ -20,6 +22,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo import serve_demo
+from zoo.demo_page import NOT_UPLOADED
 from zoo.inference import Classifier
 from zoo.lambda_maps import lambda_layers
 
@@ -119,13 +122,104 @@ def test_a_corrupt_photograph_gets_a_message(client, china, tmp_path, content):
     assert client.predict(handle_file(china), api_name="/ask")["label"]
 
 
-def test_files_of_the_server_stay_closed(server, china):
-    """Only uploaded photographs are opened, though there are others on its disk."""
-    photo = {"path": str(china), "meta": {"_type": "gradio.FileData"}}
-    asked = httpx.post(f"{server}gradio_api/call/ask", json={"data": [photo]}).json()
-    answer = httpx.get(f"{server}gradio_api/call/ask/{asked['event_id']}").text
-    assert answer.startswith("event: error")
-    assert httpx.get(f"{server}gradio_api/file={china}").status_code == 403
+# Certificates take a while to load, and nobody closes what is kept alive.
+WEB = httpx.Client(verify=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
+
+
+def call(server: str, name: str, *data) -> str:
+    """Asks as a program does that is not Gradio's own, and returns all that comes back."""
+    address = f"{server}gradio_api/call/{name}"
+    body = json.dumps({"data": data})
+    asked = WEB.post(address, content=body, headers={"Content-Type": "application/json"}).json()
+    return WEB.get(f"{address}/{asked['event_id']}").text
+
+
+def upload(server: str, photo: Path) -> str:
+    """Uploads a photograph and returns where the server keeps it."""
+    files = {"files": (photo.name, photo.read_bytes())}
+    return WEB.post(f"{server}gradio_api/upload", files=files).json()[0]
+
+
+META = {"meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.fixture
+def closed(server, china, tmp_path) -> Iterator[dict[str, Any]]:
+    """Paths that are not of uploads, or not of files, by what they are."""
+    uploads = Path(upload(server, china)).parents[1]
+    links = {"link": china, "folder": uploads, "outside": tmp_path}
+    for name, target in links.items():
+        (uploads / name).symlink_to(target)
+    os.mkfifo(uploads / "fifo.png")
+    relative = os.path.relpath(china, uploads)
+    yield {
+        "an image": str(china),
+        "no image": str(ROOT / "README.md"),
+        "nothing": str(tmp_path / "none.png"),
+        "not readable": "/proc/1/mem",
+        "relative": os.path.relpath(china, ROOT),
+        "dots": f"{uploads}/{relative}",
+        "dots of a missing folder": f"{uploads}/none/../{relative}",
+        "link": f"{uploads}/link",
+        "linked folder": f"{uploads}/outside/none.png",
+        "folder": str(uploads),
+        "fifo": f"{uploads}/fifo.png",
+        "device": "/dev/zero",
+        "begins alike": f"{uploads}-other/china.jpg",
+        "url": "http://127.0.0.1:9/china.jpg",
+        "url of a file": china.as_uri(),
+        "data": "data:image/png;base64,AAAA",
+        "empty": "",
+        "null byte": f"{uploads}/\0",
+        "long": f"{uploads}/{'a' * 5000}",
+        "half a character": "\ud800",
+        "number": 7,
+        "list": [str(china)],
+    }
+    for name in (*links, "fifo.png"):
+        (uploads / name).unlink()
+
+
+def test_files_of_the_server_stay_closed(server, closed):
+    """Only uploads are opened, and nothing tells what else there is on the disk."""
+    refusal = call(server, "ask", {"path": "/nowhere.png"})
+    assert refusal.startswith("event: error")
+    assert NOT_UPLOADED in refusal
+    photo = {"path": closed["an image"]}
+    assert call(server, "look", photo, "stage3_block1", -1, 8, 8) == refusal
+    for more in ({"is_stream": True}, {"url": photo["path"]}, {"url": "http://127.0.0.1:9/"}):
+        assert call(server, "ask", {**photo, **META, **more}) == refusal, more
+    for kind, path in closed.items():
+        for more in ({}, META):
+            assert call(server, "ask", {"path": path, **more}) == refusal, (kind, more)
+    for photo in (str(closed["an image"]), {"url": "http://127.0.0.1:9/"}, [], {}, 5):
+        assert call(server, "ask", photo) == refusal, photo
+
+
+def test_files_of_the_server_are_not_sent(server, closed, run):
+    for kind, path in closed.items():
+        if isinstance(path, str) and path.isprintable() and kind != "empty":
+            answer = WEB.get(f"{server}gradio_api/file={path}")
+            assert answer.is_error, kind
+    for path in (run / "config.yaml", "zoo/demo_page.py", ".git/config"):
+        assert WEB.get(f"{server}gradio_api/file={path}").status_code == 403
+    for path in ("file=http://example.invalid/a.png", "proxy=http://example.invalid/a.png"):
+        assert WEB.get(f"{server}gradio_api/{path}").status_code == 404
+
+
+def test_uploads_are_opened_without_meta_too(server, china):
+    assert call(server, "ask", {"path": upload(server, china)}).startswith("event: complete")
+
+
+@pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0", "", "[::2]"])
+def test_other_names_of_the_address_get_nothing(server, name):
+    """A foreign page can point its own name here, and would then read what comes back."""
+    port = httpx.URL(server).port
+    for path in ("", "config", "gradio_api/info"):
+        answer = WEB.get(f"{server}{path}", headers={"Host": f"{name}:{port}"})
+        assert (answer.status_code, answer.text) == (400, "Invalid host header")
+    answer = WEB.get(f"{server}config", headers={"Host": f"localhost:{port}"})
+    assert answer.status_code == 200
 
 
 def test_listens_on_one_address_and_asks_for_nothing_elsewhere(server):
@@ -135,10 +229,10 @@ def test_listens_on_one_address_and_asks_for_nothing_elsewhere(server):
     # Another address of this machine, as that of its network card is.
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", port), timeout=5)
-    config = httpx.get(f"{server}config").json()
+    config = WEB.get(f"{server}config").json()
     assert config["analytics_enabled"] is False
     assert config["title"] == "What lambda_resnet14 sees"
-    page = httpx.get(server).text
+    page = WEB.get(server).text
     assert not re.search(r"fonts\.g|<(script|link)[^>]*https?://", page)
 
 
