@@ -98,7 +98,11 @@ ANSWERS = {
     "no rows": (200, b'{"predictions": []}', "expected 1 predictions. Received: 0"),
     "two rows": (200, json.dumps({"predictions": [GOOD] * 2}).encode(), "Received: 2"),
     "predictions of null": (200, b'{"predictions": null}', "valid array, not None"),
-    "predictions as dict": (200, b'{"predictions": {"classes": [1]}}', "valid array, not {'classes': [1]}"),
+    "predictions as dict": (
+        200,
+        b'{"predictions": {"classes": [1]}}',
+        "valid array, not {'classes': [1]}",
+    ),
     "columns": (200, json.dumps({"outputs": GOOD}).encode(), "predictions: Field required"),
     "a list": (200, b"[]", "Received: the answer: "),
     "a number": (200, b"5", "Received: the answer: "),

@@ -21,7 +21,7 @@ from loopback import free_port
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from zoo import serve_demo
+from zoo import demo_page, serve_demo
 from zoo.demo_page import NOT_UPLOADED
 from zoo.inference import Classifier
 from zoo.lambda_maps import lambda_layers
@@ -39,6 +39,16 @@ BROWSER = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+# Width of the text of a dropdown, and what there is up to its arrow.
+ROOM = """input => {
+    const style = getComputedStyle(input), pen = document.createElement("canvas").getContext("2d");
+    const arrow = input.parentElement.querySelector(".icon-wrap").getBoundingClientRect();
+    pen.font = style.font;
+    const begin = input.getBoundingClientRect().left + parseFloat(style.paddingLeft);
+    return {needed: pen.measureText(input.value).width, room: arrow.left - begin};
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +280,11 @@ def test_people_can_use_it(server, china, tmp_path):
         expect(title).to_have_text("What goes into the output at row 1, column 4 of 4 x 4")
         shot = tmp_path / "page.png"
         page.screenshot(path=shot, full_page=True)
+        for width in (1200, 390):  # of a desk, of a telephone
+            page.set_viewport_size({"width": width, "height": 1000})
+            for label in ("Lambda layer", "Head"):
+                shown = page.get_by_label(label).evaluate(ROOM)
+                assert 0 < shown["needed"] <= shown["room"], (width, label)
 
         page.get_by_label("Remove Image").click()
         expect(maps).to_have_count(0)
@@ -310,6 +325,75 @@ def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
         port = other.getsockname()[1]
         error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(port))
     assert f"Received: 127.0.0.1:{port}" in error
+
+
+PAGE = """
+import sys
+import keras
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.demo_page import serve
+from zoo.inference import Classifier
+inputs = keras.Input((8, 8, 3))
+outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
+plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
+serve(plain, "127.0.0.1", int(sys.argv[1]), "größe 12", is_private=False)
+"""
+
+
+def test_a_password_is_asked_for(tmp_path):
+    """By a server as it is for others, but on loopback."""
+    port = free_port()
+    with subprocess.Popen(
+        [sys.executable, "-c", PAGE, str(port)],
+        cwd=ROOT,
+        env={**os.environ, "GRADIO_TEMP_DIR": str(tmp_path), "GRADIO_ANALYTICS_ENABLED": "False"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline().startswith("Open ")
+        page = f"http://127.0.0.1:{port}/"
+        (tmp_path / "picture.png").write_bytes(b"of somebody else")
+        inside = f"gradio_api/file={tmp_path / 'picture.png'}"
+        with httpx.Client(base_url=page, headers={"Host": "demo.example"}) as browser:
+
+            def statuses() -> list[int]:
+                photo = {"files": ("a.png", b"")}
+                return [
+                    browser.get("config").status_code,
+                    browser.get(inside).status_code,
+                    browser.post("gradio_api/upload", files=photo).status_code,
+                    browser.post("gradio_api/call/ask", json={"data": [None]}).status_code,
+                ]
+
+            assert statuses() == [401] * 4
+            for password in ("", "größe 1", "größe 123"):
+                tried = {"username": "me", "password": password}
+                assert browser.post("login", data=tried).status_code == (
+                    422 if not password else 400
+                )
+            assert statuses() == [401] * 4
+            browser.post(
+                "login", data={"username": "me", "password": "größe 12"}
+            ).raise_for_status()
+            assert statuses() == [200] * 4
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
+    monkeypatch.setattr(Classifier, "from_source", lambda _: None)
+    monkeypatch.setenv("GRADIO_TEMP_DIR", "uploads")
+    served = []
+    monkeypatch.setattr(demo_page, "serve", lambda *call: served.append(call))
+    arguments = ("--run", "runs", "--host", host, "--port", str(free_port()))
+    if host == "127.0.0.1":
+        serve_demo.main(arguments)
+        assert served[0][3:] == (None, True)
+    else:
+        line = fail(monkeypatch, capsys, *arguments)
+        assert "expected --password_file with a --host that others can reach" in line
+        assert not served
 
 
 def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):

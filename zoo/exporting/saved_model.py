@@ -137,7 +137,7 @@ def _write_warm_up(servable: Servable, path: Path) -> None:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
         from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
     except ModuleNotFoundError:
-        print("no warm-up requests, which need the package: pip install 'lambda_keras[export]'")
+        print("no warm-up requests, which need a package: pip install 'lambda_keras[export]'")
         return
     size = servable.image_size
     grey = np.full((1, size, size, 3), 128, "uint8")
