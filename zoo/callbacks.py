@@ -8,13 +8,18 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from zoo.checkpoints import Checkpoints, Progress
 from zoo.files import replacing
+from zoo.run_folder import check_still_there
 
 
 class SaveProgress(keras.callbacks.Callback):
     """Saves the state after every epoch, every so many steps, and when the run is told to stop.
+
+    Told to stop within an evaluation, it saves the state from before, for the evaluation to be done
+    again.
 
     Args:
         checkpoints: Where to.
@@ -48,12 +53,19 @@ class SaveProgress(keras.callbacks.Callback):
                 f"checkpoint is of step {self.progress.step}; lower optimizer.learning_rate"
             )
         if self.stop():
-            self._save()
-            raise SystemExit(
-                f"stopped at step {self.progress.step}; the same command goes on from there"
-            )
+            self._end()
         if self.every_steps and self.model.steps_done - self.progress.step >= self.every_steps:
             self._save()
+
+    def on_test_begin(self, logs: dict | None = None) -> None:
+        self.trained = [ops.convert_to_numpy(metric) for metric in self.model.metrics_variables]
+
+    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self.stop():
+            self._sync()
+            for variable, value in zip(self.model.metrics_variables, self.trained, strict=True):
+                variable.assign(value)
+            self._end()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self.progress.history.append({name: float(v) for name, v in (logs or {}).items()})
@@ -61,9 +73,21 @@ class SaveProgress(keras.callbacks.Callback):
         self._save()
         self.model.stop_training = stopped_early(self.progress, self.patience)
 
-    def _save(self) -> None:
+    def _end(self) -> None:
+        if self.model.steps_done > self.progress.step:
+            self._save()
+        print()  # after the bar
+        raise SystemExit(
+            f"stopped at step {self.progress.step}; the same command goes on from there"
+        )
+
+    def _sync(self) -> None:
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()  # within an epoch the variables do not have the values
+
+    def _save(self) -> None:
+        check_still_there(self.checkpoints.folder.parent)
+        self._sync()
         self.progress.step = self.model.steps_done
         self.checkpoints.save(self.progress)
 
@@ -77,20 +101,17 @@ def stopped_early(progress: Progress, patience: int | None) -> bool:
 class Report(keras.callbacks.Callback):
     """Adds images per second to the progress bar, and to the logs the learning rate, too.
 
-    After every epoch it says how long the rest will take. It comes before the callbacks that read
-    the logs.
+    It comes before the callbacks that read the logs.
 
     Args:
         batch_size: Images per step.
-        epochs: Epochs of the whole run.
     """
 
     model: Any
 
-    def __init__(self, batch_size: int, epochs: int) -> None:
+    def __init__(self, batch_size: int) -> None:
         super().__init__()
         self.batch_size = batch_size
-        self.epochs = epochs
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.began = self.trained = time.monotonic()
@@ -105,11 +126,6 @@ class Report(keras.callbacks.Callback):
         if logs is not None:
             logs["images_per_second"] = self._rate()
             logs["learning_rate"] = float(self.model.optimizer.learning_rate)
-        left = (self.epochs - epoch - 1) * (time.monotonic() - self.began)
-        if left:
-            minutes = round(left / 60)
-            text = f"{minutes // 60} h {minutes % 60} min" if minutes else f"{left:.0f} s"
-            print(f"\n{self._rate():,.0f} images/s; {text} left", flush=True)
 
     def _rate(self) -> float:
         images = (self.model.steps_done - self.first_step) * self.batch_size
@@ -117,15 +133,37 @@ class Report(keras.callbacks.Callback):
 
 
 class Bar(keras.callbacks.ProgbarLogger):
-    """Keras' progress bar, which ends at the last step where executions do not divide an epoch."""
+    """Keras' progress bar, which ends at the last step where executions do not divide an epoch.
+
+    After every epoch it says how long the rest will take.
+
+    Args:
+        run_epochs: Epochs of the whole run.
+    """
 
     target: int
+
+    def __init__(self, run_epochs: int) -> None:
+        super().__init__()
+        self.run_epochs = run_epochs
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self.began = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         super().on_train_batch_end(min(batch, self.target - 1), logs)
 
     def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
         super().on_test_batch_end(min(batch, self.target - 1), logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        left = (self.run_epochs - epoch - 1) * (time.monotonic() - self.began)
+        if left:
+            minutes = round(left / 60)
+            text = f"{minutes // 60} h {minutes % 60} min" if minutes else f"{left:.0f} s"
+            print(f"{text} left", flush=True)
 
 
 class WriteEpochs(keras.callbacks.Callback):

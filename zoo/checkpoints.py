@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -33,6 +34,8 @@ class Progress:
         history: What `fit` logged, for each epoch that has ended.
         epoch_steps: Number of training steps when each of them ended.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
@@ -78,12 +81,12 @@ class Checkpoints:
         Raises:
             ValueError: If it cannot be written; the earlier files stay.
         """
-        if not self.write:
-            return
-        arrays = {
+        arrays = {  # by every process: metrics are summed over all of them
             name: np.asarray(ops.convert_to_numpy(variable))
             for name, variable in self._variables.items()
         }
+        if not self.write:
+            return
         text = json.dumps(vars(progress))
         metadata = {"progress": text, "sha256": _checksum(text, arrays)}
         try:
@@ -132,7 +135,7 @@ class Checkpoints:
             raise ValueError(f"damaged checkpoint {path} of the best epoch ({error})") from error
 
     def _restore(self, path: Path) -> Progress:
-        arrays, text = _read(path)
+        arrays, progress = _read(path)
         expected = {name: tuple(v.shape) for name, v in self._variables.items()}
         received = {name: array.shape for name, array in arrays.items()}
         differing = sorted(
@@ -148,7 +151,7 @@ class Checkpoints:
             )
         for name, variable in self._variables.items():
             variable.assign(arrays[name])
-        return Progress(**json.loads(text))
+        return progress
 
     def _file(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}{_SUFFIX}"
@@ -165,13 +168,18 @@ class DamagedError(Exception):
 _DAMAGED = (OSError, SafetensorError, KeyError, DamagedError)
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray], str]:
+def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
     with on_this_machine(path) as here, safe_open(here, framework="np") as file:
         metadata = file.metadata() or {}
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
         raise DamagedError("wrong checksum")
-    return arrays, metadata["progress"]
+    try:
+        return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DamagedError(f"progress, {where}: {first['msg']}") from None
 
 
 def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:

@@ -12,8 +12,9 @@ BACKENDS = ("tensorflow", "jax", "torch")
 def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACKENDS[:1]) -> None:
     """Runs a command with the arguments of this process.
 
-    Bad input (`ValueError`), missing files and missing packages end it with one line and exit
-    code 2; any other error is a fault of the program and keeps its traceback.
+    Bad input (`ValueError`), files that cannot be read or written (`OSError`) and missing packages
+    end it with one line and exit code 2, Ctrl-C with one line and 130; any other error is a fault
+    of the program and keeps its traceback.
 
     Args:
         command: Takes the command line arguments without the program's name.
@@ -23,9 +24,12 @@ def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACK
     try:
         _check_backend(backends)
         command(sys.argv[1:])
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        print(f"error: {printable(error)}", file=sys.stderr)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def use_backend(name: str) -> None:

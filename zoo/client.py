@@ -29,7 +29,7 @@ from zoo.answers import Answer, Guess, describe, write_json
 from zoo.errors import needs_extra, printable
 from zoo.image_folder import SUFFIXES
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import LocalPath, Settings
+from zoo.settings import LocalPath, OutputFile, Settings
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
 COLUMNS = ("classes", "labels", "scores")
@@ -79,7 +79,7 @@ class ClientConfig(Settings):
         le=3600,
         description="Seconds from the beginning of a request to the end of its answer.",
     )
-    output: LocalPath | None = Field(default=None, description="Also write every answer (.json).")
+    output: OutputFile | None = Field(default=None, description="Also write every answer (.json).")
 
     @field_validator("url")
     @classmethod

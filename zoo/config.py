@@ -9,6 +9,21 @@ from pydantic_settings import SettingsConfigDict
 from zoo.registry import find_model, typed
 from zoo.settings import AnyPath, Section, Settings
 
+# Arguments of constructors that training gives itself: the loss is that of probabilities, of as
+# many classes as the data have.
+_DECIDED = frozenset(
+    {
+        "classes",
+        "classifier_activation",
+        "include_top",
+        "input_shape",
+        "input_tensor",
+        "name",
+        "pooling",
+        "weights",
+    }
+)
+
 
 class ModelConfig(Section):
     """Which network to train."""
@@ -54,9 +69,12 @@ class ModelConfig(Section):
     @field_validator("overrides")
     @classmethod
     def _typed(cls, overrides: dict[str, Any]) -> dict[str, Any]:
-        taken = {"classes", "weights", "input_shape"} & overrides.keys()
+        taken = _DECIDED & overrides.keys()
         if taken:
-            raise ValueError(f"the data and the other settings decide these: {sorted(taken)}")
+            raise ValueError(
+                "expected arguments that the data, the other settings and the loss do not decide. "
+                f"Received: {', '.join(sorted(taken))}"
+            )
         return typed(overrides)
 
     @field_validator("weights")
@@ -232,7 +250,9 @@ class TrainingConfig(Section):
         description="Steps between checkpoints within an epoch; None: after every epoch only.",
     )
     jit_compile: bool = Field(default=False, description="Compile with XLA; one device only.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights, shuffling and augmentation.")
+    seed: int = Field(
+        default=0, ge=0, lt=2**32, description="Seed of weights, shuffling and augmentation."
+    )
 
 
 class TrainConfig(Settings):

@@ -12,7 +12,7 @@ from zoo import cli
 from zoo.errors import needs_extra
 from zoo.files import replacing
 from zoo.registry import Row, create_model, find_model, typed
-from zoo.settings import LocalPath, Settings
+from zoo.settings import OutputFile, Settings
 
 if TYPE_CHECKING:
     import keras
@@ -37,7 +37,7 @@ class ConvertConfig(Settings):
 
     model: str = Field(description="Model, by its name: see python -m zoo.list.")
     weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")
-    output: LocalPath = Field(description=f"File to write, *{SUFFIX}.")
+    output: OutputFile = Field(description=f"File to write, *{SUFFIX}.")
     overrides: dict[str, Any] = Field(
         default={}, description="Other constructor arguments, e.g. --overrides classes=7"
     )

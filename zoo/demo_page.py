@@ -73,7 +73,7 @@ def serve(
         theme=Default(primary_hue="blue"),
         css=CSS,
         run_history=False,
-        auth=password and (lambda _, tried: secrets.compare_digest(_utf8(tried), _utf8(password))),
+        auth=None if password is None else _asks_for(password),
         auth_message="Any name, and the password of this page.",
         app_kwargs={
             "middleware": [
@@ -250,8 +250,11 @@ def _uploaded(path: Any, image: gr.Image) -> str:
     raise gr.Error(NOT_UPLOADED, print_exception=False)
 
 
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _asks_for(password: str) -> Callable[[str, str], bool]:
+    def knows(_: str, tried: str) -> bool:
+        return secrets.compare_digest(tried.encode(errors="replace"), password.encode())
+
+    return knows
 
 
 @contextmanager

@@ -1,10 +1,9 @@
 """Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -16,7 +15,7 @@ from zoo import cli, run_folder
 from zoo.config import DataConfig
 from zoo.files import location
 from zoo.model_source import ModelSource
-from zoo.settings import LocalPath
+from zoo.settings import OutputFolder
 
 
 class EvaluateConfig(ModelSource):
@@ -37,7 +36,7 @@ class EvaluateConfig(ModelSource):
         default=True,
         description="Moving averages of the weights, if --run has them; false: the raw weights.",
     )
-    output: LocalPath | None = Field(
+    output: OutputFolder | None = Field(
         default=None,
         description="Also write evaluation.json, with every class, and confusion.png here.",
     )
@@ -50,14 +49,6 @@ class EvaluateConfig(ModelSource):
         """Takes the images of the run where nothing else is said."""
         sources = super().settings_customise_sources(settings_cls, init_settings)
         return *sources, _DataOfRun(settings_cls, {})
-
-    @field_validator("output")
-    @classmethod
-    def _folder(cls, output: Path | None) -> Path | None:
-        for path in (output, *output.parents) if output else ():
-            if path.exists() and not path.is_dir():
-                raise ValueError(f"{path} is a file, not a folder. Received: {str(output)!r}")
-        return output
 
     @model_validator(mode="after")
     def _averages_of_a_run(self) -> Self:

@@ -9,7 +9,7 @@ from pydantic_settings import SettingsConfigDict
 
 from zoo import cli
 from zoo.model_source import ClassifierSource
-from zoo.settings import LocalPath
+from zoo.settings import LocalPath, OutputFolder
 
 
 class ExportConfig(ClassifierSource):
@@ -43,7 +43,7 @@ class ExportConfig(ClassifierSource):
         default=None,
         description="int8: folder of photographs like those that the model will see.",
     )
-    output: LocalPath = Field(default=Path("exports"), description="Folder of all exports.")
+    output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:

@@ -1,5 +1,6 @@
 """Files and folders that are either whole or not there, on this machine or in a bucket."""
 
+import errno
 import fcntl
 import glob
 import os
@@ -20,10 +21,13 @@ def location(path: Any) -> Any:
     """Returns the `pathlib.Path` of a file or folder, or for a bucket what behaves like one.
 
     Raises:
-        ValueError: If it is a URL of another kind.
+        ValueError: If it is no path, a URL of another kind, or nothing can have such a name.
     """
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ValueError(f"expected a path. Received: {path!r}")
     text = os.fspath(path)
     if "://" not in text:
+        _check_name(text)
         return Path(text)
     if not text.startswith(BUCKETS):
         raise ValueError(f"expected a path, or one in a bucket, {BUCKETS[0]}. Received: {text!r}")
@@ -32,9 +36,32 @@ def location(path: Any) -> Any:
     return epath.Path(text)
 
 
+def _check_name(text: str) -> None:
+    """Refuses what can be no name, and links that lead round in circles."""
+    try:
+        text.encode()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.lstat(text)
+    except (ValueError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
+
+
 def in_bucket(path: Any) -> bool:
     """Returns whether a path is not of this machine."""
     return os.fspath(path).startswith(BUCKETS)
+
+
+@contextmanager
+def answering(path: Path) -> Iterator[None]:
+    """Says in one line that a bucket does not answer."""
+    try:
+        yield
+    except Exception as error:
+        if not in_bucket(path) or isinstance(error, ValueError | OSError):
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} does not answer: {reason}") from error
 
 
 def remove(path: Path) -> None:
@@ -73,6 +100,37 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
                 remove(path)
             finally:
                 os.close(descriptor)
+
+
+def check_output(folder: Path, name: str = "") -> None:
+    """Makes sure that `replacing` can write in a folder, which need not be there.
+
+    It is made, with a partial file in it, and removed again; a bucket is not asked.
+
+    Args:
+        folder: Where the output shall be.
+        name: Of the file that is written or replaced. Defaults to "": any.
+
+    Raises:
+        ValueError: One line, if nothing can be written there, or `name` is a folder.
+    """
+    if in_bucket(folder):
+        return
+    made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
+        if name and (folder / name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except OSError as error:
+        raise ValueError(
+            f"expected {'a file' if name else 'a folder'} that can be written. "
+            f"Received: {str(folder / name)[:80]!r} ({error.strerror})"
+        ) from None
+    finally:
+        for place in made:
+            with suppress(OSError):
+                place.rmdir()
 
 
 @contextmanager

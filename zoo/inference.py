@@ -1,6 +1,5 @@
 """Asking a model about images and about photographs."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,9 +106,14 @@ class Classifier:
             ValueError: If the folder is missing or holds no finished run, or its model is damaged.
         """
         config = run_folder.load_config(folder)
-        metrics = json.loads((folder / run_folder.METRICS).read_text())
+        names = run_folder.load_metrics(folder).class_names
         model = _load_model(folder / run_folder.MODEL)
-        return cls(config.model.name, model, _as_tested(config), metrics["class_names"])
+        if model.output_shape[-1] != len(names):
+            raise ValueError(
+                f"run: expected {model.output_shape[-1]} class_names, one for each output of the "
+                f"model, in {folder / run_folder.METRICS}. Received: {len(names)}"
+            )
+        return cls(config.model.name, model, _as_tested(config), names)
 
     def ask(self, photos: Sequence[Path], top: int) -> Iterator[Answer]:
         """Yields an answer for each photograph, reading a few at a time.

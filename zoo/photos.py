@@ -53,16 +53,13 @@ def check_output_name(output: Path | None, suffixes: Sequence[str]) -> None:
     """Checks where answers shall be written.
 
     Raises:
-        ValueError: If the name has another suffix, or there can be no such file.
+        ValueError: If the name has another suffix, or is that of a pipe or the like.
     """
     is_other = output is not None and os.path.lexists(output) and not os.path.isfile(output)
     if output is not None and (output.suffix not in suffixes or is_other):
         raise ValueError(
             f"expected a file named {' or '.join(suffixes)}. Received: {str(output)!r}"
         )
-    for folder in output.parents if output else ():
-        if folder.is_file():
-            raise ValueError(f"{folder} is a file, not a folder. Received: {str(output)!r}")
 
 
 def check_replaces_none(output: Path | None, photos: Sequence[Path]) -> None:

@@ -13,7 +13,7 @@ from zoo.errors import printable
 from zoo.image_folder import SUFFIXES, check_readable
 from zoo.model_source import ClassifierSource
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import LocalPath
+from zoo.settings import OutputFile
 
 if TYPE_CHECKING:
     from zoo.inference import Classifier
@@ -37,7 +37,7 @@ class PredictConfig(ClassifierSource):
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
-    output: LocalPath | None = Field(
+    output: OutputFile | None = Field(
         default=None,
         description=f"Also write every answer (.json), or sheets of {SHEET} photographs each: "
         "NAME.png, NAME-2.png and so on.",

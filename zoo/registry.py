@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from zoo import plain_yaml
 from zoo.errors import unknown
 
 if TYPE_CHECKING:
@@ -222,6 +221,7 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parsed(key: str, value: str) -> Any:
     try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ValueError(f"expected a value of YAML for {key}. Received: {value!r}") from None
+        return plain_yaml.load(value)
+    except ValueError as error:
+        received = f"Received: {value[:50]!r} ({error})"
+        raise ValueError(f"expected a value of YAML for {key}. {received}") from None

@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from zoo.config import TrainConfig
-from zoo.files import in_bucket, remove, replacing
+from zoo.files import answering, check_output, is_partial, remove, remove_partial, replacing
 
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
@@ -31,10 +31,10 @@ def check(config: TrainConfig) -> bool:
         Whether the folder holds the same run, unfinished, so that it goes on.
 
     Raises:
-        ValueError: If the folder holds anything else, unless that is a run and may be removed, or
-            is in a bucket that does not answer.
+        ValueError: If the folder holds anything else, unless that is a run and may be removed,
+            cannot be made or written, or is in a bucket that does not answer.
     """
-    with _reaching(config.output_dir):
+    with answering(config.output_dir):
         return _check(config)
 
 
@@ -42,7 +42,9 @@ def _check(config: TrainConfig) -> bool:
     folder = config.output_dir
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output_dir: expected a folder. Received: {str(folder)!r}, a file")
-    if not folder.exists() or not any(folder.iterdir()):
+    for place in (folder, folder / CHECKPOINTS, folder / LOGS):
+        check_output(place)
+    if not folder.exists() or all(is_partial(path) for path in folder.iterdir()):
         return False
     if not (folder / CONFIG).is_file():
         raise ValueError(f"output_dir: {folder} holds other files; expected a new folder")
@@ -57,6 +59,7 @@ def _check(config: TrainConfig) -> bool:
             f"output_dir: {folder} holds an unfinished run with other settings "
             f"({', '.join(differing)}); give the same ones to go on, {hint}"
         )
+    remove_partial(folder)
     return True
 
 
@@ -99,13 +102,59 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
         path.write_text(json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 
 
+class TestMetrics(BaseModel):
+    """Of those, the ones of the test images."""
+
+    accuracy: float
+
+
+class Metrics(BaseModel):
+    """What commands read of `metrics.json`."""
+
+    model_config = ConfigDict(strict=True)
+
+    class_names: list[str] = Field(min_length=2)
+    test: TestMetrics
+    test_images: int
+    training_images: int
+
+
+def load_metrics(folder: Path) -> Metrics:
+    """Returns the results of a finished run.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    path = folder / METRICS
+    with answering(path):
+        text = path.read_bytes()
+    try:
+        return Metrics.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(
+            f"run: expected an intact {METRICS}. Received: {path} ({where}: {first['msg']})"
+        ) from None
+
+
+def check_still_there(folder: Path) -> None:
+    """Makes sure that nobody has removed the run while it goes on.
+
+    Raises:
+        ValueError: If its settings are gone.
+    """
+    if not (folder / CONFIG).is_file():
+        raise ValueError(f"output_dir: {folder} was removed while the run went on")
+
+
 def load_config(folder: Path) -> TrainConfig:
     """Returns the settings of a finished run.
 
     Raises:
         ValueError: If the folder is missing or holds no finished run.
     """
-    with _reaching(folder):
+    with answering(folder):
         if not (folder / METRICS).is_file():
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
@@ -120,15 +169,3 @@ def is_shared(folder: Path) -> bool:
             return False
         time.sleep(1)
     return True
-
-
-@contextmanager
-def _reaching(folder: Path) -> Iterator[None]:
-    """Says in one line that a bucket does not answer."""
-    try:
-        yield
-    except Exception as error:
-        if not in_bucket(folder) or isinstance(error, ValueError | OSError):
-            raise
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{folder} does not answer: {reason}") from error

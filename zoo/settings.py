@@ -2,11 +2,13 @@
 
 import inspect
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,6 +16,7 @@ from pydantic import (
     PlainValidator,
     ValidationError,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -23,25 +26,40 @@ from pydantic_settings import (
     YamlConfigSettingsSource,
 )
 
+from zoo import plain_yaml
 from zoo.errors import unknown
-from zoo.files import location, on_this_machine
+from zoo.files import answering, check_output, location, on_this_machine
 
 
 def _local(path: Any) -> Any:
     if "://" in str(path):
         raise ValueError(f"expected a path of this machine. Received: {str(path)!r}")
+    return location(path)
+
+
+def _output_folder(path: Path) -> Path:
+    check_output(path)
+    return path
+
+
+def _output_file(path: Path) -> Path:
+    check_output(path.parent, path.name)
     return path
 
 
 # A `Path` made of gs://BUCKET/FOLDER would be a folder here that is named "gs:".
 LocalPath = Annotated[Path, BeforeValidator(_local)]
+OutputFolder = Annotated[LocalPath, AfterValidator(_output_folder)]
+OutputFile = Annotated[LocalPath, AfterValidator(_output_file)]
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 
 
 class Section(BaseModel):
     """A group of settings; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
+    )
 
 
 class Settings(BaseSettings):
@@ -54,6 +72,7 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         validate_default=True,
+        allow_inf_nan=False,
         cli_avoid_json=True,
         cli_hide_none_type=True,
         cli_exit_on_error=False,
@@ -77,6 +96,10 @@ class Settings(BaseSettings):
         Raises:
             ValueError: One line that names the wrong key or value, and what is allowed.
         """
+        sections = [name for name, field in cls.model_fields.items() if _is_section(field)]
+        for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
+            if argument.removeprefix("--") in sections and value.startswith("--"):
+                raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
         try:
             return cls(_cli_parse_args=list(arguments))  # pyright: ignore[reportCallIssue]
         except ValidationError as error:
@@ -105,16 +128,21 @@ class _ConfigFile(YamlConfigSettingsSource):
         name = self.current_state.get("config")
         if name is None:
             return {}
-        path = location(name)
-        if not path.is_file():
-            raise SettingsError(f"config: expected a YAML file. Received: {str(path)!r}, not found")
         try:
-            with on_this_machine(path) as here:
-                values = yaml.safe_load(here.read_text())
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())
-            raise SettingsError(f"config: {str(path)!r} is not YAML: {reason}") from None
-        if not isinstance(values, dict):
+            path = location(name)
+            with answering(path):
+                if not path.is_file():
+                    found = "not a file" if path.exists() else "not found"
+                    raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
+                with on_this_machine(path) as here:
+                    content = here.read_bytes()
+        except ValueError as error:
+            raise SettingsError(f"config: {error}") from None
+        try:
+            values = plain_yaml.load(content.decode())
+        except ValueError as error:
+            raise SettingsError(f"config: {str(path)!r} is not such YAML: {error}") from None
+        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
             raise SettingsError(f"config: expected `key: value` lines in {str(path)!r}")
         return values
 
@@ -126,12 +154,16 @@ def _fields(group: type[BaseModel], section: Sequence[str | int]) -> list[str]:
     return list(group.model_fields)
 
 
+def _is_section(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+
+
 def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
     """Returns all settings as they are written on the command line."""
     names = []
     for name, field in group.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            names += _dotted(field.annotation, f"{prefix}{name}.")
+        if _is_section(field):
+            names += _dotted(field.annotation, f"{prefix}{name}.")  # pyright: ignore[reportArgumentType]
         else:
             names.append(prefix + name)
     return names
@@ -161,6 +193,6 @@ def _unrecognized(group: type[BaseModel], reason: str) -> str:
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found:
         return reason
-    name = received.split()[0]
+    name = received.split(" ")[0]
     section = [other for other in _dotted(group) if other.split(".")[0] == name.split(".")[0]]
     return f"no such setting. {unknown(name, section or _dotted(group))}"

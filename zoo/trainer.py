@@ -25,6 +25,7 @@ from zoo.training_model import TrainingModel
 
 SHEET_SAMPLE = 512  # test images among which the sheet of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
+SLOW = 0.1  # initial values in batch statistics after an epoch that are worth a word
 
 
 def train(config: TrainConfig) -> dict[str, Any]:
@@ -43,7 +44,6 @@ def train(config: TrainConfig) -> dict[str, Any]:
             do not fit the settings, or the loss does not stay finite.
     """
     run_folder.check(config)
-    print(config.to_yaml())
     devices = find_devices(config.strategy, config.tpu)
     _check_devices(config, devices)
     # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
@@ -51,11 +51,13 @@ def train(config: TrainConfig) -> dict[str, Any]:
     data = load_data(config.data, config.model.size, config.training.seed)
     with _precision(config.training.precision), devices.scope():
         model = _compiled_model(config, data)
+        print(config.to_yaml())
         print(
             f"{config.model.name}: {_trainable_parameters(model):,} trainable parameters; "
             f"{data.train.count} training and {data.test.count} test images of "
             f"{len(data.class_names)} classes; {devices}"
         )
+        _explain_slow_start(model, config)
         if devices.chief and not run_folder.check(config):
             run_folder.start(config)
         with devices.noticing_losses():
@@ -131,7 +133,6 @@ def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
         # JAX is always compiled.
         jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
     )
-    optimizer.build(model.trainable_variables)
     return model
 
 
@@ -148,6 +149,7 @@ def _fit(
             "output_dir: expected checkpoints that all hosts share. Received: the last steps "
             f"{found} in {folder} on the {len(found)} hosts"
         )
+    model.steps_done = progress.step
     patience = config.training.early_stopping_epochs
     if progress.step:
         print(f"going on after step {progress.step} of {steps * epochs}")
@@ -156,18 +158,17 @@ def _fit(
     )
     begin = time.monotonic()
     with _told_to_stop(devices) as stop, naming_errors():
-        callbacks: list[keras.callbacks.Callback] = [
-            Report(batch_size, epochs),
-            SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop),
-            Bar(),
-        ]
+        save = SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop)
+        callbacks: list[Any] = [Report(batch_size), save, Bar(epochs)]
         if devices.chief:
             logs = folder / run_folder.LOGS
             _show_augmented(data, str(logs))
             callbacks.append(WriteEpochs(folder / run_folder.EPOCHS, progress))
             callbacks.append(keras.callbacks.TensorBoard(str(logs), write_graph=False))
-        # What is left of an epoch that was interrupted, then all others.
         epoch, done = divmod(progress.step, steps)
+        if epoch > len(progress.history):
+            _evaluate_again(model, test, epoch - 1, callbacks)
+        # What is left of an epoch that was interrupted, then all others.
         parts = [(epoch, epoch + 1, steps - done)] if done else []
         for first, last, length in [*parts, (epoch + bool(done), epochs, steps)]:
             if first < last and not stopped_early(progress, patience):
@@ -184,12 +185,13 @@ def _fit(
                     steps_per_epoch=length,
                     callbacks=callbacks,
                 )
-    if patience is not None:
-        checkpoints.restore_best(progress)
+        if patience is not None:
+            checkpoints.restore_best(progress)
+        results = _evaluate(model, test, [save])
     history = {name: [epoch[name] for epoch in progress.history] for name in progress.history[0]}
     return {
         "model": config.model.name,
-        "test": model.evaluate(test, steps=model.evaluation_steps, return_dict=True, verbose=0),  # pyright: ignore[reportArgumentType]
+        "test": results,
         "test_images": data.test.count,
         "training_images": data.train.count,
         "trainable_parameters": _trainable_parameters(model),
@@ -199,15 +201,63 @@ def _fit(
     }
 
 
+def _evaluate(model: TrainingModel, test: Any, callbacks: Any) -> dict[str, float]:
+    steps = model.evaluation_steps
+    return model.evaluate(test, steps=steps, callbacks=callbacks, return_dict=True, verbose=0)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+
+def _evaluate_again(
+    model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
+) -> None:
+    """Ends an epoch as `fit` would have done, which was interrupted in its evaluation."""
+    steps = model.steps_per_epoch
+    every = keras.callbacks.CallbackList(
+        callbacks, model=model, verbose=1, epochs=epoch + 1, steps=steps
+    )
+    every.on_train_begin()
+    every.on_epoch_begin(epoch)
+    logs = model.get_metrics_result()
+    test_logs = _evaluate(model, test, every)
+    every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
+    every.on_train_end()
+
+
 @contextmanager
 def _told_to_stop(devices: Devices) -> Iterator[Callable[[], bool]]:
-    """Yields what says whether SIGTERM has come, as before a preemption, to any of the hosts."""
+    """Yields what says whether any of the hosts was told to stop, by its user or as a preemption.
+
+    SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.
+    """
     received = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+
+    def receive(number: int, _: Any) -> None:
+        received.append(number)
+        for either in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(either, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: any(devices.gather(bool(received)))
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _explain_slow_start(model: TrainingModel, config: TrainConfig) -> None:
+    """Says why validation starts at chance where batch statistics follow slowly."""
+    norms = [
+        layer
+        for layer in model.network._flatten_layers()
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    momentum = max((layer.momentum for layer in norms), default=0.0)
+    left = momentum**model.steps_per_epoch
+    if left > SLOW and config.model.weights is None:
+        print(
+            f"validation starts near chance: it uses the moving averages of batch statistics, of "
+            f"which {left:.0%} are still initial values after an epoch of {model.steps_per_epoch} "
+            f"steps (model.batch_norm_momentum: {momentum:g})"
+        )
 
 
 def _show_augmented(data: ImageData, logs: str) -> None:
@@ -251,6 +301,7 @@ def _write_results(
         folder / run_folder.PREDICTIONS,
     )
     run_folder.write_metrics(folder, metrics)
+    run_folder.check_still_there(folder)
     print(f"{accuracy}, {metrics['training_seconds']:.0f} s of training\nrun folder: {folder}")
 
 

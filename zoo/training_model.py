@@ -53,8 +53,19 @@ class TrainingModel(keras.Model):
     @property
     def state(self) -> list[keras.Variable]:
         """All variables that a run which goes on needs, in a fixed order."""
+        self._maybe_symbolic_build()  # which makes those of the optimizer and the metrics
         averages = [] if self.averages is None else self.averages.weights
-        return [*self.network.variables, *averages, *self.optimizer.variables]
+        return [
+            *self.network.variables,
+            *averages,
+            *self.optimizer.variables,
+            *self.metrics_variables,
+        ]
+
+    def reset_metrics(self) -> None:
+        """Lets metrics go on within an epoch: its first part may have been another process'."""
+        if self.steps_done % self.steps_per_epoch == 0:
+            super().reset_metrics()
 
     def call(self, inputs, training=False):
         """Uses the averages, if there are any, except in training."""

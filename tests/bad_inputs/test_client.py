@@ -115,8 +115,8 @@ ANSWERS = {
     "an error that is a list": (500, b'{"error": ["a", "b"]}', "500 Internal Server Error: ['a'"),
     "an error that is no JSON": (418, b"\x1b[31m\x9b31m", r"\x1b[31m"),
     "a long error": (400, b"word " * 10**5, "word [...]"),
-    "nothing new": (304, b"", "refused a.jpg: 304 Not Modified: "),
-    "empty": (204, b"", "refused a.jpg: 204 No Content: "),
+    "nothing new": (304, b"", "refused a.jpg: 304 Not Modified:"),
+    "empty": (204, b"", "refused a.jpg: 204 No Content:"),
 }
 # By name of the model: all that the server sends, part of the message.
 RAW = {
@@ -127,7 +127,7 @@ RAW = {
     "less than announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "did not answer ("),
     "no gzip": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n{}", "did not answer ("),
     "broken chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx", "did not answer ("),
-    "a reason with escapes": (b"HTTP/1.1 500 \x1b[31m\r\n\r\n", r"refused a.jpg: 500 \x1b[31m: "),
+    "a reason with escapes": (b"HTTP/1.1 500 \x1b[31m\r\n\r\n", r"refused a.jpg: 500 \x1b[31m:"),
     "redirected for ever": (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", "did not answer ("),
 }
 SLOW = {
@@ -355,12 +355,15 @@ def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
         ("a.jpg --model m --url http://a/#b", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url=", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --output answers.json", "expected a file named .json. Received: 'answ"),
-        ("a.jpg --model m --output folder", "expected a file named .json. Received: 'folder'"),
-        ("a.jpg --model m --output a.jpg/b.json", "a.jpg is a file, not a folder"),
+        ("a.jpg --model m --output folder", "a file that can be written. Received: 'folder'"),
+        (
+            "a.jpg --model m --output a.jpg/b.json",
+            "that can be written. Received: 'a.jpg/b.json'",
+        ),
         ("a.jpg --model m --output gs://b/a.json", "expected a path of this machine"),
         ("a.jpg --model m --config fifo.jpg", "config: expected a YAML file. Received: 'fifo.jpg'"),
         ("a.jpg --model m --config none.yaml", "config: expected a YAML file. Received: 'none"),
-        ("a.jpg --model m --config a.jpg", "config: 'a.jpg' is not YAML"),
+        ("a.jpg --model m --config a.jpg", "config: 'a.jpg' is not such YAML"),
         ("a.jpg --model m --timeouts 5", "no such setting. Received: '--timeouts'"),
         ("a.jpg --model m --top 5", "no such setting. Received: '--top'"),
     ],

@@ -1,5 +1,6 @@
 """Bad arguments, files and folders of the commands that ask a model: predict, export and others."""
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -62,7 +63,9 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("loop").symlink_to("loop")
     Path("run").mkdir()
     Path("run/config.yaml").write_text(TrainConfig(output_dir=Path("run")).to_yaml())
-    Path("run/metrics.json").write_text('{"class_names": ["a", "b"]}')
+    metrics = {"class_names": ["a", "b"], "test": {"accuracy": 0.5}}
+    metrics |= {"training_images": 8, "test_images": 2}
+    Path("run/metrics.json").write_text(json.dumps(metrics))
     Path("run/model.keras").write_bytes(b"no model")
     Path("unfinished").mkdir()
     Path("unfinished/config.yaml").write_text(Path("run/config.yaml").read_text())
@@ -105,7 +108,7 @@ ROWS = [
     (f"predict a.jpg {SOURCE} --labels folder", "expected a text file. Received: 'folder'"),
     (f"export {SOURCE} --labels fifo.jpg", "expected a text file. Received: 'fifo.jpg'"),
     (f"export {SOURCE} --labels /dev/zero", "expected a text file. Received: '/dev/zero'"),
-    (f"export {SOURCE} --labels {LONG}", "expected a text file. Received: 'aaa"),
+    (f"export {SOURCE} --labels {LONG}", "labels: expected a path. Received: 'aaa"),
     (f"export {SOURCE} --labels gap.txt", "in every line of 'gap.txt'"),
     (f"export {SOURCE} --labels none.txt", "in every line of 'none.txt'"),
     (f"serve_demo {SOURCE} --labels latin.txt", "expected text in UTF-8. Received: 'latin.txt'"),
@@ -149,21 +152,35 @@ ROWS = [
     ("predict a.jpg --run run --top many", "top: Input should be a valid integer"),
     ("predict a.jpg --run run --output a.txt", "named .png or .json. Received: 'a.txt'"),
     ("predict a.jpg --run run --output .json", "named .png or .json. Received: '.json'"),
-    ("predict a.jpg --run run --output folder", "named .png or .json. Received: 'folder'"),
-    ("predict a.jpg --run run --output a.jpg/b.json", "a.jpg is a file, not a folder"),
+    ("predict a.jpg --run run --output folder", "a file that can be written. Received: 'folder'"),
+    (
+        "predict a.jpg --run run --output a.jpg/b.json",
+        "that can be written. Received: 'a.jpg/b.json'",
+    ),
     ("predict a.png --run run --output a.png", "a.png is one of the photographs"),
     ("predict a.png --run run --output folder/../a.png", "is one of the photographs"),
     ("predict a.jpg --run run --output gs://bucket/a.json", "expected a path of this machine"),
-    ("export --run run --output a.jpg", "output: expected a folder to write to. Received: 'a.jpg'"),
-    ("export --run run --output a.jpg/deeper", "expected a folder to write to. Received: 'a.jpg/"),
-    ("export --run run --output /proc/exports", "expected a folder to write to. Received: '/proc/"),
+    (
+        "export --run run --output a.jpg",
+        "a folder that can be written. Received: 'a.jpg'",
+    ),
+    (
+        "export --run run --output a.jpg/deeper",
+        "that can be written. Received: 'a.jpg/deeper'",
+    ),
+    ("export --run run --output loop", "output: expected "),
+    ("export --run run --output dangling/deeper/../..", "output: expected "),
+    ("export --run run --output /proc/exports", "a folder that can be written. Received: '/proc/"),
     ("export --run run --output gs://bucket", "expected a path of this machine"),
     ("export --run run --format caffe", "format: no such choice. Received: 'caffe'"),
     ("export --run run --quantize int4", "quantize: no such choice. Received: 'int4'"),
     ("export --run run --quantize float16", "float16 is for --format litert only"),
     ("export --run run --format litert --quantize int8", "expected --calibration with --quantize"),
     ("export --run run --format litert --calibration folder", "expected --calibration with --quan"),
-    ("evaluate --run run --output a.jpg", "a.jpg is a file, not a folder"),
+    (
+        "evaluate --run run --output a.jpg",
+        "a folder that can be written. Received: 'a.jpg'",
+    ),
     (f"evaluate {SOURCE} --averaged false", "averaged: only a --run has other weights"),
     # The page.
     ("serve_demo --run run --port 0", "port: Input should be greater than or equal to 1"),
@@ -191,8 +208,8 @@ ROWS = [
     ("predict a.jpg --config fifo.jpg", "expected a YAML file. Received: 'fifo.jpg'"),
     ("export --config /dev/zero", "expected a YAML file. Received: '/dev/zero'"),
     ("export --config list.yaml", "config: expected `key: value` lines in 'list.yaml'"),
-    ("export --config tabs.yaml", "config: 'tabs.yaml' is not YAML"),
-    ("evaluate --config bytes.yaml", "config: 'bytes.yaml' is not YAML"),
+    ("export --config tabs.yaml", "config: 'tabs.yaml' is not such YAML"),
+    ("evaluate --config bytes.yaml", "config: 'bytes.yaml' is not such YAML"),
     ("serve_demo --config unknown.yaml", "modell: no such setting. Received: 'modell' (did you me"),
     ("serve_demo --run run --share true", "no such setting. Received: '--share'"),
     ("export --run run --fromat onnx", "(did you mean '--format'?)"),

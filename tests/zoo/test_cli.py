@@ -26,7 +26,7 @@ def test_errors_are_one_line_without_escapes(capsys):
 
     with pytest.raises(SystemExit):
         cli.run(command)
-    assert capsys.readouterr().err == "error: Received: \\x1b[31m\\nred \\udce9\n"
+    assert capsys.readouterr().err == "error: Received: \\x1b[31m red \\udce9\n"
 
 
 def test_faults_of_the_program_keep_their_traceback():

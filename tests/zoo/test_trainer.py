@@ -145,8 +145,8 @@ def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
 
 
 def test_unknown_constructor_argument_is_refused(tmp_path):
-    config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"pooing": "avg"}})
-    with pytest.raises(ValueError, match="did you mean 'pooling'"):
+    config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"dropout_rat": 0.1}})
+    with pytest.raises(ValueError, match="did you mean 'dropout_rate'"):
         trainer.train(config)
     assert not (tmp_path / "run").exists()
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from zoo import cli
 from zoo.errors import needs_extra
-from zoo.settings import Settings
+from zoo.settings import OutputFile, Settings
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
@@ -21,7 +21,7 @@ def _json(path: Path) -> Path:
     return path
 
 
-JsonFile = Annotated[Path, AfterValidator(_json)]
+JsonFile = Annotated[OutputFile, AfterValidator(_json)]
 
 
 class TimedSettings(Settings):

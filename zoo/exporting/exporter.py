@@ -3,7 +3,6 @@
 import fcntl
 import importlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -36,7 +35,6 @@ def export(config: ExportConfig) -> Path:
         ValueError: If there is no such model, or weights, labels, output or calibration do not
             fit, or the export answers otherwise than Keras.
     """
-    _check_output(config.output)
     writers, limit = _writers(config)
     servable = _servable(config)
     photographs = (
@@ -58,17 +56,6 @@ def export(config: ExportConfig) -> Path:
             flush=True,
         )
     return folder
-
-
-def _check_output(output: Path) -> None:
-    folder = next(path for path in (output, *output.parents) if path.exists())
-    try:
-        tempfile.TemporaryDirectory(dir=folder).cleanup()
-    except OSError as error:
-        raise ValueError(
-            f"output: expected a folder to write to. Received: {str(output)!r} "
-            f"({folder}: {error.strerror})"
-        ) from None
 
 
 def _writers(config: ExportConfig) -> tuple[dict[str, Writer], float | None]:

@@ -1,7 +1,6 @@
 """What is exported: a model, what photographs go through before it, the names of its classes."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -110,15 +109,15 @@ class Servable:
 
 
 def _origin_of_run(folder: Path, config: TrainConfig) -> dict[str, str]:
-    metrics = json.loads((folder / run_folder.METRICS).read_text())
+    metrics = run_folder.load_metrics(folder)
     decay = config.training.ema
     kind = "not averaged" if decay is None else f"moving averages, decay {decay}"
     data = " ".join(filter(None, (config.data.source, config.data.name)))
     return {
         "Weights": f"run {folder.resolve().name}, {kind}",
-        "Trained on": f"{data}, {metrics['training_images']:,} images, "
+        "Trained on": f"{data}, {metrics.training_images:,} images, "
         f"{config.training.epochs} epochs",
-        "Test accuracy": f"{metrics['test']['accuracy']:.4f} ({metrics['test_images']:,} images)",
+        "Test accuracy": f"{metrics.test.accuracy:.4f} ({metrics.test_images:,} images)",
         "License": LICENSE,
     }
 
