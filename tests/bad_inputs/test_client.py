@@ -142,13 +142,18 @@ class Hostile(BaseHTTPRequestHandler):
     """Answers what is wrong in the way that the name of the model says."""
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         model = re.search(r"models/(.*):predict", self.path)[1].replace("%20", " ")
         if model in ANSWERS:
             status, body, _ = ANSWERS[model]
             self.send_response(status)
             self.end_headers()
             self.write(body)
+        elif model == "odd labels":
+            rows = [{**GOOD, "labels": ["\x1b[2J\n\u202e", "b"]}] * len(asked["instances"])
+            self.send_response(200)
+            self.end_headers()
+            self.write(json.dumps({"predictions": rows}).encode())
         elif model in RAW:
             self.write(RAW[model][0])
         else:
@@ -187,6 +192,21 @@ def test_bad_answers(monkeypatch, capsys, rest, name):
     assert f"{rest} " in line or f" at {rest}" in line or f"{rest}: " in line
     assert message in line
     assert len(line) < 700
+
+
+def test_odd_labels_and_names_cost_no_answer(here, rest, capsys):
+    odd = os.fsdecode(b"caf\xe9.jpg")
+    (here / "odd").mkdir()
+    for name in (odd, "\x1b[31m.jpg", "two\nlines.jpg"):
+        Path(f"odd/{name}").write_bytes(b"1")
+    client.main(["a.jpg", "odd", "--url", rest, "--model", "odd labels", "--output", "new.json"])
+    printed = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() for line in printed)
+    names = [line for line in printed if line.endswith(".jpg")]
+    assert names == ["a.jpg", r"odd/\x1b[31m.jpg", r"odd/caf\udce9.jpg", r"odd/two\nlines.jpg"]
+    assert sum(line.endswith(r"  \x1b[2J\n\u202e") for line in printed) == 4
+    written = json.loads(Path("new.json").read_text())["photos"]
+    assert [os.path.exists(entry["photo"]) for entry in written] == [True] * 4
 
 
 @pytest.mark.usefixtures("here")

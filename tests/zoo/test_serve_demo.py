@@ -383,13 +383,21 @@ def test_a_password_is_asked_for(tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
     monkeypatch.setattr(Classifier, "from_source", lambda _: None)
-    monkeypatch.setenv("GRADIO_TEMP_DIR", "uploads")
-    served = []
-    monkeypatch.setattr(demo_page, "serve", lambda *call: served.append(call))
+    monkeypatch.setenv("GRADIO_TEMP_DIR", "")
+    monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
+    served, modes = [], []
+
+    def serve(*call):
+        served.append(call)
+        modes.append(os.stat(os.environ["GRADIO_TEMP_DIR"]).st_mode & 0o777)
+
+    monkeypatch.setattr(demo_page, "serve", serve)
     arguments = ("--run", "runs", "--host", host, "--port", str(free_port()))
     if host == "127.0.0.1":
         serve_demo.main(arguments)
         assert served[0][3:] == (None, True)
+        assert modes == [0o700]  # others on this machine neither read uploads nor place links
+        assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
     else:
         line = fail(monkeypatch, capsys, *arguments)
         assert "expected --password_file with a --host that others can reach" in line
