@@ -35,7 +35,7 @@ INPUT = "image_bytes"  # of the signature; only gRPC names it
 COLUMNS = ("classes", "labels", "scores")
 # A request holds this many photographs, and more than one of them up to this many bytes.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
-# What a server may answer; five classes each take a thousandth of it.
+# More is no answer to a request, which takes some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
 
