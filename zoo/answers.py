@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from zoo.errors import printable
 from zoo.files import replacing
 from zoo.settings import Settings
 
@@ -36,10 +37,11 @@ class Answer:
 def describe(answer: Answer) -> str:
     """Returns the lines about a photograph: its name, then percentages, bars and classes."""
     lines = [
-        f"{guess.probability:8.1%}  {'#' * round(BAR * guess.probability):{BAR}}  {guess.name}"
+        f"{guess.probability:8.1%}  {'#' * round(BAR * guess.probability):{BAR}}  "
+        f"{printable(guess.name)}"
         for guess in answer.top
     ]
-    return "\n".join([str(answer.photo), *lines, ""])
+    return "\n".join([printable(answer.photo), *lines, ""])
 
 
 def write_json(config: Settings, answers: Sequence[Answer], path: Path) -> None:
@@ -51,4 +53,5 @@ def write_json(config: Settings, answers: Sequence[Answer], path: Path) -> None:
     ]
     content = json.dumps({**settings, "photos": photos}, indent=2, ensure_ascii=False)
     with replacing(path) as beside:
-        beside.write_text(content + "\n", encoding="utf-8")
+        # Of a name that is not UTF-8, JSON knows the bytes by the same escapes as Python.
+        beside.write_text(content + "\n", encoding="utf-8", errors="backslashreplace")

@@ -4,6 +4,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from zoo.errors import printable
+
 BACKENDS = ("tensorflow", "jax", "torch")
 
 
@@ -27,7 +29,7 @@ def run(command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACK
         if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
             extra = error.name if error.name in BACKENDS[1:] else "train"
             message = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

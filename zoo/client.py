@@ -2,26 +2,41 @@
 
 import base64
 import json
+import math
 import os
+import reprlib
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Annotated, Any, Self
 from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo import cli
 from zoo.answers import Answer, Guess, describe, write_json
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, printable
 from zoo.image_folder import SUFFIXES
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
 from zoo.settings import LocalPath, OutputFile, Settings
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
+COLUMNS = ("classes", "labels", "scores")
 # A request holds this many photographs, and more than one of them up to this many bytes.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
+# More is no answer to a request, which takes some kilobytes.
+MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
 
 class ClientConfig(Settings):
@@ -59,7 +74,10 @@ class ClientConfig(Settings):
         "scores.",
     )
     timeout: float = Field(
-        default=60, gt=0, le=3600, description="Seconds to wait for the answer to a request."
+        default=60,
+        gt=0,
+        le=3600,
+        description="Seconds from the beginning of a request to the end of its answer.",
     )
     output: OutputFile | None = Field(default=None, description="Also write every answer (.json).")
 
@@ -88,9 +106,19 @@ class ClientConfig(Settings):
 class Prediction(BaseModel):
     """What the server says about a photograph, the most probable class first."""
 
-    classes: list[int]
-    labels: list[str]
-    scores: list[FiniteFloat]
+    model_config = ConfigDict(strict=True)
+
+    classes: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    labels: list[Annotated[str, Field(max_length=1000)]]
+    # Rounding may make a probability slightly more than 1.
+    scores: list[Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]]
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        counts = [len(self.classes), len(self.labels), len(self.scores)]
+        if len(set(counts)) > 1:
+            raise ValueError(f"as many labels and scores as classes. Received: {counts}")
+        return self
 
 
 class Predictions(BaseModel):
@@ -128,7 +156,7 @@ def main(arguments: Sequence[str]) -> None:
             answers.append(answer)
     if config.output is not None:
         write_json(config, answers, config.output)
-        print(f"wrote {config.output}")
+        print(f"wrote {printable(config.output)}")
 
 
 def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
@@ -185,19 +213,31 @@ def _rest(config: ClientConfig) -> Iterator[Predict]:
     def predict(images: Sequence[bytes]) -> list[Prediction]:
         instances = [{"b64": base64.b64encode(image).decode()} for image in images]
         body = {"signature_name": config.signature, "instances": instances}
+
+        def post() -> tuple[Any, bytes]:
+            content = bytearray()
+            # Its limit is that between two bytes; here, it ends what nobody waits for any more.
+            timeout = config.timeout + 1
+            with session.post(url, json=body, timeout=timeout, stream=True) as response:
+                for part in response.iter_content(2**16):
+                    content += part
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise _unexpected(config, f"more than {MAX_ANSWER_BYTES >> 20} MiB")
+            return response, bytes(content)
+
         try:
-            response = session.post(url, json=body, timeout=config.timeout)
-        except requests.Timeout:
+            response, content = _within(config.timeout, post)
+        except TimeoutError:
             raise _no_answer(config, f"within {config.timeout:g} s") from None
         except requests.RequestException as error:
             raise _no_answer(config, f"({_root_cause(error)})") from None
-        if not response.ok:
-            reason = _one_line(_error_text(response.text))
-            raise Refused(f"{response.status_code} {response.reason}: {reason}")
+        if response.status_code != 200:
+            reason = _one_line(_error_text(content.decode(errors="replace")))
+            raise Refused(f"{response.status_code} {_one_line(response.reason or '')}: {reason}")
         try:
-            return Predictions.model_validate_json(response.content).predictions
+            return Predictions.model_validate_json(content).predictions
         except ValidationError as error:
-            raise _unexpected(config, error) from None
+            raise _unexpected(config, _first(error)) from None
 
     with requests.Session() as session:
         yield predict
@@ -228,15 +268,27 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
             if error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise _no_answer(config, f"({reason})") from None
             raise Refused(f"{error.code().name}: {reason}") from None
-        columns = {
-            name: np.atleast_1d(tf.make_ndarray(tensor)).tolist()
-            for name, tensor in outputs.items()
-        }
-        rows = zip(*columns.values(), strict=False)
         try:
-            return [Prediction.model_validate(dict(zip(columns, row, strict=True))) for row in rows]
+            if not outputs.keys() >= set(COLUMNS):
+                raise ValueError(f"outputs {sorted(outputs)}")
+            columns = {name: rows(outputs[name]) for name in COLUMNS}
+            return [
+                Prediction.model_validate(dict(zip(columns, row, strict=True)))
+                for row in zip(*columns.values(), strict=True)
+            ]
         except ValidationError as error:
-            raise _unexpected(config, error) from None
+            raise _unexpected(config, _first(error)) from None
+        except (TypeError, ValueError) as error:  # of tensors that are none
+            raise _unexpected(config, _one_line(str(error))) from None
+
+    decoded = np.vectorize(bytes.decode, otypes=[object])
+
+    def rows(tensor: Any) -> list[Any]:
+        shape = [dimension.size for dimension in tensor.tensor_shape.dim]
+        if min(shape, default=0) < 0 or math.prod(shape) > MAX_VALUES:
+            raise ValueError(f"shape {shape}")
+        array = np.atleast_1d(tf.make_ndarray(tensor))
+        return (decoded(array) if array.dtype == object else array).tolist()
 
     with grpc.insecure_channel(urlsplit(config.url).netloc) as channel:
         stub = PredictionServiceStub(channel)
@@ -247,13 +299,39 @@ def _no_answer(config: ClientConfig, why: str) -> ValueError:
     return ValueError(f"{config.url} did not answer {why}; is TensorFlow Serving running there?")
 
 
-def _unexpected(config: ClientConfig, error: ValidationError) -> ValueError:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"])) or "the answer"
+def _within(seconds: float, work: Callable[[], Any]) -> Any:
+    """Returns the result of `work`.
+
+    Raises:
+        TimeoutError: If there is none in time.
+    """
+    result: Future = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except Exception as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return result.result(seconds)
+
+
+def _unexpected(config: ClientConfig, received: str) -> ValueError:
     return ValueError(
         f"expected classes, labels and scores from {config.signature!r} of {config.model!r} at "
-        f"{config.url}. Received: {where}: {first['msg']}"
+        f"{config.url}. Received: {received}"
     )
+
+
+def _first(error: ValidationError) -> str:
+    """Returns the first thing that is wrong with an answer, and what the server sent there."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "the answer"
+    reason = first["msg"].removeprefix("Value error, ")
+    if "Received" not in reason and first["type"] not in ("missing", "json_invalid"):
+        reason += f", not {reprlib.repr(first['input'])}"
+    return _one_line(f"{where}: {reason}")
 
 
 def _root_cause(error: BaseException) -> str:
@@ -272,7 +350,7 @@ def _error_text(body: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return textwrap.shorten(text, 300)
+    return textwrap.shorten(text[:3000], 300)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The page of `zoo.serve_demo`: what a photograph shows, and where lambda layers looked."""
 
+import os
+import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +20,13 @@ from zoo.lambda_maps import lambda_layers, lambda_maps
 with needs_extra("demo"):
     import gradio as gr
     from gradio.themes import Default
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import PlainTextResponse
 
 TOP = 5
 KEPT = 3600  # seconds that photographs and pictures stay on the server's disk
+WIDE = 240  # pixels that the name of a layer takes; a telephone shows no two beside each other
 MEAN = -1  # in place of the number of a head
 HELP = (
     "Drop a photograph (JPEG or PNG). It is resized and cropped as when the accuracy of the "
@@ -32,18 +38,27 @@ HELP_MAPS = (
     "adds a value, blue subtracts it, grey leaves it out. The content map weighs a place by what "
     "is there, the position map by where it lies as seen from the chosen position."
 )
+# Gradio lays the arrow of a dropdown over the end of its text.
+CSS = "input[role=combobox] { padding-right: 28px !important; text-overflow: ellipsis; }"
 NOTHING = (None, "", None)
+NOT_UPLOADED = "expected a photograph that was uploaded to this page"
 NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 
 
-def serve(classifier: Classifier, host: str, port: int) -> None:
+def serve(
+    classifier: Classifier, host: str, port: int, password: str | None, is_private: bool
+) -> None:
     """Serves the page until it is interrupted.
 
     Args:
         classifier: Model that is asked.
         host: Address to listen on.
         port: Port to listen on.
+        password: What one has to know to see the page; None: nothing.
+        is_private: Whether only this computer can reach the address. Then requests that name
+            another one get nothing: a foreign page has pointed its own name here.
     """
+    names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     # What ends services ends them like Ctrl+C, after which photographs are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = Demo(classifier).build()
@@ -56,6 +71,16 @@ def serve(classifier: Classifier, host: str, port: int) -> None:
         max_file_size="50mb",
         footer_links=[],
         theme=Default(primary_hue="blue"),
+        css=CSS,
+        run_history=False,
+        auth=None if password is None else _asks_for(password),
+        auth_message="Any name, and the password of this page.",
+        app_kwargs={
+            "middleware": [
+                Middleware(TrustedHostMiddleware, names if is_private else ["*"], False),
+                Middleware(_NoUrls),
+            ]
+        },
     )
     print(f"Open {page.local_url} in a browser; Ctrl+C ends.", flush=True)
     page.block_thread()
@@ -134,7 +159,7 @@ class Demo:
     def build(self) -> gr.Blocks:
         """Lays the page out."""
         name, layers = self.classifier.name, lambda_layers(self.classifier.model)
-        with gr.Blocks(
+        with _Page(
             title=f"What {name} sees",
             analytics_enabled=False,
             fill_width=True,
@@ -156,7 +181,7 @@ class Demo:
             else:
                 gr.Markdown(NO_MAPS.format(name))
         # Gradio would open the file itself, and say less about one that is broken.
-        photo.preprocess = lambda payload: payload and payload.path
+        photo.preprocess = lambda payload: payload and _uploaded(payload.path, photo)
         return page
 
     def _build_maps(self, photo: Any, asked: Any, layers: dict[str, tuple[int, int]]) -> None:
@@ -167,8 +192,8 @@ class Demo:
         names = [(f"{name} ({h} x {w})", name) for name, (h, w) in layers.items()]
         numbers = [("mean of all heads", MEAN), *((f"head {i + 1}", i) for i in heads)]
         with gr.Row():
-            layer = gr.Dropdown(names, label="Lambda layer")
-            head = gr.Dropdown(numbers, value=MEAN, label="Head")
+            layer = gr.Dropdown(names, label="Lambda layer", min_width=WIDE)
+            head = gr.Dropdown(numbers, value=MEAN, label="Head", min_width=WIDE)
             x, y = (
                 gr.Slider(0, size - 1, size // 2, step=1, label=f"Pixels {axis}", buttons=[])
                 for axis in ("from the left", "from the top")
@@ -190,6 +215,46 @@ class Demo:
         view.select(_clicked(size), None, [x, y], **options).then(
             self.look, place, shown, **options
         )
+
+
+class _Page(gr.Blocks):
+    """Refuses files that were not uploaded before Gradio opens, downloads or names them."""
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *others: Any, **more: Any):
+        for block, value in zip(block_fn.inputs, inputs, strict=False):
+            if isinstance(block, gr.Image) and value is not None:
+                _uploaded(value.get("path") if isinstance(value, dict) else None, block)
+        return await super().preprocess_data(block_fn, inputs, *others, **more)
+
+
+class _NoUrls:
+    """Answers nothing to requests for other addresses, which Gradio would fetch and pass on."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        found = "://" not in scope.get("path", "")
+        app = self.app if found else PlainTextResponse("Not Found", status_code=404)
+        await app(scope, receive, send)
+
+
+def _uploaded(path: Any, image: gr.Image) -> str:
+    """Returns the path of a file in the folder for uploads; says of no other whether it exists."""
+    try:
+        real, folder = os.path.realpath(path), os.path.realpath(image.GRADIO_CACHE)
+        if os.path.commonpath([real, folder]) == folder and os.path.isfile(real):
+            return real
+    except (OSError, TypeError, ValueError):
+        pass
+    raise gr.Error(NOT_UPLOADED, print_exception=False)
+
+
+def _asks_for(password: str) -> Callable[[str, str], bool]:
+    def knows(_: str, tried: str) -> bool:
+        return secrets.compare_digest(tried.encode(errors="replace"), password.encode())
+
+    return knows
 
 
 @contextmanager

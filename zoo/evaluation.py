@@ -20,7 +20,7 @@ from lambda_keras.weights import load_weights
 from zoo import run_folder
 from zoo.config import DataConfig
 from zoo.data import ImageData, TestImages, load_data, naming_errors
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, printable
 from zoo.evaluate import EvaluateConfig
 from zoo.files import on_this_machine, replacing
 from zoo.inference import Classifier
@@ -261,7 +261,7 @@ def _class_table(result: Evaluation, names: Sequence[str]) -> tuple[str, Table]:
     for number in shown.tolist():
         *parts, count = (column[number] for column in result.by_class)
         cells = ("-" if np.isnan(part) else f"{part:.4f}" for part in parts)
-        table.add_row(Text(names[number]), *cells, f"{count:,}")
+        table.add_row(Text(printable(names[number])), *cells, f"{count:,}")
     return title, table
 
 

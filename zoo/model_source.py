@@ -1,5 +1,6 @@
 """Which model a command is about: that of a finished run, or one with weights."""
 
+import os
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -38,7 +39,7 @@ class ModelSource(Settings):
     @classmethod
     def _existing(cls, weights: str | None) -> str | None:
         somewhere_else = weights in (None, "imagenet") or str(weights).startswith("hf://")
-        if not somewhere_else and not Path(str(weights)).is_file():
+        if not somewhere_else and not os.path.isfile(str(weights)):
             raise ValueError(
                 f"expected 'imagenet', 'hf://...' or an existing file. Received: {weights!r}"
             )
@@ -91,7 +92,7 @@ def read_labels(path: Path) -> list[str]:
     Raises:
         ValueError: If the file is missing or not text, or a line is empty.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
     try:
         names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]

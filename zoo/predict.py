@@ -9,6 +9,7 @@ from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo import cli
 from zoo.answers import Answer, describe, write_json
+from zoo.errors import printable
 from zoo.image_folder import SUFFIXES, check_readable
 from zoo.model_source import ClassifierSource
 from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
@@ -17,7 +18,7 @@ from zoo.settings import OutputFile
 if TYPE_CHECKING:
     from zoo.inference import Classifier
 
-MAX_SHEET = 100  # photographs on one sheet
+SHEET = 100  # photographs on one sheet
 
 
 class PredictConfig(ClassifierSource):
@@ -38,8 +39,8 @@ class PredictConfig(ClassifierSource):
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
     output: OutputFile | None = Field(
         default=None,
-        description=f"Also write a sheet of at most {MAX_SHEET} photographs (.png), or every "
-        "answer (.json).",
+        description=f"Also write every answer (.json), or sheets of {SHEET} photographs each: "
+        "NAME.png, NAME-2.png and so on.",
     )
 
     @field_validator("output")
@@ -57,7 +58,12 @@ def main(arguments: Sequence[str]) -> None:
     """
     config = PredictConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
-    _check_output(config.output, photos)
+    outputs = _outputs(config.output, len(photos))
+    for output in outputs:
+        check_output_name(output, (".png", ".json"))
+        check_replaces_none(output, photos)
+    if config.output is not None and config.output.suffix == ".png":
+        import zoo.plots  # noqa: F401  # a missing matplotlib shows before the work
     check_readable([str(photo) for photo in photos])
     from zoo.inference import Classifier
 
@@ -66,12 +72,12 @@ def main(arguments: Sequence[str]) -> None:
     for answer in classifier.ask(photos, config.top):
         print(describe(answer), flush=True)
         answers.append(answer)
-    if config.output is not None:
-        if config.output.suffix == ".json":
-            write_json(config, answers, config.output)
+    for i, output in enumerate(outputs):
+        if output.suffix == ".json":
+            write_json(config, answers, output)
         else:
-            write_sheet(classifier, answers, config.output)
-        print(f"wrote {config.output}")
+            write_sheet(classifier, answers[i * SHEET : (i + 1) * SHEET], output)
+        print(f"wrote {printable(output)}")
 
 
 def write_sheet(classifier: "Classifier", answers: Sequence[Answer], path: Path) -> None:
@@ -92,7 +98,7 @@ def write_sheet(classifier: "Classifier", answers: Sequence[Answer], path: Path)
     for answer, (picture, bars) in zip(answers, cells, strict=False):
         picture.imshow(classifier.view(answer.photo).astype("uint8"))
         picture.set_anchor("NW")
-        name = answer.photo.name[:60]  # as much as fits above picture and bars
+        name = printable(answer.photo.name)[:60]  # as much as fits above picture and bars
         picture.set_title(name, loc="left", fontsize=10, color=INK, parse_math=False)
         _draw_bars(bars, answer)
     save_figure(figure, path)
@@ -106,21 +112,17 @@ def _draw_bars(axis, answer: Answer) -> None:
     axis.barh(rows, [guess.probability for guess in answer.top], height=0.22, color=TEST)
     for row, guess in enumerate(answer.top):
         style = {"y": row - 0.2, "va": "bottom", "fontsize": 9.5, "color": INK}
-        axis.text(0, s=guess.name, ha="left", parse_math=False, **style)
+        axis.text(0, s=printable(guess.name), ha="left", parse_math=False, **style)
         axis.text(1, s=f"{guess.probability:.1%}", ha="right", **style)
     axis.set(xlim=(0, 1), ylim=(max(len(answer.top), 5) - 0.6, -0.8))
 
 
-def _check_output(output: Path | None, photos: Sequence[Path]) -> None:
-    check_replaces_none(output, photos)
-    if output is not None and output.suffix == ".png":
-        import zoo.plots  # noqa: F401  # a missing matplotlib shows before the work
-
-        if len(photos) > MAX_SHEET:
-            raise ValueError(
-                f"output: a sheet holds at most {MAX_SHEET} photographs; write .json instead. "
-                f"Received: {len(photos)} photographs"
-            )
+def _outputs(output: Path | None, photos: int) -> list[Path]:
+    """Returns the files of the answers: several sheets if there are many photographs."""
+    if output is None or output.suffix == ".json":
+        return [] if output is None else [output]
+    sheets = -(-photos // SHEET)
+    return [output, *(output.with_stem(f"{output.stem}-{i}") for i in range(2, sheets + 1))]
 
 
 if __name__ == "__main__":

@@ -1,15 +1,21 @@
 """A page that shows what a model sees: `python -m zoo.serve_demo --run runs/FOLDER`."""
 
+import ipaddress
 import os
 import socket
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo import cli
 from zoo.errors import needs_extra
 from zoo.model_source import ClassifierSource
+from zoo.settings import LocalPath
+
+MIN_PASSWORD = 8  # characters; the page does not count wrong guesses
 
 
 class DemoConfig(ClassifierSource):
@@ -28,9 +34,21 @@ class DemoConfig(ClassifierSource):
     host: str = Field(
         default="127.0.0.1",
         description="Address to listen on. The default is for this computer alone; 0.0.0.0 lets "
-        "everyone in who can reach it.",
+        "everyone in who can reach it and knows the password.",
     )
     port: int = Field(default=7860, ge=1, le=65535, description="Port to listen on.")
+    password_file: LocalPath | None = Field(
+        default=None,
+        description=f"Text file with the password of the page, {MIN_PASSWORD} characters or more. "
+        "Required if others can reach the address.",
+    )
+
+    @field_validator("password_file")
+    @classmethod
+    def _has_password(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            read_password(path)
+        return path
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,7 +58,13 @@ def main(arguments: Sequence[str]) -> None:
         arguments: Command line arguments without the program's name.
     """
     config = DemoConfig.from_command_line(arguments)
-    _check_address(config.host, config.port)
+    password = None if config.password_file is None else read_password(config.password_file)
+    is_private = _check_address(config.host, config.port)
+    if password is None and not is_private:
+        raise ValueError(
+            f"expected --password_file with a --host that others can reach. "
+            f"Received: host={config.host!r}, password_file=None"
+        )
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read by Gradio's import
     with needs_extra("demo"):
         import gradio  # noqa: F401  # a missing one shows before the work
@@ -48,20 +72,44 @@ def main(arguments: Sequence[str]) -> None:
     from zoo.inference import Classifier
 
     classifier = Classifier.from_source(config)
-    serve(classifier, config.host, config.port)
+    # Gradio's own folder for uploads is that of every page on this machine.
+    with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
+        os.environ.setdefault("GRADIO_TEMP_DIR", folder)
+        serve(classifier, config.host, config.port, password, is_private)
 
 
-def _check_address(host: str, port: int) -> None:
+def read_password(path: Path) -> str:
+    """Returns the password in a text file.
+
+    Raises:
+        ValueError: If there is no such file, or it is not one line that is long enough.
+    """
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if len(text) < MIN_PASSWORD or not text.isprintable():
+        raise ValueError(
+            f"expected a text file with one line of {MIN_PASSWORD} or more characters. "
+            f"Received: {str(path)!r}"
+        )
+    return text
+
+
+def _check_address(host: str, port: int) -> bool:
+    """Returns whether only this computer can reach the address."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = found[0]
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise ValueError(
-            f"expected --host and --port of a free address here ({error.strerror}). "
-            f"Received: {host}:{port}"
+            f"expected --host and --port of a free address here "
+            f"({getattr(error, 'strerror', None) or error}). Received: {host}:{port}"
         ) from None
+    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)
 
 
 if __name__ == "__main__":

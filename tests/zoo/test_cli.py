@@ -84,6 +84,15 @@ def test_interrupted_command_ends_with_one_line(capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
+def test_errors_are_one_line_without_escapes(capsys):
+    def command(_):
+        raise ValueError("Received: \x1b[31m\nred \udce9")
+
+    with pytest.raises(SystemExit):
+        cli.run(command)
+    assert capsys.readouterr().err == "error: Received: \\x1b[31m red \\udce9\n"
+
+
 def test_faults_of_the_program_keep_their_traceback():
     def command(_):
         raise ZeroDivisionError

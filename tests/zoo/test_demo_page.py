@@ -97,6 +97,7 @@ def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
 def test_a_model_without_lambda_layers_says_so():
     """In a process of its own, for Gradio leaves event loops open."""
     script = """
+import gradio as gr
 import keras
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.demo_page import Demo
@@ -104,12 +105,19 @@ from zoo.inference import Classifier
 inputs = keras.Input((8, 8, 3))
 outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
 plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
-for component in Demo(plain).build().get_config_file()["components"]:
+page = Demo(plain).build()
+for component in page.get_config_file()["components"]:
     print(component["type"], component["props"].get("value"))
+(photo,) = (block for block in page.blocks.values() if isinstance(block, gr.Image))
+try:
+    photo.preprocess(gr.FileData(path="README.md"))
+except gr.Error as error:
+    print("refused:", error.message)
 """
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "markdown plain has no lambda layers, so there is no map" in result.stdout
     assert "Where it looked" not in result.stdout
+    assert f"refused: {demo_page.NOT_UPLOADED}" in result.stdout
     assert [line.split()[0] for line in result.stdout.splitlines()].count("image") == 1

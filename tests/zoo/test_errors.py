@@ -1,8 +1,11 @@
 """What errors say."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from zoo.errors import needs_extra, unknown
+from zoo.errors import needs_extra, printable, unknown
 
 
 def test_missing_package_says_what_to_install():
@@ -18,3 +21,19 @@ def test_unknown_names_the_nearest_and_all():
         "Received: 'cta' (did you mean 'cat'?). Allowed: cat, dog"
     )
     assert unknown("zebra", ["cat", "dog"]) == "Received: 'zebra'. Allowed: cat, dog"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("größe 5 %, 日本 \\", "größe 5 %, 日本 \\"),
+        ("\x1b[31mred\x1b]0;title\x07", r"\x1b[31mred\x1b]0;title\x07"),
+        ("\x9b31m\x7f", r"\x9b31m\x7f"),
+        ("two\nlines\r\t\u2028", r"two\nlines\r\t\u2028"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        (Path(os.fsdecode(b"caf\xe9.jpg")), r"caf\udce9.jpg"),
+    ],
+)
+def test_what_came_from_outside_commands_no_terminal(text, shown):
+    assert printable(text) == shown
+    assert printable(text).encode()

@@ -1,6 +1,7 @@
 """The command that names what photographs show."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -135,6 +136,57 @@ def test_sheet_of_the_command(here, weights):
         assert (sheet.format, sheet.width > sheet.height > 300) == ("PNG", True)
 
 
+class Red:
+    """Takes every photograph for red."""
+
+    name = "red"
+
+    def ask(self, photos, top):
+        return (Answer(photo, [Guess(0, "red\x1b[2J", 1.0)]) for photo in photos)
+
+    def view(self, photo):
+        return np.zeros((4, 4, 3))
+
+
+def test_many_photographs_take_several_sheets(here, monkeypatch, capsys):
+    drawn = []
+    monkeypatch.setattr(Classifier, "from_source", lambda _: Red())
+    monkeypatch.setattr(predict, "write_sheet", lambda *call: drawn.append(call[1:]))
+    (here / "many").mkdir()
+    for i in range(201):
+        Image.new("L", (2, 2)).save(here / "many" / f"{i:03}.png")
+    predict.main(["many", "--run", "run", "--output", "new/sheet.png"])
+    names = ["new/sheet.png", "new/sheet-2.png", "new/sheet-3.png"]
+    assert [str(path) for _, path in drawn] == names
+    assert [[answer.photo.stem for answer in answers] for answers, _ in drawn] == [
+        [f"{i:03}" for i in range(begin, end)] for begin, end in ((0, 100), (100, 200), (200, 201))
+    ]
+    assert capsys.readouterr().out.splitlines()[-3:] == [f"wrote {name}" for name in names]
+
+
+@pytest.mark.parametrize("output", ["answers.json", "sheet.png"])
+def test_a_name_that_is_not_utf_8_costs_no_answer(here, monkeypatch, capsys, output):
+    monkeypatch.setattr(Classifier, "from_source", lambda _: Red())
+    odd = [os.fsdecode(b"caf\xe9.png"), "\x1b[2J.png", "two\nlines.png", 'a "b".png']
+    (here / "odd").mkdir()
+    for name in odd:
+        Image.new("L", (2, 2)).save(here / "odd" / name)
+    arguments = ["flower.png", f"odd/{odd[0]}", "odd", "--run", "run", "--output", output]
+    predict.main(arguments)
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if line.endswith(".png")] == [
+        "flower.png",
+        r"odd/caf\udce9.png",
+        r"odd/\x1b[2J.png",
+        'odd/a "b".png',
+        r"odd/caf\udce9.png",
+        r"odd/two\nlines.png",
+        *(["wrote sheet.png"] if output == "sheet.png" else []),
+    ]
+    assert "\x1b" not in printed
+    assert Path(output).is_file()
+
+
 SOURCE = "--model lambda_resnet14 --weights weights.h5"
 
 
@@ -155,10 +207,10 @@ SOURCE = "--model lambda_resnet14 --weights weights.h5"
         (f"labels.txt {SOURCE}", "unreadable image files: labels.txt (not a JPEG or PNG image)"),
         (f"flower.png cut.jpg {SOURCE}", "unreadable image files: cut.jpg ("),
         (f"flower.png {SOURCE} --output a.jpg", "expected a file named .png or .json. Received: '"),
-        (f"flower.png {SOURCE} --output empty", "expected a file to write to. Received: 'empty'"),
-        (f"flower.png {SOURCE} --output labels.txt/a.png", "labels.txt is a file, not a folder"),
+        (f"flower.png {SOURCE} --output empty", "expected a file that can be written. Received: '"),
+        (f"flower.png {SOURCE} --output labels.txt/a.png", "expected a file that can be written"),
         (f"flower.png {SOURCE} --output flower.png", "flower.png is one of the photographs"),
-        (f"many {SOURCE} --output sheet.png", "at most 100 photographs; write .json instead"),
+        (f"many {SOURCE} --output many/0.png", "many/0-2.png is one of the photographs"),
         (f"flower.png {SOURCE} --labels none.txt", "labels: expected a text file. Received: 'none"),
         (f"flower.png {SOURCE} --labels gap.txt", "in every line of 'gap.txt'"),
         (f"flower.png {SOURCE} --labels empty.txt", "in every line of 'empty.txt'"),
@@ -171,8 +223,9 @@ def test_bad_input_ends_before_the_model(monkeypatch, capsys, arguments, message
     Path("weights.h5").touch()
     Path("empty").mkdir()
     Path("many").mkdir()
-    for i in range(101):
+    for i in range(100):
         Path(f"many/{i}.jpg").touch()
+    Path("many/0-2.png").touch()
     Path("cut.jpg").write_bytes(Path("Peking, 2019.jpg").read_bytes()[:1500])
     Path("gap.txt").write_text("cat\n\ndog\n")
     Path("empty.txt").touch()

@@ -1,5 +1,6 @@
 """The page that shows what a model sees: a real server, asked as programs and as people do."""
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import commands
 import httpx
@@ -19,7 +21,8 @@ from loopback import free_port
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from zoo import serve_demo
+from zoo import demo_page, serve_demo
+from zoo.demo_page import NOT_UPLOADED
 from zoo.inference import Classifier
 from zoo.lambda_maps import lambda_layers
 
@@ -36,6 +39,16 @@ BROWSER = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+# Width of the text of a dropdown, and what there is up to its arrow.
+ROOM = """input => {
+    const style = getComputedStyle(input), pen = document.createElement("canvas").getContext("2d");
+    const arrow = input.parentElement.querySelector(".icon-wrap").getBoundingClientRect();
+    pen.font = style.font;
+    const begin = input.getBoundingClientRect().left + parseFloat(style.paddingLeft);
+    return {needed: pen.measureText(input.value).width, room: arrow.left - begin};
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +132,104 @@ def test_a_corrupt_photograph_gets_a_message(client, china, tmp_path, content):
     assert client.predict(handle_file(china), api_name="/ask")["label"]
 
 
-def test_files_of_the_server_stay_closed(server, china):
-    """Only uploaded photographs are opened, though there are others on its disk."""
-    photo = {"path": str(china), "meta": {"_type": "gradio.FileData"}}
-    asked = httpx.post(f"{server}gradio_api/call/ask", json={"data": [photo]}).json()
-    answer = httpx.get(f"{server}gradio_api/call/ask/{asked['event_id']}").text
-    assert answer.startswith("event: error")
-    assert httpx.get(f"{server}gradio_api/file={china}").status_code == 403
+# Certificates take a while to load, and nobody closes what is kept alive.
+WEB = httpx.Client(verify=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
+
+
+def call(server: str, name: str, *data) -> str:
+    """Asks as a program does that is not Gradio's own, and returns all that comes back."""
+    address = f"{server}gradio_api/call/{name}"
+    body = json.dumps({"data": data})
+    asked = WEB.post(address, content=body, headers={"Content-Type": "application/json"}).json()
+    return WEB.get(f"{address}/{asked['event_id']}").text
+
+
+def upload(server: str, photo: Path) -> str:
+    """Uploads a photograph and returns where the server keeps it."""
+    files = {"files": (photo.name, photo.read_bytes())}
+    return WEB.post(f"{server}gradio_api/upload", files=files).json()[0]
+
+
+META = {"meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.fixture
+def closed(server, china, tmp_path) -> Iterator[dict[str, Any]]:
+    """Paths that are not of uploads, or not of files, by what they are."""
+    uploads = Path(upload(server, china)).parents[1]
+    links = {"link": china, "folder": uploads, "outside": tmp_path}
+    for name, target in links.items():
+        (uploads / name).symlink_to(target)
+    os.mkfifo(uploads / "fifo.png")
+    relative = os.path.relpath(china, uploads)
+    yield {
+        "an image": str(china),
+        "no image": str(ROOT / "README.md"),
+        "nothing": str(tmp_path / "none.png"),
+        "not readable": "/proc/1/mem",
+        "relative": os.path.relpath(china, ROOT),
+        "dots": f"{uploads}/{relative}",
+        "dots of a missing folder": f"{uploads}/none/../{relative}",
+        "link": f"{uploads}/link",
+        "linked folder": f"{uploads}/outside/none.png",
+        "folder": str(uploads),
+        "fifo": f"{uploads}/fifo.png",
+        "device": "/dev/zero",
+        "begins alike": f"{uploads}-other/china.jpg",
+        "url": "http://127.0.0.1:9/china.jpg",
+        "url of a file": china.as_uri(),
+        "data": "data:image/png;base64,AAAA",
+        "empty": "",
+        "null byte": f"{uploads}/\0",
+        "long": f"{uploads}/{'a' * 5000}",
+        "half a character": "\ud800",
+        "number": 7,
+        "list": [str(china)],
+    }
+    for name in (*links, "fifo.png"):
+        (uploads / name).unlink()
+
+
+def test_files_of_the_server_stay_closed(server, closed):
+    """Only uploads are opened, and nothing tells what else there is on the disk."""
+    refusal = call(server, "ask", {"path": "/nowhere.png"})
+    assert refusal.startswith("event: error")
+    assert NOT_UPLOADED in refusal
+    photo = {"path": closed["an image"]}
+    assert call(server, "look", photo, "stage3_block1", -1, 8, 8) == refusal
+    for more in ({"is_stream": True}, {"url": photo["path"]}, {"url": "http://127.0.0.1:9/"}):
+        assert call(server, "ask", {**photo, **META, **more}) == refusal, more
+    for kind, path in closed.items():
+        for more in ({}, META):
+            assert call(server, "ask", {"path": path, **more}) == refusal, (kind, more)
+    for photo in (str(closed["an image"]), {"url": "http://127.0.0.1:9/"}, [], {}, 5):
+        assert call(server, "ask", photo) == refusal, photo
+
+
+def test_files_of_the_server_are_not_sent(server, closed, run):
+    for kind, path in closed.items():
+        if isinstance(path, str) and path.isprintable() and kind != "empty":
+            answer = WEB.get(f"{server}gradio_api/file={path}")
+            assert answer.is_error, kind
+    for path in (run / "config.yaml", "zoo/demo_page.py", ".git/config"):
+        assert WEB.get(f"{server}gradio_api/file={path}").status_code == 403
+    for path in ("file=http://example.invalid/a.png", "proxy=http://example.invalid/a.png"):
+        assert WEB.get(f"{server}gradio_api/{path}").status_code == 404
+
+
+def test_uploads_are_opened_without_meta_too(server, china):
+    assert call(server, "ask", {"path": upload(server, china)}).startswith("event: complete")
+
+
+@pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0", "", "[::2]"])
+def test_other_names_of_the_address_get_nothing(server, name):
+    """A foreign page can point its own name here, and would then read what comes back."""
+    port = httpx.URL(server).port
+    for path in ("", "config", "gradio_api/info"):
+        answer = WEB.get(f"{server}{path}", headers={"Host": f"{name}:{port}"})
+        assert (answer.status_code, answer.text) == (400, "Invalid host header")
+    answer = WEB.get(f"{server}config", headers={"Host": f"localhost:{port}"})
+    assert answer.status_code == 200
 
 
 def test_listens_on_one_address_and_asks_for_nothing_elsewhere(server):
@@ -135,10 +239,10 @@ def test_listens_on_one_address_and_asks_for_nothing_elsewhere(server):
     # Another address of this machine, as that of its network card is.
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", port), timeout=5)
-    config = httpx.get(f"{server}config").json()
+    config = WEB.get(f"{server}config").json()
     assert config["analytics_enabled"] is False
     assert config["title"] == "What lambda_resnet14 sees"
-    page = httpx.get(server).text
+    page = WEB.get(server).text
     assert not re.search(r"fonts\.g|<(script|link)[^>]*https?://", page)
 
 
@@ -176,6 +280,11 @@ def test_people_can_use_it(server, china, tmp_path):
         expect(title).to_have_text("What goes into the output at row 1, column 4 of 4 x 4")
         shot = tmp_path / "page.png"
         page.screenshot(path=shot, full_page=True)
+        for width in (1200, 390):  # of a desk, of a telephone
+            page.set_viewport_size({"width": width, "height": 1000})
+            for label in ("Lambda layer", "Head"):
+                shown = page.get_by_label(label).evaluate(ROOM)
+                assert 0 < shown["needed"] <= shown["room"], (width, label)
 
         page.get_by_label("Remove Image").click()
         expect(maps).to_have_count(0)
@@ -216,6 +325,83 @@ def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
         port = other.getsockname()[1]
         error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(port))
     assert f"Received: 127.0.0.1:{port}" in error
+
+
+PAGE = """
+import sys
+import keras
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.demo_page import serve
+from zoo.inference import Classifier
+inputs = keras.Input((8, 8, 3))
+outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
+plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
+serve(plain, "127.0.0.1", int(sys.argv[1]), "größe 12", is_private=False)
+"""
+
+
+def test_a_password_is_asked_for(tmp_path):
+    """By a server as it is for others, but on loopback."""
+    port = free_port()
+    with subprocess.Popen(
+        [sys.executable, "-c", PAGE, str(port)],
+        cwd=ROOT,
+        env={**os.environ, "GRADIO_TEMP_DIR": str(tmp_path), "GRADIO_ANALYTICS_ENABLED": "False"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline().startswith("Open ")
+        page = f"http://127.0.0.1:{port}/"
+        (tmp_path / "picture.png").write_bytes(b"of somebody else")
+        inside = f"gradio_api/file={tmp_path / 'picture.png'}"
+        with httpx.Client(base_url=page, headers={"Host": "demo.example"}) as browser:
+
+            def statuses() -> list[int]:
+                photo = {"files": ("a.png", b"")}
+                return [
+                    browser.get("config").status_code,
+                    browser.get(inside).status_code,
+                    browser.post("gradio_api/upload", files=photo).status_code,
+                    browser.post("gradio_api/call/ask", json={"data": [None]}).status_code,
+                ]
+
+            assert statuses() == [401] * 4
+            for password in ("", "größe 1", "größe 123"):
+                tried = {"username": "me", "password": password}
+                assert browser.post("login", data=tried).status_code == (
+                    422 if not password else 400
+                )
+            assert statuses() == [401] * 4
+            browser.post(
+                "login", data={"username": "me", "password": "größe 12"}
+            ).raise_for_status()
+            assert statuses() == [200] * 4
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
+    monkeypatch.setattr(Classifier, "from_source", lambda _: None)
+    monkeypatch.setenv("GRADIO_TEMP_DIR", "")
+    monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
+    served, modes = [], []
+
+    def serve(*call):
+        served.append(call)
+        modes.append(os.stat(os.environ["GRADIO_TEMP_DIR"]).st_mode & 0o777)
+
+    monkeypatch.setattr(demo_page, "serve", serve)
+    arguments = ("--run", "runs", "--host", host, "--port", str(free_port()))
+    if host == "127.0.0.1":
+        serve_demo.main(arguments)
+        assert served[0][3:] == (None, True)
+        assert modes == [0o700]  # others on this machine neither read uploads nor place links
+        assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
+    else:
+        line = fail(monkeypatch, capsys, *arguments)
+        assert "expected --password_file with a --host that others can reach" in line
+        assert not served
 
 
 def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):

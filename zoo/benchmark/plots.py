@@ -15,7 +15,7 @@ with needs_extra("train"):
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-AUTO = "#1f5fbf"
+AUTO = "#c0d2ed"
 COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
 _TITLES = {LAYER: "One lambda layer", POSITION: "Position lambdas of one layer"}
 _MODE_TITLES = {FORWARD: "Forward", TRAINING: "Training step"}
@@ -164,7 +164,8 @@ def _draw(axis: Axes, lines: dict[str, list[tuple]], factor: float) -> None:
     others = 0
     for name, points in lines.items():
         if name == "auto":  # a broad band under the line of whatever it takes
-            style = {"color": AUTO, "lw": 9, "alpha": 0.28, "solid_capstyle": "round", "zorder": 1}
+            style = {"color": AUTO, "lw": 9, "solid_capstyle": "round", "zorder": 1}
+            style |= {"marker": "o", "ms": 14}  # seen where a single size makes no line
         elif name == BASELINE:
             style = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5}
         else:

@@ -1,13 +1,16 @@
 """Exports: the next version is written beside, checked, and only then put in its place."""
 
+import fcntl
 import importlib
-import tempfile
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from zoo.errors import printable
 from zoo.export import ExportConfig
 from zoo.exporting import check, model_card
 from zoo.exporting.check import Photographs, Report
@@ -32,7 +35,6 @@ def export(config: ExportConfig) -> Path:
         ValueError: If there is no such model, or weights, labels, output or calibration do not
             fit, or the export answers otherwise than Keras.
     """
-    _check_output(config.output)
     writers, limit = _writers(config)
     servable = _servable(config)
     photographs = (
@@ -43,12 +45,10 @@ def export(config: ExportConfig) -> Path:
     parent = config.output / servable.name
     if config.format != "saved_model":
         parent /= config.format
-    remove_partial(parent)
-    folder = _next_version(parent)
-    with replacing(folder) as beside:
+    with _next_version(parent) as (folder, beside):
         report = _write(servable, config.format, beside, writers, limit, photographs)
         model_card.write(servable, beside, config.format, config.quantization, report)
-    print(f"exported to {folder}, {model_card.megabytes(folder):.1f} MB")
+    print(f"exported to {printable(folder)}, {model_card.megabytes(folder):.1f} MB")
     if report.accuracy is not None:
         print(
             f"test accuracy {report.accuracy:.4f} ({report.photographs} held-out images, "
@@ -56,17 +56,6 @@ def export(config: ExportConfig) -> Path:
             flush=True,
         )
     return folder
-
-
-def _check_output(output: Path) -> None:
-    folder = next(path for path in (output, *output.parents) if path.exists())
-    try:
-        tempfile.TemporaryDirectory(dir=folder).cleanup()
-    except OSError as error:
-        raise ValueError(
-            f"output: expected a folder to write to. Received: {str(output)!r} "
-            f"({folder}: {error.strerror})"
-        ) from None
 
 
 def _writers(config: ExportConfig) -> tuple[dict[str, Writer], float | None]:
@@ -122,6 +111,21 @@ def _write(
     raise ValueError(f"the export differs from Keras by {different}; it was removed")
 
 
-def _next_version(folder: Path) -> Path:
-    versions = [int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()]
-    return folder / str(max(versions, default=0) + 1)
+@contextmanager
+def _next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
+    """Yields the folder of a version that no other process writes, and where to write it first."""
+    parent.mkdir(parents=True, exist_ok=True)
+    remove_partial(parent)
+    with ExitStack() as writing:
+        lock = os.open(parent, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            # What others are writing ends with the number of its version, too.
+            versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
+            last = max((int(name) for name in versions if name.isdecimal()), default=0)
+            folder = parent / str(last + 1)
+            beside = writing.enter_context(replacing(folder))
+        finally:
+            os.close(lock)
+        yield folder, beside

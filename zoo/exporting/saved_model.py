@@ -11,14 +11,9 @@ import tensorflow as tf
 
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
-from zoo.errors import needs_extra
 from zoo.exporting.graph import with_constants
 from zoo.exporting.servable import Servable
 from zoo.network import CLASSIFIER
-
-with needs_extra("export"):
-    from tensorflow_serving.apis.predict_pb2 import PredictRequest
-    from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 TOP = 5  # classes that image_bytes names
 MAX_MEGAPIXELS = 50  # of an encoded image
@@ -30,6 +25,8 @@ Outputs = dict[str, tf.Tensor]
 
 def write(servable: Servable, folder: Path, fold: bool = True) -> None:
     """Writes a SavedModel with the signatures below, and a warm-up request for each.
+
+    Without tensorflow-serving-api there are no warm-up requests, and a line says so.
 
     | signature | input | outputs |
     | --- | --- | --- |
@@ -136,6 +133,12 @@ def refuse_unfit(encoded: tf.Tensor) -> tf.Operation:
 
 def _write_warm_up(servable: Servable, path: Path) -> None:
     """Writes what the server asks a new version before users do: the first call is slow."""
+    try:
+        from tensorflow_serving.apis.predict_pb2 import PredictRequest
+        from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
+    except ModuleNotFoundError:
+        print("no warm-up requests, which need a package: pip install 'lambda_keras[export]'")
+        return
     size = servable.image_size
     grey = np.full((1, size, size, 3), 128, "uint8")
     floats = grey.astype("float32")

@@ -1,5 +1,6 @@
 """The pictures of the benchmarks."""
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -43,6 +44,17 @@ def test_picture_grows_with_scopes_and_memory(tmp_path, scopes, memory):
     with Image.open(tmp_path / "layer.png") as picture:
         assert picture.height > 400 * len(scopes)
         assert picture.width > 500 * (3 if memory else 2)
+
+
+@pytest.mark.parametrize("sizes", [(8,), (4, 8)])
+def test_what_auto_takes_is_seen_around_the_marks_of_others(tmp_path, sizes):
+    result = report(("einsum", "auto"))
+    result["rows"] = [row for row in result["rows"] if row["size"] in sizes]
+    plots.plot_layer(result, tmp_path / "layer.png")
+    with Image.open(tmp_path / "layer.png") as picture:
+        pixels = np.asarray(picture.convert("RGB"))[:, : picture.width * 3 // 4]  # no legend
+    found = (pixels == tuple(bytes.fromhex(plots.AUTO[1:]))).all(-1).sum()
+    assert found > 300 * len(sizes)
 
 
 def test_lines_run_over_map_sizes_and_leave_out_what_is_missing():

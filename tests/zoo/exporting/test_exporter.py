@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +98,28 @@ def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
+def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
+    """All of them write before one is ready, and a later start leaves them alone."""
+    writing = threading.Barrier(3)
+
+    def write(_, format_name, folder, *__):
+        folder.mkdir()
+        writing.wait(timeout=60)
+        (folder / "written by").write_text(str(threading.get_ident()))
+        writing.wait(timeout=60)
+        return check.Report({"features": 0.0}, 1, None, 18)
+
+    monkeypatch.setattr(exporter, "_servable", lambda _: servable)
+    monkeypatch.setattr(exporter.Photographs, "samples", lambda _: None)
+    monkeypatch.setattr(exporter, "_write", write)
+    settings = config("--model", "lambda_resnet14", "--weights", "imagenet", "--output", tmp_path)
+    with ThreadPoolExecutor(3) as pool:
+        folders = list(pool.map(exporter.export, [settings] * 3))
+    assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
+    assert len({(folder / "written by").read_text() for folder in folders}) == 3
+    assert sorted(path.name for path in folders[0].parent.iterdir()) == ["1", "2", "3"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("format_name", "file", "options"),
@@ -139,7 +163,7 @@ def _run_the_code_of_the_card(folder: Path) -> None:
 @pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])
 def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
     monkeypatch.setattr(exporter, "_servable", lambda _: pytest.fail("the model came first"))
-    with pytest.raises(ValueError, match=r"output: expected a folder to write to\. Received: "):
+    with pytest.raises(ValueError, match=r"output: expected a folder that can be written\. "):
         exporter.export(config(*of_weights[:-1], tmp_path / output))
 
 

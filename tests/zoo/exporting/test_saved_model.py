@@ -195,6 +195,17 @@ def test_warm_up_requests(exported, signatures):
     assert asked == set(signatures)
 
 
+def test_without_the_server_s_package_there_are_no_warm_up_requests(
+    servable, tmp_path, monkeypatch, capsys
+):
+    for name in ("predict_pb2", "prediction_log_pb2"):
+        monkeypatch.setitem(sys.modules, f"tensorflow_serving.apis.{name}", None)
+    saved_model.write(servable, tmp_path / "1")
+    assert "no warm-up requests, which need" in capsys.readouterr().out
+    assert not (tmp_path / "1" / WARM_UP.parent).exists()
+    assert (tmp_path / "1" / "saved_model.pb").is_file()
+
+
 @pytest.mark.slow
 def test_saved_model_cli(exported):
     command = [Path(sys.executable).with_name("saved_model_cli"), "show", "--dir", exported]

@@ -1,0 +1,393 @@
+"""Bad arguments of the client, and bad answers of servers, over real connections on loopback."""
+
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import commands
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow_serving.apis import prediction_service_pb2_grpc
+from tensorflow_serving.apis.predict_pb2 import PredictResponse
+
+from zoo import cli, client
+
+run = partial(commands.fail, client.main, backends=cli.BACKENDS)
+
+GOOD = {"classes": [1, 0], "labels": ["a", "b"], "scores": [0.7, 0.3]}
+DEEP = b'{"predictions": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """The current folder, with a photograph and what is none."""
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (4, 3)).save("a.jpg")
+    os.mkfifo("fifo.jpg")
+    Path("folder").mkdir()
+    Path("pipes").mkdir()
+    os.mkfifo("pipes/fifo.jpg")
+    Path("empty.jpg").touch()
+    Path("dangling.jpg").symlink_to("none.jpg")
+    Path("loop.jpg").symlink_to("loop.jpg")
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind("socket.jpg")
+    os.mkfifo("answers.json")
+    return tmp_path
+
+
+def fail(monkeypatch, capsys, *arguments: str) -> str:
+    """Runs the client; one printable line has to say what is wrong, and nothing is written."""
+    before = sorted(os.listdir())
+    line = run(monkeypatch, capsys, *arguments)
+    assert line[:-1].isprintable()
+    assert sorted(os.listdir()) == before
+    return line
+
+
+def answer(**changes) -> bytes:
+    """A good answer but for some changes; None leaves a part out."""
+    row = {**GOOD, **changes}
+    row = {name: value for name, value in row.items() if value is not None}
+    return json.dumps({"predictions": [row]}).encode()
+
+
+# By name of the model: status, body, part of the message.
+ANSWERS = {
+    "score of 1e300": (200, answer(scores=[1e300, 0]), "scores.0: Input should be less than"),
+    "score of -5": (200, answer(scores=[-5, 0]), "greater than or equal to 0, not -5"),
+    "score of 1.5": (200, answer(scores=[1.5, 0]), "scores.0: Input should be less than"),
+    "score of 1.00001": (200, answer(scores=[0, 1.00001]), "scores.1: Input should be less than"),
+    "NaN": (200, answer(scores=[float("nan"), 0]), "scores.0: Input should be a finite number"),
+    "infinity": (200, answer(scores=[0, float("inf")]), "scores.1: Input should be a finite"),
+    "score as text": (200, answer(scores=["0.7", 0]), "valid number, not '0.7'"),
+    "score of true": (200, answer(scores=[True, 0]), "valid number, not True"),
+    "score of null": (200, answer(scores=[None, 0]), "valid number, not None"),
+    "score as list": (200, answer(scores=[[0.7], 0]), "valid number, not [0.7]"),
+    "one score": (200, answer(scores=0.7), "scores: Input should be a valid array, not 0.7"),
+    "no scores": (200, answer(scores=None), "predictions.0.scores: Field required"),
+    "a score too few": (200, answer(scores=[0.7]), "scores as classes. Received: [2, 2, 1]"),
+    "a score too many": (200, answer(scores=[0.5, 0.3, 0.2]), "Received: [2, 2, 3]"),
+    "a label too few": (200, answer(labels=["a"]), "Received: [2, 1, 2]"),
+    "a class too few": (200, answer(classes=[1]), "Received: [1, 2, 2]"),
+    "empty rows": (200, answer(classes=[], labels=[], scores=[]), "at least 1 item"),
+    "empty classes": (200, answer(classes=[]), "classes: List should have at least 1 item"),
+    "class -1": (200, answer(classes=[-1, 0]), "greater than or equal to 0, not -1"),
+    "class 1.5": (200, answer(classes=[1.5, 0]), "classes.0: Input should be a valid integer"),
+    "class as text": (200, answer(classes=["1", 0]), "valid integer, not '1'"),
+    "class of true": (200, answer(classes=[True, 0]), "valid integer, not True"),
+    "label of a number": (200, answer(labels=[1, "b"]), "labels.0: Input should be a valid string"),
+    "label of null": (200, answer(labels=[None, "b"]), "valid string, not None"),
+    "a long label": (200, answer(labels=["a" * 10**6, "b"]), "at most 1000 characters, not 'aaa"),
+    "labels as text": (200, answer(labels="ab"), "labels: Input should be a valid array, not 'ab'"),
+    "an escape as score": (200, answer(scores=["\x1b[2J", 0]), r"not '\x1b[2J'"),
+    "row as list": (200, b'{"predictions": [[1, "a", 0.7]]}', "predictions.0: "),
+    "row of null": (200, b'{"predictions": [null]}', "predictions.0: "),
+    "no rows": (200, b'{"predictions": []}', "expected 1 predictions. Received: 0"),
+    "two rows": (200, json.dumps({"predictions": [GOOD] * 2}).encode(), "Received: 2"),
+    "predictions of null": (200, b'{"predictions": null}', "valid array, not None"),
+    "predictions as dict": (
+        200,
+        b'{"predictions": {"classes": [1]}}',
+        "valid array, not {'classes': [1]}",
+    ),
+    "columns": (200, json.dumps({"outputs": GOOD}).encode(), "predictions: Field required"),
+    "a list": (200, b"[]", "Received: the answer: "),
+    "a number": (200, b"5", "Received: the answer: "),
+    "nothing": (200, b"", "Invalid JSON: EOF"),
+    "cut off": (200, answer()[:-9], "Invalid JSON: EOF"),
+    "no text": (200, b'{"predictions": [{"labels": ["\xff"]}]}', "Invalid JSON"),
+    "nested": (200, DEEP, "Invalid JSON: recursion limit"),
+    "more than memory": (200, b" " * (client.MAX_ANSWER_BYTES + 1), "Received: more than 16 MiB"),
+    "an error with escapes": (500, b'{"error": "\\u001b]0;title\\u0007"}', r"500 Internal"),
+    "an error that is a list": (500, b'{"error": ["a", "b"]}', "500 Internal Server Error: ['a'"),
+    "an error that is no JSON": (418, b"\x1b[31m\x9b31m", r"\x1b[31m"),
+    "a long error": (400, b"word " * 10**5, "word [...]"),
+    "nothing new": (304, b"", "refused a.jpg: 304 Not Modified:"),
+    "empty": (204, b"", "refused a.jpg: 204 No Content:"),
+}
+# By name of the model: all that the server sends, part of the message.
+RAW = {
+    "no HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n", "did not answer ("),
+    "closed": (b"", "did not answer ("),
+    "wrong status": (b"HTTP/1.1 abc OK\r\n\r\n", "did not answer ("),
+    "many headers": (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 999, "did not answer ("),
+    "less than announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "did not answer ("),
+    "no gzip": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n{}", "did not answer ("),
+    "broken chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx", "did not answer ("),
+    "a reason with escapes": (b"HTTP/1.1 500 \x1b[31m\r\n\r\n", r"refused a.jpg: 500 \x1b[31m:"),
+    "redirected for ever": (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", "did not answer ("),
+}
+SLOW = {
+    "headers": b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50,
+    "status": b"HTTP/1.1 200 " + b"O" * 999,
+    "body": b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + b" " * 999,
+    "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 99,
+}
+
+
+class Hostile(BaseHTTPRequestHandler):
+    """Answers what is wrong in the way that the name of the model says."""
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        model = re.search(r"models/(.*):predict", self.path)[1].replace("%20", " ")
+        if model in ANSWERS:
+            status, body, _ = ANSWERS[model]
+            self.send_response(status)
+            self.end_headers()
+            self.write(body)
+        elif model == "odd labels":
+            rows = [{**GOOD, "labels": ["\x1b[2J\n\u202e", "b"]}] * len(asked["instances"])
+            self.send_response(200)
+            self.end_headers()
+            self.write(json.dumps({"predictions": rows}).encode())
+        elif model in RAW:
+            self.write(RAW[model][0])
+        else:
+            for byte in SLOW[model]:
+                self.write(bytes([byte]))
+                time.sleep(0.05)
+
+    def do_GET(self):
+        self.write(RAW["redirected for ever"][0])
+
+    def write(self, content: bytes) -> None:
+        try:
+            self.wfile.write(content)
+        except OSError:  # the client has heard enough
+            self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def rest() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", [*ANSWERS, *RAW])
+def test_bad_answers(monkeypatch, capsys, rest, name):
+    *_, message = (ANSWERS | RAW)[name]
+    output = ("--output", "new/a.json")
+    line = fail(monkeypatch, capsys, "a.jpg", "--url", rest, "--model", name, *output)
+    assert f"{rest} " in line or f" at {rest}" in line or f"{rest}: " in line
+    assert message in line
+    assert len(line) < 700
+
+
+def test_odd_labels_and_names_cost_no_answer(here, rest, capsys):
+    odd = os.fsdecode(b"caf\xe9.jpg")
+    (here / "odd").mkdir()
+    for name in (odd, "\x1b[31m.jpg", "two\nlines.jpg"):
+        Path(f"odd/{name}").write_bytes(b"1")
+    client.main(["a.jpg", "odd", "--url", rest, "--model", "odd labels", "--output", "new.json"])
+    printed = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() for line in printed)
+    names = [line for line in printed if line.endswith(".jpg")]
+    assert names == ["a.jpg", r"odd/\x1b[31m.jpg", r"odd/caf\udce9.jpg", r"odd/two\nlines.jpg"]
+    assert sum(line.endswith(r"  \x1b[2J\n\u202e") for line in printed) == 4
+    written = json.loads(Path("new.json").read_text())["photos"]
+    assert [os.path.exists(entry["photo"]) for entry in written] == [True] * 4
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", SLOW)
+def test_the_limit_is_that_of_the_whole_answer(monkeypatch, capsys, rest, name):
+    begin = time.monotonic()
+    arguments = ("--url", rest, "--model", name, "--timeout", "0.3")
+    assert f"{rest} did not answer within 0.3 s" in fail(monkeypatch, capsys, "a.jpg", *arguments)
+    assert time.monotonic() - begin < 2
+
+
+@pytest.mark.usefixtures("here")
+def test_the_limit_is_that_of_the_whole_answer_by_grpc(monkeypatch, capsys):
+    """The server sends HTTP/2 settings, then a ping every now and then."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip():
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                try:
+                    while True:
+                        connection.sendall(bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8))
+                        time.sleep(0.05)
+                except OSError:
+                    pass
+
+        threading.Thread(target=drip, daemon=True).start()
+        url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
+        begin = time.monotonic()
+        arguments = ("--url", url, "--model", "m", "--timeout", "0.5")
+        assert f"{url} did not answer within 0.5 s" in fail(
+            monkeypatch, capsys, "a.jpg", *arguments
+        )
+        assert time.monotonic() - begin < 4
+
+
+def tensors(**changes) -> dict[str, TensorProto]:
+    columns = {
+        "classes": np.array([[1, 0]], "int32"),
+        "labels": np.array([[b"a", b"b"]]),
+        "scores": np.array([[0.7, 0.3]], "float32"),
+        **changes,
+    }
+    return {
+        name: value if isinstance(value, TensorProto) else tf.make_tensor_proto(value)
+        for name, value in columns.items()
+        if value is not None
+    }
+
+
+def proto(shape: list[int], **values) -> TensorProto:
+    tensor = TensorProto(dtype=1, **values)
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    return tensor
+
+
+# By name of the model: outputs, part of the message.
+OUTPUTS = {
+    "nothing": ({}, "Received: outputs []"),
+    "no labels": (tensors(labels=None), "Received: outputs ['classes', 'scores']"),
+    "NaN": (tensors(scores=np.float32([[np.nan, 0]])), "scores.0: Input should be a finite"),
+    "score of -5": (tensors(scores=np.float32([[-5, 0]])), "greater than or equal to 0, not -5"),
+    "score of 1e30": (tensors(scores=np.float32([[1e30, 0]])), "scores.0: Input should be less"),
+    "scores as text": (tensors(scores=np.array([[b"1", b"0"]])), "valid number, not '1'"),
+    "rows of scores": (tensors(scores=np.float32([[[0.7], [0.3]]])), "valid number, not [0."),
+    "no rows of scores": (tensors(scores=np.float32([0.7])), "scores: Input should be a valid"),
+    "more rows of scores": (tensors(scores=np.zeros((2, 2), "float32")), "argument 3 is longer"),
+    "columns of another length": (tensors(scores=np.float32([[1]])), "Received: [2, 2, 1]"),
+    "two rows": (
+        tensors(classes=[[1], [1]], labels=[["a"], ["a"]], scores=[[0.5], [0.5]]),
+        "expected 1 predictions. Received: 2",
+    ),
+    "empty rows": (
+        tensors(
+            classes=np.zeros((1, 0), "int32"),
+            labels=np.array([[]], "S1"),
+            scores=np.zeros((1, 0), "float32"),
+        ),
+        "classes: List should have at least 1 item",
+    ),
+    "class -1": (tensors(classes=np.int32([[-1, 0]])), "greater than or equal to 0, not -1"),
+    "class 0.5": (tensors(classes=np.float32([[0.5, 0]])), "classes.0: Input should be a valid"),
+    "labels that are no text": (tensors(labels=np.array([[b"\xff", b""]])), "can't decode byte"),
+    "labels of numbers": (tensors(labels=np.int32([[1, 0]])), "labels.0: Input should be a valid"),
+    "more than memory": (tensors(scores=proto([10**6, 10**6], float_val=[0.5])), "shape [1000000"),
+    "less than nothing": (tensors(scores=proto([1, -2], float_val=[1])), "shape [1, -2]"),
+    "other values than the shape": (
+        tensors(scores=proto([1, 2], tensor_content=b"123")),
+        "Received: ",
+    ),
+    "no known type": (tensors(scores=TensorProto(dtype=99)), "Received: Cannot convert"),
+}
+
+
+class HostileGrpc(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """The same by gRPC."""
+
+    def Predict(self, request, context):
+        response = PredictResponse()
+        if request.model_spec.name == "refused":
+            context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mred\x07 \u202e line\nnext")
+        for name, tensor in OUTPUTS[request.model_spec.name][0].items():
+            response.outputs[name].CopyFrom(tensor)
+        return response
+
+
+@pytest.fixture(scope="module")
+def by_grpc() -> Iterator[str]:
+    server = grpc.server(ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(HostileGrpc(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"grpc://127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_bad_answers_by_grpc(monkeypatch, capsys, by_grpc, name):
+    output = ("--output", "new/a.json")
+    line = fail(monkeypatch, capsys, "a.jpg", "--url", by_grpc, "--model", name, *output)
+    assert OUTPUTS[name][1] in line
+    assert by_grpc in line
+
+
+@pytest.mark.usefixtures("here")
+def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
+    line = fail(monkeypatch, capsys, "a.jpg", "--url", by_grpc, "--model", "refused")
+    assert r"refused a.jpg: INTERNAL: \x1b[31mred\x07 \u202e line next" in line
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("fifo.jpg --model m", "a photograph or a folder. Received: 'fifo.jpg'"),
+        ("socket.jpg --model m", "a photograph or a folder. Received: 'socket.jpg'"),
+        ("/dev/zero --model m", "a photograph or a folder. Received: '/dev/zero'"),
+        ("/dev/stdin --model m", "photos: expected "),
+        ("dangling.jpg --model m", "a photograph or a folder. Received: 'dangling.jpg'"),
+        ("loop.jpg --model m", "a photograph or a folder. Received: 'loop.jpg'"),
+        (f"{'a' * 300}.jpg --model m", "a photograph or a folder. Received: 'aaa"),
+        ("a.jpg/b.jpg --model m", "a photograph or a folder. Received: 'a.jpg/b.jpg'"),
+        ("a\0.jpg --model m", r"and control characters. Received: 'a\x00.jpg'"),
+        ("\x1b[2J.jpg --model m", r"and control characters. Received: '\x1b[2J.jpg'"),
+        ('"a.jpg --model m', "without quotation marks and control characters. Received: '\"a.jpg'"),
+        ("\x9b2J.jpg --model m", r"photograph or a folder. Received: '\x9b2J.jpg'"),
+        ("pipes --model m", "no images (.jpg, .jpeg, .png) in 'pipes'"),
+        ("a.jpg pipes --model m", "no images (.jpg, .jpeg, .png) in 'pipes'"),
+        ("a.jpg empty.jpg --model m", "that is not empty. Received: 'empty.jpg'"),
+        ("a.jpg --model=", "model: String should have at least 1 character"),
+        ("a.jpg --model m --signature=", "signature: String should have at least 1 character"),
+        ("a.jpg --model m --timeout nan", "timeout: "),
+        ("a.jpg --model m --timeout -1", "timeout: "),
+        ("a.jpg --model m --timeout 3601", "less than or equal to 3600. Received: '3601'"),
+        ("a.jpg --model m --timeout soon", "timeout: "),
+        ("a.jpg --model m --model_version -1", "model_version: "),
+        ("a.jpg --model m --model_version 1.5", "model_version: "),
+        ("a.jpg --model m --url unix:///socket.jpg", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url file:///etc/passwd", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://a:99999", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://[::1", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url grpc://a:1?b", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://a/#b", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url=", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --output answers.json", "expected a file named .json. Received: 'answ"),
+        ("a.jpg --model m --output folder", "a file that can be written. Received: 'folder'"),
+        (
+            "a.jpg --model m --output a.jpg/b.json",
+            "that can be written. Received: 'a.jpg/b.json'",
+        ),
+        ("a.jpg --model m --output gs://b/a.json", "expected a path of this machine"),
+        ("a.jpg --model m --config fifo.jpg", "config: expected a YAML file. Received: 'fifo.jpg'"),
+        ("a.jpg --model m --config none.yaml", "config: expected a YAML file. Received: 'none"),
+        ("a.jpg --model m --config a.jpg", "config: 'a.jpg' is not such YAML"),
+        ("a.jpg --model m --timeouts 5", "no such setting. Received: '--timeouts'"),
+        ("a.jpg --model m --top 5", "no such setting. Received: '--top'"),
+    ],
+)
+def test_bad_arguments(monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(client, "connect", lambda _: pytest.fail("the request came first"))
+    assert message in fail(monkeypatch, capsys, *arguments.split(" "))
