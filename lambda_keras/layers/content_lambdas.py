@@ -6,10 +6,14 @@ with keys normalised over the context positions m (Table 12). Letters as in `pos
 The normalisation is computed in float32 whatever the dtype of the tensors.
 """
 
+import math
+
 import keras
 from keras import ops
 
 KEY_NORMALIZATIONS = ("softmax", "l2", None)
+# A key of what is not seen, far below all others.
+HIDDEN = -1e30
 
 
 def content_outputs(
@@ -33,9 +37,12 @@ def content_outputs(
         causal: bool, whether query n sees the context elements m <= n only.
 
     Returns:
-        Tensor `(b, n, h, v)`. Under a mask or causally, keys more than about 80 below the largest
-        one of the whole context weigh nothing, because float32 ends there.
+        Tensor `(b, n, h, v)`. Under a mask without `causal`, softmax keys more than about 80 below
+        the largest one of the whole context weigh nothing, because float32 ends there.
     """
+    if causal and normalization == "softmax":
+        lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
+        return ops.einsum("bnhk,bknv->bnhv", queries, ops.cast(lambdas, queries.dtype))
     weights = _unnormalized(keys, normalization, padding)
     if mask is None and not causal:
         normalized = weights / _denominator(
@@ -57,6 +64,78 @@ def content_outputs(
     return ops.einsum("bnhk,bnkv->bnhv", queries, ops.cast(lambdas, queries.dtype))
 
 
+# Sums under a causal softmax: within blocks of positions by products, between them by recursion.
+BLOCK = 16
+
+
+def _causal_softmax_lambdas(keys, values, padding, mask):
+    """Float32 lambdas `(b, k, n, v)`, on which what comes later has no effect at all."""
+    keys = ops.transpose(ops.cast(keys, "float32"), (0, 2, 3, 1))[..., None]
+    values = ops.transpose(ops.cast(values, "float32"), (0, 3, 1, 2))[:, None]
+    ones = ops.ones_like(values[..., :1])  # whose sums are the denominators
+    terms = ops.concatenate([values, ones], axis=-1)
+    if padding is not None:
+        padding = padding[:, None, None, :, None]
+        keys, terms = ops.where(padding, keys, HIDDEN), ops.where(padding, terms, 0.0)
+    if mask is None:
+        # More levels than a sequence needs cost nothing.
+        levels = math.ceil(math.log(keys.shape[3] or 2**31, BLOCK))
+        _, sums = _running_sums(keys, terms, levels)
+    else:
+        _, sums = _visible_sums(keys, terms, ops.tril(ops.cast(mask, "bool")))
+    sums, denominators = sums[..., :-1], sums[..., -1:]
+    return ops.sum(sums / ops.where(denominators > 0, denominators, 1.0), axis=2)
+
+
+def _visible_sums(keys, terms, visible):
+    """Sums over what each query sees of `exp(keys - maximum) * terms`, with its own maximum.
+
+    Args:
+        keys: tensor `(..., m, 1)`.
+        terms: tensor `(..., m, w)`.
+        visible: bool tensor `(n, m)`.
+
+    Returns:
+        Maxima `(..., n, 1)`, without a gradient, because they cancel in quotients of sums; and
+        sums `(..., n, w)`.
+    """
+    keys = ops.where(visible, ops.swapaxes(keys, -1, -2), HIDDEN)
+    maxima = _largest(keys, -1)
+    weights = ops.exp(keys - maxima) * ops.cast(visible, "float32")
+    return maxima, ops.matmul(weights, terms)
+
+
+def _running_sums(keys, terms, levels):
+    """`_visible_sums` of what is not after each of at most `BLOCK ** levels` positions."""
+    n = ops.shape(keys)[-2]
+
+    def blocks(tensor):
+        tensor = _pad(tensor, 0, -n % BLOCK)
+        *leading, _, w = ops.shape(tensor)
+        return ops.reshape(tensor, (*leading, (n + BLOCK - 1) // BLOCK, BLOCK, w))
+
+    def joined(tensor):
+        *leading, count, _, w = ops.shape(tensor)
+        return ops.reshape(tensor, (*leading, count * BLOCK, w))[..., :n, :]
+
+    up_to_own = ops.tril(ops.ones((BLOCK, BLOCK), "bool"))
+    maxima, sums = _visible_sums(blocks(keys), blocks(terms), up_to_own)
+    if levels > 1:
+        # The sums at the end of the block before.
+        before = _running_sums(maxima[..., -1, :], sums[..., -1, :], levels - 1)
+        before_maxima = _pad(before[0], 1, 0, HIDDEN)[..., :-1, None, :]
+        before_sums = _pad(before[1], 1, 0)[..., :-1, None, :]
+        own_maxima, maxima = maxima, ops.maximum(maxima, before_maxima)
+        sums = sums * ops.exp(own_maxima - maxima) + before_sums * ops.exp(before_maxima - maxima)
+    return joined(maxima), joined(sums)
+
+
+def _pad(tensor, before, after, value=0.0):
+    """More positions on the axis before the last."""
+    none = [(0, 0)] * (len(tensor.shape) - 2)
+    return ops.pad(tensor, [*none, (before, after), (0, 0)], constant_values=value)
+
+
 def _unnormalized(keys, normalization, padding):
     """Float32 weights of the context elements, 0 at padding."""
     keys = ops.cast(keys, "float32")
@@ -64,10 +143,14 @@ def _unnormalized(keys, normalization, padding):
         padding = ops.cast(padding, "bool")[:, :, None, None]
     if normalization == "softmax":
         if padding is not None:
-            keys = ops.where(padding, keys, -1e30)
-        # The maximum cancels; it keeps exp in range.
-        keys = ops.exp(keys - ops.stop_gradient(ops.max(keys, axis=1, keepdims=True)))
+            keys = ops.where(padding, keys, HIDDEN)
+        keys = ops.exp(keys - _largest(keys, 1))
     return keys if padding is None else ops.where(padding, keys, 0.0)
+
+
+def _largest(keys, axis):
+    """The maximum, which cancels in a softmax and keeps exp in range."""
+    return ops.stop_gradient(ops.max(keys, axis=axis, keepdims=True))
 
 
 def _denominator(weights, normalization, total):

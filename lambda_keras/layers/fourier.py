@@ -26,10 +26,7 @@ def fourier(queries, values, embeddings):
     batch, *grid, v, u = values.shape
     batch = ops.shape(values)[0]
     *scope, _, k = embeddings.shape
-    # Offsets that lead out of the grid from everywhere need no room.
-    reach = [min(size // 2, n - 1) for size, n in zip(scope, grid, strict=True)]
-    inside = [slice(size // 2 - p, size // 2 + p + 1) for size, p in zip(scope, reach, strict=True)]
-    embeddings = embeddings[tuple(inside)]
+    reach = [size // 2 for size in scope]
     periods = [n + p for n, p in zip(grid, reach, strict=True)]
     dtype = values.dtype
     if ops.dtype(values) == "float16":  # whose range a spectrum leaves

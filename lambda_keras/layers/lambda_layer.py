@@ -7,6 +7,12 @@ import keras
 from keras import initializers, ops, regularizers
 
 from lambda_keras.layers import position_lambdas
+from lambda_keras.layers.arguments import (
+    check_bools,
+    check_mask,
+    check_number,
+    check_positive_integers,
+)
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
@@ -47,7 +53,7 @@ class LambdaLayer(keras.layers.Layer):
             position lambdas see (3.4); or `None` for the whole context, with an embedding for
             every offset in the grid that the layer is built for. Defaults to `23`.
         strides: int, of the 3-wide average pooling that follows the layer in place of a strided
-            convolution (E.1); `1` for none. Defaults to `1`.
+            convolution (E.1); `1` for none, as causal layers need. Defaults to `1`.
         dilation_rate: int, distance between the positions in the scope (3.4). Defaults to `1`.
         multi_query: bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
@@ -59,7 +65,9 @@ class LambdaLayer(keras.layers.Layer):
         use_bias: bool, whether all position lambdas have a learned bias of depth k, as those of
             PyTorch implementations that use a convolution with a bias. Defaults to `False`.
         causal: bool, whether a query sees only the context positions up to its own, in raster
-            order (B.2). Defaults to `False`.
+            order (B.2). What comes later then changes neither outputs nor gradients, with one
+            exception: in training, the statistics of batch normalizations are those of all
+            positions. Defaults to `False`.
         query_normalization: `"batch"`, `"softmax"` (over k) or `None` (Table 12).
             Defaults to `"batch"`.
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
@@ -71,9 +79,9 @@ class LambdaLayer(keras.layers.Layer):
             convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
             Absolute embeddings and masks go with `"einsum"` and `"query_first"` only.
             Defaults to `"auto"`.
-        momentum: float, of the moving statistics of the batch normalizations.
+        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
-        epsilon: float, of the batch normalizations. Defaults to `1e-5`.
+        epsilon: positive float, of the batch normalizations. Defaults to `1e-5`.
         query_initializer: Defaults to `N(0, (k d)^-1/2)` (E.1; the second number is the standard
             deviation).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
@@ -92,7 +100,10 @@ class LambdaLayer(keras.layers.Layer):
         position_embeddings: tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: bool tensor `(n, m)`, shared by the batch: which context positions each
-            query sees (Figure 6). Keys are normalised over these only.
+            query sees (Figure 6). Keys are normalised over these only. Under a softmax, keys that
+            are more than about 80 below the largest one of the whole context, hidden ones too,
+            weigh nothing, because float32 ends there; `causal=True` lifts this limit, for memory
+            of `n m k u` numbers per example.
         mask: bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: bool tensor `(batch, *context grid)`, the same for `context`.
@@ -159,6 +170,7 @@ class LambdaLayer(keras.layers.Layer):
         self.implementation = implementation
         self.momentum = momentum
         self.epsilon = epsilon
+        self._check_arguments()
         self.query_initializer = initializers.get(query_initializer or _fan_in(1 / key_dim))
         self.key_initializer = initializers.get(key_initializer or _fan_in(1.0))
         self.value_initializer = initializers.get(value_initializer or _fan_in(1.0))
@@ -166,13 +178,17 @@ class LambdaLayer(keras.layers.Layer):
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
         self.supports_masking = True
-        self._check_arguments()
 
     def _check_arguments(self):
-        for name in ("filters", "num_heads", "key_dim", "intra_depth", "strides", "dilation_rate"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"expected a positive integer. Received: {name}={value!r}")
+        def named(*names):
+            return {name: getattr(self, name) for name in names}
+
+        check_positive_integers(
+            **named("filters", "num_heads", "key_dim", "intra_depth", "strides", "dilation_rate")
+        )
+        check_bools(**named("multi_query", "use_content", "use_bias", "causal"))
+        check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", **named("momentum"))
+        check_number(lambda x: 0 < x < math.inf, "a positive number", **named("epsilon"))
         if self.filters % self.num_heads:
             raise ValueError(
                 "expected filters to be divisible by num_heads. "
@@ -205,6 +221,11 @@ class LambdaLayer(keras.layers.Layer):
         if self.position_embedding == "shared" and not self.multi_query:
             raise ValueError(
                 "expected multi_query=True for shared embeddings. Received: multi_query=False"
+            )
+        if self.causal and self.strides > 1:
+            raise ValueError(
+                "expected strides=1 for causal=True, because pooling sees the future. "
+                f"Received: strides={self.strides}"
             )
         if self.implementation == "fourier" and self.causal:
             raise ValueError(
@@ -280,6 +301,9 @@ class LambdaLayer(keras.layers.Layer):
         self._check_call(
             inputs, inputs if own_context else context, position_embeddings, attention_mask
         )
+        self._check_batch(inputs, context, mask, context_mask)
+        if inputs.shape[0] == 0:  # on which backends' operations fail, or get shapes wrong
+            return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, *grid, _ = ops.shape(inputs)
         context_grid = grid if own_context else ops.shape(context)[1:-1]
         mask = _flatten_mask(mask)
@@ -480,6 +504,11 @@ class LambdaLayer(keras.layers.Layer):
                 "expected inputs (batch, *grid, depth) with a grid of 1 to 3 axes and a known "
                 f"depth. Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
             )
+        if 0 in (*inputs_shape[1:], *context_shape[1:]):
+            raise ValueError(
+                "expected a grid and a depth of at least 1. "
+                f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
+            )
         if len(context_shape) != len(inputs_shape):
             raise ValueError(
                 "expected a context of the rank of the inputs. "
@@ -521,16 +550,9 @@ class LambdaLayer(keras.layers.Layer):
             )
         if attention_mask is None:
             return
-        sizes = tuple(None if None in grid else math.prod(grid) for grid in grids)
-        shape = tuple(attention_mask.shape)
-        if len(shape) != 2 or any(
-            None not in (size, given) and size != given
-            for size, given in zip(sizes, shape, strict=True)
-        ):
-            raise ValueError(
-                f"expected an attention_mask of shape (queries, context positions) = {sizes}, "
-                f"shared by the batch. Received: shape {shape}"
-            )
+        # (queries, context positions), shared by the batch.
+        sizes = (None if None in grid else math.prod(grid) for grid in grids)
+        check_mask("attention_mask", attention_mask, sizes)
         if self.position_embedding is not None and self.implementation not in (
             "auto",
             *position_lambdas.DENSE,
@@ -539,6 +561,28 @@ class LambdaLayer(keras.layers.Layer):
                 f"expected one of the implementations {('auto', *position_lambdas.DENSE)} with an "
                 f"attention_mask. Received: implementation={self.implementation!r}"
             )
+
+    def _check_batch(self, inputs, context, mask, context_mask):
+        depths = (inputs.shape[-1], (inputs if context is None else context).shape[-1])
+        built = (self.query_kernel.shape[0], self.value_kernel.shape[0])
+        if depths != built:
+            raise ValueError(
+                "expected the depths of inputs and context that the layer was built for, "
+                f"{built}. Received: {depths}"
+            )
+        if mask is not None:
+            check_mask("mask", mask, inputs.shape[:-1])
+        if context is None and context_mask is not None:
+            raise ValueError("expected a context for the context_mask. Received: context=None")
+        if context is not None:
+            batches = (inputs.shape[0], context.shape[0])
+            if None not in batches and batches[0] != batches[1]:
+                raise ValueError(
+                    "expected a context of as many examples as the inputs. "
+                    f"Received: {batches[1]} for {batches[0]}"
+                )
+        if context_mask is not None:
+            check_mask("context_mask", context_mask, context.shape[:-1])
 
     def _check_shared(self, position_embeddings, grid):
         expected = (*relative_positions(self.scope, grid), self.intra_depth, self.key_dim)

@@ -3,14 +3,20 @@
 import keras
 from keras import initializers, regularizers
 
+from lambda_keras.layers.arguments import check_positive_integers, received
+
 
 def relative_positions(scope: int | tuple[int, ...] | None, grid: tuple) -> tuple[int, ...]:
     """Numbers of relative positions along the axes of a grid: the scope, or all offsets.
 
     Raises:
         ValueError: if a global scope (`None`) meets a grid of unknown size, or a tuple a grid of
-            another rank.
+            another rank; if the grid has not one to three axes, or nothing in it.
     """
+    if not 1 <= len(grid) <= 3 or 0 in grid:
+        raise ValueError(
+            f"expected a grid of 1 to 3 axes, of sizes of at least 1. Received: grid {tuple(grid)}"
+        )
     if scope is None:
         if None in grid:
             raise ValueError(
@@ -32,11 +38,11 @@ def standardize_scope(scope):
     """Checks a scope, and turns a list (from a config) into a tuple."""
     if scope is None:
         return None
-    sizes = (scope,) if isinstance(scope, int) else tuple(scope)
-    if not sizes or not all(isinstance(size, int) and size > 0 and size % 2 for size in sizes):
+    sizes = tuple(scope) if isinstance(scope, (tuple, list)) else (scope,)
+    if not sizes or not all(type(size) is int and size > 0 and size % 2 for size in sizes):
         raise ValueError(
             "expected scope to be None or positive odd integers, so that it has a centre. "
-            f"Received: scope={scope!r}"
+            f"{received(scope=scope)}"
         )
     return scope if isinstance(scope, int) else sizes
 
@@ -92,6 +98,7 @@ class RelativePositionEmbedding(keras.layers.Layer):
         self.scope = standardize_scope(scope)
         self.key_dim = key_dim
         self.intra_depth = intra_depth
+        check_positive_integers(key_dim=key_dim, intra_depth=intra_depth)
         self.embeddings_initializer = unit_normal(embeddings_initializer)
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 

@@ -182,14 +182,15 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
     if implementation in DENSE:
         dense = dense_embeddings(embeddings, grid, context_grid)
         return dense_outputs(queries, values, dense, implementation)
+    known = known_common_grid(grid, context_grid)
+    embeddings = _within_reach(embeddings, known)
     common = grid
     if grid is not context_grid:
         common = tuple(
-            size or ops.maximum(n, m)
-            for size, n, m in zip(
-                known_common_grid(grid, context_grid), grid, context_grid, strict=True
-            )
+            size or ops.maximum(n, m) for size, n, m in zip(known, grid, context_grid, strict=True)
         )
+    if implementation == "conv" and len(grid) == 1:
+        common = _countable(common, embeddings.shape[-1])
     outputs = LOCAL[implementation](
         _on_grid(queries, grid, common), _on_grid(values, context_grid, common), embeddings
     )
@@ -198,6 +199,31 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
     batch, _, h, v = ops.shape(outputs)
     outputs = ops.reshape(outputs, (batch, *common, h, v))
     return flatten_grid(outputs[(slice(None), *(slice(size) for size in grid))])
+
+
+def _within_reach(embeddings, grid):
+    """Leaves out the offsets that lead out of the grid from everywhere.
+
+    Besides the work, some libraries leave gradients of a kernel unwritten where it sees padding
+    only.
+    """
+    inside = []
+    for size, n in zip(embeddings.shape[:-2], grid, strict=True):
+        reach = size // 2 if n is None else min(size // 2, n - 1)
+        inside.append(slice(size // 2 - reach, size // 2 + reach + 1))
+    return embeddings[tuple(inside)]
+
+
+def _countable(grid, k):
+    """A sequence one position longer where oneDNN would divide by zero in the backward pass.
+
+    It counts work as `n * n * (blocks of k)` in 32 bits, which is 0 if n has many factors of two.
+    """
+    (n,) = grid
+    period = 2 ** math.ceil((32 - math.log2(k)) / 2)
+    if isinstance(n, int):
+        return (n + 1,) if n % period == 0 else grid
+    return (n + ops.cast(n % period == 0, "int32"),)
 
 
 def _on_grid(tensor, grid, common):

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from lambda_keras.layers.arguments import check_number
+
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class SqueezeExcitation(keras.layers.Layer):
@@ -23,17 +25,22 @@ class SqueezeExcitation(keras.layers.Layer):
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: if `ratio` is not in (0, 1].
+        ValueError: if `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
     """
 
     def __init__(self, ratio: float = 0.25, **kwargs):
         super().__init__(**kwargs)
-        if not 0 < ratio <= 1:
-            raise ValueError(f"expected a squeeze ratio in (0, 1]. Received: ratio={ratio}")
+        check_number(lambda x: 0 < x <= 1, "a squeeze ratio in (0, 1]", ratio=ratio)
         self.ratio = ratio
 
     def build(self, input_shape):
+        if len(input_shape) < 3 or not input_shape[-1]:
+            raise ValueError(
+                "expected inputs (batch, *grid, channels) with a grid and a known number of "
+                f"channels. Received: inputs {tuple(input_shape)}"
+            )
         channels = input_shape[-1]
+        self.input_spec = keras.layers.InputSpec(min_ndim=3, axes={-1: channels})
         squeezed = max(1, int(channels * self.ratio))
         self.squeeze = keras.layers.Dense(
             squeezed, activation="relu", dtype=self.dtype_policy, name="squeeze"

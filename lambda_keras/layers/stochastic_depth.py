@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from lambda_keras.layers.arguments import check_number
+
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class StochasticDepth(keras.layers.Layer):
@@ -23,13 +25,14 @@ class StochasticDepth(keras.layers.Layer):
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: if the rate is out of its range.
+        ValueError: if the rate is out of its range, or the seed no integer.
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= rate < 1:
-            raise ValueError(f"expected a rate from 0 to 1, below 1. Received: rate={rate}")
+        check_number(lambda x: 0 <= x < 1, "a rate from 0 to 1, below 1", rate=rate)
+        if seed is not None:
+            check_number(lambda x: isinstance(x, int), "an integer", seed=seed)
         self.rate = rate
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)

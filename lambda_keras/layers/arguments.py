@@ -1,0 +1,42 @@
+"""Checks of arguments: one line each, which says what was expected and what came."""
+
+from numbers import Real
+
+
+def received(**arguments) -> str:
+    """`Received: name=value`, on one line whatever the values are."""
+    given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return " ".join(f"Received: {given}".split())
+
+
+def check_positive_integers(**arguments):
+    for name, value in arguments.items():
+        if type(value) is not int or value < 1:
+            raise ValueError(f"expected a positive integer. {received(**{name: value})}")
+
+
+def check_bools(**arguments):
+    for name, value in arguments.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"expected True or False. {received(**{name: value})}")
+
+
+def check_number(condition, expected: str, **argument):
+    """Checks that an argument is a number, no NaN, of which the condition holds."""
+    ((name, value),) = argument.items()
+    if isinstance(value, bool) or not isinstance(value, Real) or not condition(value):
+        raise ValueError(f"expected {expected}. {received(**{name: value})}")
+
+
+def check_mask(name: str, mask, shape):
+    """Checks that a mask is a tensor of truth values, of the shape as far as that is known."""
+    given = getattr(mask, "shape", None)
+    if given is None:
+        raise ValueError(f"expected {name} to be a tensor. {received(**{name: mask})}")
+    given, shape = tuple(given), tuple(shape)
+    if len(given) != len(shape) or any(
+        None not in (n, m) and n != m for n, m in zip(given, shape, strict=True)
+    ):
+        raise ValueError(f"expected {name} of shape {shape}. Received: shape {given}")
+    if "float" in str(mask.dtype) or "complex" in str(mask.dtype):
+        raise ValueError(f"expected {name} of dtype bool. Received: dtype {mask.dtype}")
