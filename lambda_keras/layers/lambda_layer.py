@@ -572,15 +572,16 @@ class LambdaLayer(keras.layers.Layer):
             )
         if mask is not None:
             check_mask("mask", mask, inputs.shape[:-1])
-        if context is None and context_mask is not None:
-            raise ValueError("expected a context for the context_mask. Received: context=None")
-        if context is not None:
-            batches = (inputs.shape[0], context.shape[0])
-            if None not in batches and batches[0] != batches[1]:
-                raise ValueError(
-                    "expected a context of as many examples as the inputs. "
-                    f"Received: {batches[1]} for {batches[0]}"
-                )
+        if context is None:
+            if context_mask is not None:
+                raise ValueError("expected a context for the context_mask. Received: context=None")
+            return
+        batches = (inputs.shape[0], context.shape[0])
+        if None not in batches and batches[0] != batches[1]:
+            raise ValueError(
+                "expected a context of as many examples as the inputs. "
+                f"Received: {batches[1]} for {batches[0]}"
+            )
         if context_mask is not None:
             check_mask("context_mask", context_mask, context.shape[:-1])
 
