@@ -32,8 +32,8 @@ BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend" \
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
-	  tests/zoo/test_training_model.py tests/zoo/test_trainer.py \
-	  tests/zoo/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
+	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py \
+	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py

@@ -10,9 +10,9 @@ from networks import calibrate, randomize
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
 from zoo.data.crops import decode_centre
-from zoo.exporting.check import ask
-from zoo.exporting.servable import Servable
-from zoo.inference import predict
+from zoo.export.servable import Servable
+from zoo.export.verify import ask
+from zoo.inference.classifier import predict
 from zoo.registry import create_model
 
 # Every kind of layer, and position lambdas on large and on small maps: image size, arguments.

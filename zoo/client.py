@@ -24,12 +24,12 @@ from pydantic import (
 )
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
-from zoo import cli
-from zoo.answers import Answer, Guess, describe, write_json
+from zoo.cli.run import BACKENDS, run_command
+from zoo.cli.settings import LocalPath, OutputFile, Settings
+from zoo.data.image_folder import SUFFIXES
 from zoo.errors import needs_extra, printable
-from zoo.image_folder import SUFFIXES
-from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import LocalPath, OutputFile, Settings
+from zoo.inference.photos import check_output_name, check_replaces_none, find_photos, quoted
+from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
 COLUMNS = ("classes", "labels", "scores")
@@ -103,7 +103,7 @@ class ClientConfig(Settings):
         return output
 
 
-class Prediction(BaseModel):
+class ServedPrediction(BaseModel):
     """What the server says about a photograph, the most probable class first."""
 
     model_config = ConfigDict(strict=True)
@@ -124,7 +124,7 @@ class Prediction(BaseModel):
 class Predictions(BaseModel):
     """TensorFlow Serving's answer to a request by rows."""
 
-    predictions: list[Prediction]
+    predictions: list[ServedPrediction]
 
 
 class Refused(Exception):
@@ -132,7 +132,7 @@ class Refused(Exception):
 
 
 # Takes the bytes of photographs.
-Predict = Callable[[Sequence[bytes]], list[Prediction]]
+Predict = Callable[[Sequence[bytes]], list[ServedPrediction]]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -164,7 +164,7 @@ def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
     return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
 
 
-def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Answer]:
+def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Prediction]:
     """Yields an answer for each photograph.
 
     Raises:
@@ -174,7 +174,7 @@ def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Answer]:
         yield from _ask_at_once(predict, url, batch)
 
 
-def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Answer]:
+def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Prediction]:
     try:
         predictions = predict([photo.read_bytes() for photo in photos])
     except Refused as refusal:
@@ -188,7 +188,7 @@ def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator
         raise ValueError(f"{url}: expected {len(photos)} predictions. Received: {len(predictions)}")
     for photo, prediction in zip(photos, predictions, strict=True):
         columns = (prediction.classes, prediction.labels, prediction.scores)
-        yield Answer(photo, [Guess(*guess) for guess in zip(*columns, strict=True)])
+        yield Prediction(photo, [ClassScore(*guess) for guess in zip(*columns, strict=True)])
 
 
 def _batches(photos: Sequence[Path]) -> Iterator[list[Path]]:
@@ -210,7 +210,7 @@ def _rest(config: ClientConfig) -> Iterator[Predict]:
     version = "" if config.model_version is None else f"/versions/{config.model_version}"
     url = f"{config.url}/v1/models/{quote(config.model, safe='')}{version}:predict"
 
-    def predict(images: Sequence[bytes]) -> list[Prediction]:
+    def predict(images: Sequence[bytes]) -> list[ServedPrediction]:
         instances = [{"b64": base64.b64encode(image).decode()} for image in images]
         body = {"signature_name": config.signature, "instances": instances}
 
@@ -252,7 +252,7 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
         from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
-    def predict(images: Sequence[bytes]) -> list[Prediction]:
+    def predict(images: Sequence[bytes]) -> list[ServedPrediction]:
         request = PredictRequest()
         request.model_spec.name = config.model
         request.model_spec.signature_name = config.signature
@@ -273,7 +273,7 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
                 raise ValueError(f"outputs {sorted(outputs)}")
             columns = {name: rows(outputs[name]) for name in COLUMNS}
             return [
-                Prediction.model_validate(dict(zip(columns, row, strict=True)))
+                ServedPrediction.model_validate(dict(zip(columns, row, strict=True)))
                 for row in zip(*columns.values(), strict=True)
             ]
         except ValidationError as error:
@@ -354,4 +354,4 @@ def _one_line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main, cli.BACKENDS)
+    run_command(main, BACKENDS)

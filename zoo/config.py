@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from zoo.cli.settings import AnyPath, Section, Settings
 from zoo.registry import find_model, typed
-from zoo.settings import AnyPath, Section, Settings
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
 # many classes as the data have.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from zoo import cli
+from zoo.cli.run import BACKENDS, run_command
+from zoo.cli.settings import OutputFile, Settings
 from zoo.errors import needs_extra
-from zoo.files import replacing
+from zoo.files import atomic_write
 from zoo.registry import Row, create_model, find_model, typed
-from zoo.settings import OutputFile, Settings
 
 if TYPE_CHECKING:
     import keras
@@ -99,7 +99,7 @@ def convert(
         load_weights(model, source, name)
     else:
         assign_state_dict(model, state, str(source))
-    with replacing(output) as new_output, replacing(card) as new_card:
+    with atomic_write(output) as new_output, atomic_write(card) as new_card:
         model.save_weights(new_output)
         text = _card(row, model, weights, source, output.name, sha256(new_output), overrides)
         new_card.write_text(text, encoding="utf-8")
@@ -209,4 +209,4 @@ def _card(
 
 
 if __name__ == "__main__":
-    cli.run(main, backends=cli.BACKENDS)
+    run_command(main, backends=BACKENDS)

@@ -88,12 +88,12 @@ def remove(path: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Returns whether this is something that `replacing` writes, or wrote until it was killed."""
+    """Returns whether this is what `atomic_write` writes, or wrote until it was killed."""
     return path.name.startswith(_PARTIAL)
 
 
 def remove_partial(folder: Path, name: str | None = None) -> None:
-    """Removes what killed processes left half written in a folder by `replacing`.
+    """Removes what killed processes left half written in a folder by `atomic_write`.
 
     What a process is still writing stays, for it holds a lock, which ends with the process. Where
     a file system has no locks, everything stays.
@@ -102,7 +102,7 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
         folder: Where they wrote.
         name: Of the file or folder that they wrote. Defaults to None: of any.
     """
-    if in_bucket(folder):  # `replacing` writes nothing beside
+    if in_bucket(folder):  # `atomic_write` writes nothing beside
         return
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
         with suppress(OSError):
@@ -115,7 +115,7 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
 
 
 def check_output(folder: Path, name: str = "") -> None:
-    """Makes sure that `replacing` can write in a folder, which need not be there.
+    """Makes sure that `atomic_write` can write in a folder, which need not be there.
 
     It is made, with a partial file in it, and removed again; a bucket is not asked.
 
@@ -149,7 +149,7 @@ def check_output(folder: Path, name: str = "") -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yields another path to write to, and renames it to `path` if nothing failed.
 
     It is in a folder of its own beside `path`, which is removed with all that is left in it. Into
@@ -195,7 +195,7 @@ def _open(path: Path) -> int:
 
 
 @contextmanager
-def on_this_machine(path: Path) -> Iterator[Path]:
+def local_copy(path: Path) -> Iterator[Path]:
     """Yields a path that any library can read: of a file in a bucket, that of a copy."""
     if not in_bucket(path):
         yield path

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
-from zoo import cli
-from zoo.settings import Settings
+from zoo.cli.run import run_command
+from zoo.cli.settings import Settings
 
 if TYPE_CHECKING:
     import keras
@@ -177,4 +177,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run_command(main)

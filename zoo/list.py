@@ -7,10 +7,10 @@ from typing import Any, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
-from zoo import cli
-from zoo.photos import quoted
+from zoo.cli.run import run_command
+from zoo.cli.settings import Settings
+from zoo.inference.photos import quoted
 from zoo.registry import TABLE, Row, list_models
-from zoo.settings import Settings
 
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "recipe", "weights")
 
@@ -99,4 +99,4 @@ def _cells(row: Row) -> list[str]:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run_command(main)

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from pydantic import Field, field_validator
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
-from zoo import cli
-from zoo.answers import Answer, describe, write_json
+from zoo.cli.model_options import ClassifierOptions
+from zoo.cli.run import run_command
+from zoo.cli.settings import OutputFile
+from zoo.data.image_folder import SUFFIXES, check_readable
 from zoo.errors import printable
-from zoo.image_folder import SUFFIXES, check_readable
-from zoo.model_source import ClassifierSource
-from zoo.photos import check_output_name, check_replaces_none, find_photos, quoted
-from zoo.settings import OutputFile
+from zoo.inference.photos import check_output_name, check_replaces_none, find_photos, quoted
+from zoo.inference.predictions import Prediction, describe, write_json
 
 if TYPE_CHECKING:
-    from zoo.inference import Classifier
+    from zoo.inference.classifier import Classifier
 
 SHEET = 100  # photographs on one sheet
 
 
-class PredictConfig(ClassifierSource):
+class PredictConfig(ClassifierOptions):
     """Prints the most probable classes of photographs.
 
     Give --model and --weights, or --run for the model of a finished run. Photographs are resized
@@ -63,9 +63,9 @@ def main(arguments: Sequence[str]) -> None:
         check_output_name(output, (".png", ".json"))
         check_replaces_none(output, photos)
     if config.output is not None and config.output.suffix == ".png":
-        import zoo.plots  # noqa: F401  # a missing matplotlib shows before the work
+        import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
     check_readable([str(photo) for photo in photos])
-    from zoo.inference import Classifier
+    from zoo.inference.classifier import Classifier
 
     classifier = Classifier.from_source(config)
     answers = []
@@ -80,9 +80,9 @@ def main(arguments: Sequence[str]) -> None:
         print(f"wrote {printable(output)}")
 
 
-def write_sheet(classifier: "Classifier", answers: Sequence[Answer], path: Path) -> None:
+def write_sheet(classifier: "Classifier", answers: Sequence[Prediction], path: Path) -> None:
     """Draws every photograph as the model sees it, with bars for its most probable classes."""
-    from zoo.plots import INK, new_figure, save_figure
+    from zoo.plots.style import INK, new_figure, save_figure
 
     columns = min(len(answers), 2)
     rows = -(-len(answers) // columns)
@@ -104,8 +104,8 @@ def write_sheet(classifier: "Classifier", answers: Sequence[Answer], path: Path)
     save_figure(figure, path)
 
 
-def _draw_bars(axis, answer: Answer) -> None:
-    from zoo.plots import INK, PALE, TEST
+def _draw_bars(axis, answer: Prediction) -> None:
+    from zoo.plots.style import INK, PALE, TEST
 
     rows = range(len(answer.top))
     axis.barh(rows, 1, height=0.22, color=PALE)
@@ -126,4 +126,4 @@ def _outputs(output: Path | None, photos: int) -> list[Path]:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    run_command(main)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from zoo import plain_yaml
+from zoo.cli import plain_yaml
 from zoo.errors import unknown
 
 if TYPE_CHECKING:

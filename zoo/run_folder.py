@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.config import TrainConfig
-from zoo.files import answering, check_output, is_partial, remove, remove_partial, replacing
+from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
@@ -93,14 +93,14 @@ def start(config: TrainConfig) -> Path:
     written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, CURVES, PREDICTIONS)
     for name in (METRICS, *written, CONFIG):
         remove(folder / name)
-    with replacing(folder / CONFIG) as path:
+    with atomic_write(folder / CONFIG) as path:
         path.write_text(HEAD + config.to_yaml())
     return folder
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Writes the file that marks the run as finished."""
-    with replacing(folder / METRICS) as path:
+    with atomic_write(folder / METRICS) as path:
         path.write_text(json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 
 

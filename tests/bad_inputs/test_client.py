@@ -22,9 +22,10 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tensorflow_serving.apis.predict_pb2 import PredictResponse
 
-from zoo import cli, client
+from zoo import client
+from zoo.cli.run import BACKENDS
 
-run = partial(commands.fail, client.main, backends=cli.BACKENDS)
+run = partial(commands.fail, client.main, backends=BACKENDS)
 
 GOOD = {"classes": [1, 0], "labels": ["a", "b"], "scores": [0.7, 0.3]}
 DEEP = b'{"predictions": ' + b"[" * 5000 + b"]" * 5000 + b"}"

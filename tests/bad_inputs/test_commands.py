@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import fail
 
-from zoo import cli
+from zoo.cli.run import BACKENDS
 from zoo.devices import find_devices
 
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
@@ -137,7 +137,7 @@ def nothing_written(tmp_path, monkeypatch):
 )
 def test_command(nothing_written, monkeypatch, capsys, command, arguments, part):
     module = import_module(f"zoo.{command}")
-    line = fail(module.main, monkeypatch, capsys, *arguments, backends=cli.BACKENDS)
+    line = fail(module.main, monkeypatch, capsys, *arguments, backends=BACKENDS)
     assert part in line
 
 

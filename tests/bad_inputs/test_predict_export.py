@@ -9,8 +9,12 @@ import commands
 import pytest
 from PIL import Image
 
-from zoo import cli, evaluate, export, predict, serve_demo
+from zoo import predict
+from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
+from zoo.demo import __main__ as serve_demo
+from zoo.evaluate import __main__ as evaluate
+from zoo.export import __main__ as export
 
 COMMANDS = {
     "predict": predict.main,
@@ -221,9 +225,7 @@ ROWS = [
 def test_bad_input(monkeypatch, capsys, line, message):
     command, *arguments = line.split(" ")
     before = contents()
-    error = commands.fail(
-        COMMANDS[command], monkeypatch, capsys, *arguments, backends=cli.BACKENDS[:2]
-    )
+    error = commands.fail(COMMANDS[command], monkeypatch, capsys, *arguments, backends=BACKENDS[:2])
     assert message in error
     assert error[:-1].isprintable()
     assert contents() == before

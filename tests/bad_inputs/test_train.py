@@ -10,9 +10,14 @@ import pytest
 from commands import fail
 from PIL import Image
 
-from zoo import cli, convert, evaluate, export, inference, predict, run_folder, train
+from zoo import convert, predict, run_folder
 from zoo.benchmark import data as benchmark
+from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
+from zoo.evaluate import __main__ as evaluate
+from zoo.export import __main__ as export
+from zoo.inference import classifier as inference
+from zoo.train import __main__ as train
 
 LONG = "x" * 5000
 
@@ -247,7 +252,7 @@ def refused(place, monkeypatch, capsys):
     def check(command, arguments: list[str], part: str) -> None:
         before = {path: path.lstat() for path in place.rglob("*") if path.is_file()}
         names = sorted(place.rglob("*"))
-        line = fail(command.main, monkeypatch, capsys, *arguments, backends=cli.BACKENDS)
+        line = fail(command.main, monkeypatch, capsys, *arguments, backends=BACKENDS)
         assert part in line
         assert sorted(place.rglob("*")) == names
         assert {p: p.lstat().st_mtime_ns for p in before} == {

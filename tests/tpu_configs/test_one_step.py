@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from zoo.config import TrainConfig
 from zoo.data import load_data
-from zoo.trainer import train
+from zoo.train.loop import train
 
 FILES = sorted(Path("tpu_configs").glob("*.yaml"))
 # An epoch of one step or two, of the shallowest network of a family: another test builds all.

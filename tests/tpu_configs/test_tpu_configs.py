@@ -11,8 +11,8 @@ from networks import GOLDEN
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.network import create_network
 from zoo.registry import find_model
+from zoo.train.network import create_network
 
 FILES = sorted(Path("tpu_configs").glob("*.yaml"))
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")

@@ -18,7 +18,7 @@ QUICK = {
 @pytest.fixture(scope="session")
 def run(tmp_path_factory) -> Path:
     """Folder of a run of one epoch on small digits."""
-    from zoo.trainer import train
+    from zoo.train.loop import train
 
     folder = tmp_path_factory.mktemp("runs") / "quick"
     train(TrainConfig(output_dir=folder, **QUICK))
@@ -46,7 +46,7 @@ def photos(tmp_path) -> Path:
 @pytest.fixture
 def no_model(monkeypatch):
     """Fails if a model is built or loaded."""
-    from zoo.inference import Classifier
+    from zoo.inference.classifier import Classifier
 
     for method in ("from_weights", "from_run"):
         monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))

@@ -26,14 +26,16 @@ from servables import small_servable
 from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import preprocessing_of
-from zoo import cli, client, inference
-from zoo.answers import Guess
+from zoo import client
+from zoo.cli.run import BACKENDS, run_command
 from zoo.client import ClientConfig, Prediction
-from zoo.exporting import saved_model
-from zoo.exporting.servable import Servable
-from zoo.inference import Classifier
+from zoo.export import saved_model
+from zoo.export.servable import Servable
+from zoo.inference import classifier as inference
+from zoo.inference.classifier import Classifier
+from zoo.inference.predictions import ClassScore
 
-fail = partial(commands.fail, client.main, backends=cli.BACKENDS)
+fail = partial(commands.fail, client.main, backends=BACKENDS)
 
 ROOT = Path(client.__file__).parents[1]
 SERVER = ROOT / "tests" / "serving" / "server.py"
@@ -113,7 +115,7 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def ask(url: str, model: str, *photos: Path) -> list[list[Guess]]:
+def ask(url: str, model: str, *photos: Path) -> list[list[ClassScore]]:
     config = ClientConfig(url=url, model=model, photos=[str(photo) for photo in photos])
     with client.connect(config) as predict:
         return [answer.top for answer in client.ask(predict, url, photos)]
@@ -235,7 +237,7 @@ def test_one_of_several_photographs_is_refused(url, monkeypatch, capsys):
     photos = ["rot, 1.jpg", "cut.jpg", "blau, 1.jpg"]
     monkeypatch.setattr("sys.argv", ["client", "--url", url, "--model", "colours", *photos])
     with pytest.raises(SystemExit):
-        cli.run(client.main)
+        run_command(client.main)
     printed = capsys.readouterr()
     assert f"{url} refused cut.jpg: " in printed.err
     assert printed.out.startswith("rot, 1.jpg\n")
@@ -301,7 +303,7 @@ def test_server_takes_rows_and_columns_as_tensorflow_serving(server):
     assert requests.get(f"{server.rest}/v1/models/nope", timeout=60).status_code == 404
 
 
-def assert_same(server: Server, photos: list[Path], expected: list[list[Guess]], **tolerance):
+def assert_same(server: Server, photos: list[Path], expected: list[list[ClassScore]], **tolerance):
     for url in (server.rest, server.grpc):
         for top, wanted in zip(ask(url, "lambda_resnet14", *photos), expected, strict=True):
             assert [guess[:2] for guess in top] == [guess[:2] for guess in wanted]
@@ -319,7 +321,7 @@ def test_the_same_answers_as_evaluation(server, servable):
     views = [servable.view(tf.constant(photo.read_bytes())).numpy() for photo in photos]
     probabilities = inference.predict(servable.model, np.stack(views))
     expected = [
-        [Guess(i, servable.class_names[i], row[i]) for i in np.argsort(-row)[:5]]
+        [ClassScore(i, servable.class_names[i], row[i]) for i in np.argsort(-row)[:5]]
         for row in probabilities
     ]
     assert_same(server, photos, expected, atol=1e-5)

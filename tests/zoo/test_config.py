@@ -118,8 +118,8 @@ def test_published_configs_are_valid(file, tmp_path):
 
 def test_help_and_errors_come_without_tensorflow():
     code = (
-        "import sys; from zoo import cli, train\n"
-        "try: cli.run(train.main)\n"
+        "import sys; from zoo.cli.run import run_command; from zoo.train import __main__ as train\n"
+        "try: run_command(train.main)\n"
         "finally: print('imported', 'tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
     command = [sys.executable, "-c", code]

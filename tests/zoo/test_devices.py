@@ -12,7 +12,7 @@ from zoo import devices
 from zoo.config import DataConfig
 from zoo.data import Shard, load_data
 from zoo.devices import Devices, find_devices, unseen_accelerator
-from zoo.inference import predict
+from zoo.inference.classifier import predict
 
 TWO_CPUS = """
 import tensorflow as tf
@@ -150,7 +150,7 @@ def test_run_on_the_cpu_says_which_accelerator_it_misses(monkeypatch, capsys):
 @pytest.mark.slow
 def test_training_on_two_devices(tmp_path):
     code = f"""{TWO_CPUS}
-from zoo import train
+from zoo.train import __main__ as train
 train.main("--strategy mirrored --model.image_size 16 --training.epochs 1 "
            "--optimizer.warmup_epochs 0 --output_dir {tmp_path}/run".split())
 try:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from zoo.files import location, on_this_machine, remove, remove_partial, replacing
+from zoo.files import atomic_write, local_copy, location, remove, remove_partial
 
 
 def test_replaces_when_all_went_well(tmp_path):
     target = tmp_path / "new" / "a.weights.h5"
-    with replacing(target) as path:
+    with atomic_write(target) as path:
         assert path.name.endswith(".weights.h5")
         path.write_text("new")
     assert target.read_text() == "new"
@@ -30,7 +30,7 @@ def test_keeps_the_old_when_something_failed(tmp_path, folder):
 
 
 def write_half(target, folder):
-    with replacing(target) as path:
+    with atomic_write(target) as path:
         if folder:
             path.mkdir()
             path /= "b"
@@ -41,9 +41,9 @@ def write_half(target, folder):
 WRITER = """
 import sys
 from pathlib import Path
-from zoo.files import replacing
+from zoo.files import atomic_write
 
-with replacing(Path(sys.argv[1])) as path:
+with atomic_write(Path(sys.argv[1])) as path:
     path.write_text("half")
     print("writing", flush=True)
     sys.stdin.read()
@@ -58,7 +58,7 @@ def test_what_is_being_written_stays_until_its_process_is_gone(tmp_path):
     ) as process:
         assert process.stdout.readline() == "writing\n"
         remove_partial(tmp_path)
-        with replacing(target) as path:
+        with atomic_write(target) as path:
             path.write_text("new")
             remove_partial(tmp_path)
         (left,) = tmp_path.glob(".partial-*")
@@ -75,7 +75,7 @@ def test_writing_clears_away_what_was_left_of_the_same_file(tmp_path):
     (tmp_path / ".partial-1-a").write_text("half")
     (tmp_path / ".partial-1-b").write_text("half")
     (tmp_path / ".partial-2-a").symlink_to("nowhere")
-    with replacing(tmp_path / "a") as path:
+    with atomic_write(tmp_path / "a") as path:
         (path.parent / ".tmpXYZ").write_text("what a library writes first")
         path.write_text("new")
     assert sorted(p.name for p in tmp_path.iterdir()) == [".partial-1-b", ".partial-2-a", "a"]
@@ -91,7 +91,7 @@ def test_taken_for_left_over_before_it_is_locked(tmp_path, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", first_one_removed)
-    with replacing(tmp_path / "a") as path:
+    with atomic_write(tmp_path / "a") as path:
         path.write_text("new")
     assert len(made) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
@@ -101,10 +101,10 @@ def test_bucket(bucket, tmp_path):
     folder = location(f"{bucket}/runs/one")
     assert str(folder / "a.txt") == f"{bucket}/runs/one/a.txt"
     for text in ("first", "2nd"):
-        with replacing(folder / "a.txt") as path:
+        with atomic_write(folder / "a.txt") as path:
             assert path.is_relative_to(tempfile.gettempdir())
             path.write_text(text)
-        with on_this_machine(folder / "a.txt") as path:
+        with local_copy(folder / "a.txt") as path:
             assert path.name == "a.txt"
             assert path.read_text() == text
         assert not path.exists()

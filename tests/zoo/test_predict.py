@@ -16,9 +16,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-from zoo import inference, predict
-from zoo.answers import Answer, Guess
-from zoo.inference import Classifier
+from zoo import predict
+from zoo.inference import classifier as inference
+from zoo.inference.classifier import Classifier
+from zoo.inference.predictions import ClassScore, Prediction
 from zoo.registry import create_model
 
 fail = partial(commands.fail, predict.main)
@@ -95,18 +96,18 @@ def test_folders_are_searched_and_runs_asked(here, run, capsys):
     assert capsys.readouterr().out.count("%  ") == 20
 
 
-def draw(monkeypatch, answers: list[Answer]) -> tuple[np.ndarray, list[str]]:
+def draw(monkeypatch, answers: list[Prediction]) -> tuple[np.ndarray, list[str]]:
     """Writes sheet.png; returns its pixels and the texts in it."""
-    from zoo import plots
+    from zoo.plots import style
 
-    texts, save = [], plots.save_figure
+    texts, save = [], style.save_figure
 
     def spy(figure, path):
         figures = [figure._suptitle, *(t for a in figure.axes for t in [a._left_title, *a.texts])]
         texts.extend(text.get_text() for text in figures)
         save(figure, path)
 
-    monkeypatch.setattr(plots, "save_figure", spy)
+    monkeypatch.setattr(style, "save_figure", spy)
     classifier = Classifier("lambda_resnet14", None, preprocessing_of("lambda_resnet14", 32), [])
     predict.write_sheet(classifier, answers, Path("sheet.png"))
     with Image.open("sheet.png") as sheet:
@@ -117,8 +118,8 @@ def draw(monkeypatch, answers: list[Answer]) -> tuple[np.ndarray, list[str]]:
 def test_sheet(here, monkeypatch, count, top):
     red = here / r"price $\oops$.png"  # no formula, and wrong as one
     Image.new("RGB", (50, 40), (255, 0, 0)).save(red)
-    guesses = [Guess(i, rf"class {i} of $\oops$", 0.5**i) for i in range(top)]
-    pixels, texts = draw(monkeypatch, [Answer(red, guesses)] * count)
+    guesses = [ClassScore(i, rf"class {i} of $\oops$", 0.5**i) for i in range(top)]
+    pixels, texts = draw(monkeypatch, [Prediction(red, guesses)] * count)
     is_red = (pixels == (255, 0, 0)).all(-1).sum()
     one = is_red / count
     assert one > 200**2, "the photographs are small"
@@ -142,7 +143,7 @@ class Red:
     name = "red"
 
     def ask(self, photos, top):
-        return (Answer(photo, [Guess(0, "red\x1b[2J", 1.0)]) for photo in photos)
+        return (Prediction(photo, [ClassScore(0, "red\x1b[2J", 1.0)]) for photo in photos)
 
     def view(self, photo):
         return np.zeros((4, 4, 3))

@@ -7,13 +7,14 @@ import sys
 import pytest
 import tensorflow as tf
 
-from zoo import run_folder, trainer
-from zoo.callbacks import SaveProgress
-from zoo.checkpoints import Checkpoints, Progress
+from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data import Shard
 from zoo.devices import Devices
 from zoo.files import location
+from zoo.train import loop
+from zoo.train.callbacks import SaveProgress
+from zoo.train.checkpoints import Checkpoints, Progress
 
 
 @pytest.fixture
@@ -137,9 +138,9 @@ def test_host_that_does_not_see_the_folder(folder, monkeypatch):
     assert run_folder.is_shared(folder)
     devices = Devices(2, Shard(1, 2), "CPU")
     monkeypatch.setattr(Devices, "gather", lambda self, own: [True, own])
-    trainer._check_shared(config(folder), devices)
+    loop._check_shared(config(folder), devices)
     with pytest.raises(ValueError, match=r"elsewhere, where 1 of 2 hosts do not find"):
-        trainer._check_shared(config(folder.parent / "elsewhere"), devices)
+        loop._check_shared(config(folder.parent / "elsewhere"), devices)
 
 
 def test_bucket_that_does_not_answer(bucket, monkeypatch):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 
-from zoo import cli
+from zoo.cli.run import BACKENDS, run_command
 from zoo.errors import unknown
 
 # Name: (module with `main`, what it measures). The modules are imported when they are asked for.
@@ -38,4 +38,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main, backends=cli.BACKENDS)
+    run_command(main, backends=BACKENDS)

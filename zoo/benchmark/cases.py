@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from zoo.benchmark.settings import JsonFile
+from zoo.cli.settings import Settings
 from zoo.errors import unknown
 from zoo.flops import POSITION as POSITIONS
 from zoo.flops import lambda_layer_flops
-from zoo.settings import Settings
 
 HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
 FORWARD, FORWARD_BACKWARD = "forward", "forward_backward"

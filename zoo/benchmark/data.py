@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from zoo import cli
 from zoo.benchmark import report
 from zoo.benchmark.settings import JsonFile
+from zoo.cli.run import use_backend
+from zoo.cli.settings import Settings
 from zoo.config import DataConfig
 from zoo.errors import needs_extra
-from zoo.settings import Settings
 
 # What 8 TPUv3 cores train in a second: LambdaResNet-50 at 160, bfloat16 (Tables 19 and 20).
 TPU_V3_8 = 1024 / 0.089
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> None:
         ImportError: If a package is not installed.
     """
     config = DataBenchmarkConfig.from_command_line(arguments)
-    cli.use_backend("tensorflow")
+    use_backend("tensorflow")
     with needs_extra("train"):
         import sklearn.datasets  # noqa: F401
         import tensorflow_datasets  # noqa: F401

@@ -9,8 +9,8 @@ from pydantic_settings import SettingsConfigDict
 from zoo.benchmark import report
 from zoo.benchmark.settings import JsonFile
 from zoo.benchmark.timing import Timing, time_in_turn
+from zoo.cli.settings import LocalPath, Settings
 from zoo.registry import find_model
-from zoo.settings import LocalPath, Settings
 
 BARE = "tf.function"
 
@@ -131,7 +131,7 @@ def _bare(config: FitConfig) -> Callable[[int], None]:
 
 
 def _fit(config: FitConfig, steps_per_execution: int) -> Callable[[int], None]:
-    from zoo.training_model import TrainingModel
+    from zoo.train.model import TrainingModel
 
     network, optimizer, data = _create(config)
     model = TrainingModel(network, config.steps, 1)

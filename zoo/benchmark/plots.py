@@ -8,7 +8,7 @@ from zoo.benchmark.cases import BASELINE, FORWARD, LAYER, MODES, POSITION
 from zoo.benchmark.networks import TRAINING, ZOO
 from zoo.benchmark.report import place
 from zoo.errors import needs_extra
-from zoo.plots import INK, PALE, WRONG, new_figure, save_figure
+from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
 
 with needs_extra("train"):
     from matplotlib.axes import Axes

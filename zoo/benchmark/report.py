@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from zoo.files import replacing
-from zoo.settings import Settings
+from zoo.cli.settings import Settings
+from zoo.files import atomic_write
 
 
 def describe(
@@ -72,7 +72,7 @@ def print_head(report: dict[str, Any]) -> None:
 
 def write(report: dict[str, Any], path: Path) -> None:
     """Writes a report as JSON, whole or not at all."""
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text(json.dumps(to_jsonable_python(report), indent=1) + "\n")
 
 

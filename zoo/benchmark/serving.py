@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, PositiveInt, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from zoo import cli
 from zoo.benchmark import report
 from zoo.benchmark.networks import ZOO, Entry, threads
 from zoo.benchmark.settings import JsonFile
 from zoo.benchmark.timing import time_in_turn
+from zoo.cli.run import use_backend
+from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
-from zoo.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from zoo.exporting.servable import Servable
+    from zoo.export.servable import Servable
 
-Answer = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
+Prediction = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
 
 PREDICT, BARE = "Keras predict", "tf.function"
 FORMATS = {"saved_model": "SavedModel", "onnx": "ONNX", "openvino": "OpenVINO", "litert": "LiteRT"}
@@ -34,7 +34,7 @@ CONVENTIONS = {
     "preprocessing included, in one process on the CPU; one call after another",
     PREDICT: "preprocess_input, then model.predict, as zoo.predict does",
     BARE: "preprocessing and model in one tf.function",
-    "formats": "as zoo.export writes them, in the runtimes of zoo/exporting/runtimes.py: "
+    "formats": "as zoo.export writes them, in the runtimes of zoo/export/runtimes.py: "
     "TensorFlow, onnxruntime, openvino and ai-edge-litert",
     "threads": "of each runtime; TensorFlow's are those of a single operation",
     "weights": "random",
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
     if config.threads is not None:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the other runtimes are on the CPU, too
-    cli.use_backend("tensorflow")
+    use_backend("tensorflow")
     with needs_extra("export"):
         import ai_edge_litert.interpreter  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -135,7 +135,7 @@ def measure(entry: Entry, config: ServingConfig) -> Iterator[list[dict[str, Any]
     """Exports a network and yields the rows of each batch size."""
     import numpy as np
 
-    from zoo.exporting.model_card import megabytes
+    from zoo.model_card import megabytes
 
     report.progress(f"building {entry.text}")
     servable = _servable(entry)
@@ -158,7 +158,7 @@ def _servable(entry: Entry) -> "Servable":
 
     from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
     from zoo.data.crops import decode_centre
-    from zoo.exporting.servable import Servable
+    from zoo.export.servable import Servable
     from zoo.registry import create_model
 
     keras.utils.set_random_seed(0)
@@ -173,13 +173,13 @@ def _servable(entry: Entry) -> "Servable":
     return Servable(entry.name, model, class_names, view, {})
 
 
-def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Answer]:
+def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Prediction]:
     """Writes every format to a folder; returns what answers, by the names of the paths."""
-    from zoo.exporting import litert, onnx, openvino, saved_model
-    from zoo.exporting.runtimes import RUNTIMES
-    from zoo.inference import predict
+    from zoo.export import litert, onnx, openvino, saved_model
+    from zoo.export.runtimes import RUNTIMES
+    from zoo.inference.classifier import predict
 
-    answers: dict[str, Answer] = {
+    answers: dict[str, Prediction] = {
         PREDICT: lambda images: predict(servable.model, images),
         BARE: _bare(servable),
     }
@@ -192,7 +192,7 @@ def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Answer]
     return answers
 
 
-def _bare(servable: "Servable") -> Answer:
+def _bare(servable: "Servable") -> Prediction:
     import tensorflow as tf
 
     from lambda_keras.applications import preprocess_input
@@ -204,7 +204,7 @@ def _bare(servable: "Servable") -> Answer:
     return lambda images: function(tf.constant(images)).numpy()
 
 
-def _asking(runtime: Any) -> Answer:
+def _asking(runtime: Any) -> Prediction:
     def answer(images):
         return runtime.answer("serving_default", {"images": images})["probabilities"]
 
@@ -231,7 +231,7 @@ class Calls:
 
 
 def time_calls(
-    answers: Mapping[str, Answer], images: "np.ndarray", config: ServingConfig, title: str = ""
+    answers: Mapping[str, Prediction], images: "np.ndarray", config: ServingConfig, title: str = ""
 ) -> list[dict[str, Any]]:
     """Returns a row for each path.
 

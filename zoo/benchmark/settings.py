@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from zoo import cli
+from zoo.cli.run import use_backend
+from zoo.cli.settings import OutputFile, Settings
 from zoo.errors import needs_extra
-from zoo.settings import OutputFile, Settings
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
@@ -63,7 +63,7 @@ class TimedSettings(Settings):
         Raises:
             ImportError: If the backend is not installed.
         """
-        cli.use_backend(self.keras_backend)
+        use_backend(self.keras_backend)
         with needs_extra(self.keras_backend):
             import_module(self.keras_backend)
         from zoo.benchmark.backends import current_backend

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from zoo import cli
 from zoo.benchmark import fresh, report, tpu_step
 from zoo.benchmark.cases import BASELINE, FORWARD, MODES, Case, Dtype, LayerSettings
+from zoo.cli.run import use_backend
 
 PACKAGES = {"jax": ("jax", "libtpu"), "tensorflow": ("tensorflow-tpu", "libtpu")}
 INSTALL = {  # releases that go together; each in an environment of its own
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str]) -> None:
         except metadata.PackageNotFoundError:
             message = f"{package} is not installed: {INSTALL[config.backend]}"
             raise ImportError(message) from None
-    cli.use_backend(config.backend)
+    use_backend(config.backend)
     os.environ.update(_environment())
     result = report.describe("tpu-compile", arguments, config, packages)
     # What TensorFlow hands over is the same for every TPU.

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.errors import in_one_line, reason
-from zoo.data.sources import as_it_is
+from zoo.data.sources import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
 CENTRE_CROP = 0.875  # part of the shorter side that evaluation looks at, as usual for ImageNet
@@ -137,11 +137,11 @@ def attempt(
         The image, and whether it could be read.
     """
 
-    @as_it_is
+    @no_autograph
     def try_it(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return read(), tf.constant(True)
 
-    @as_it_is
+    @no_autograph
     def otherwise(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         message = tf.strings.join(["data: unreadable image: ", in_one_line(name)])
         if skip:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from zoo.data.split import stratified_split
 from zoo.errors import needs_extra
-from zoo.split import stratified_split
 
 DIGITS_TEST_COUNT = 360
 

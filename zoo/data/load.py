@@ -22,11 +22,11 @@ from zoo.data.crops import (
 )
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
-from zoo.data.pipeline import TestImages, TrainingImages, View
-from zoo.data.sources import ALL, IndexedSource, Record, Source, as_it_is
+from zoo.data.image_folder import Files, list_folder
+from zoo.data.pipeline import EvalImages, TrainingImages, View
+from zoo.data.sources import ALL, IndexedSource, Record, Source, no_autograph
 from zoo.data.tfds import open_tfds
 from zoo.data.tfrecord import open_tfrecords
-from zoo.image_folder import Files, list_folder
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ImageData:
     """Training images, held-out test images and the names of the classes."""
 
     train: TrainingImages
-    test: TestImages
+    test: EvalImages
     class_names: tuple[str, ...]
 
 
@@ -70,7 +70,7 @@ def load_data(
         config, preprocessing or held_out_preprocessing(config, image_size)
     )
     return ImageData(
-        TrainingImages(train, train_view, seed), TestImages(test, test_view), class_names
+        TrainingImages(train, train_view, seed), EvalImages(test, test_view), class_names
     )
 
 
@@ -103,11 +103,11 @@ def held_out_files(
     """
     test = load_data(config, image_size).test
 
-    @as_it_is
+    @no_autograph
     def readable(record: Record) -> tf.Tensor:
         return test.view(record, tf.zeros(2, tf.int64))[1]
 
-    @as_it_is
+    @no_autograph
     def undecoded(record: Record) -> tuple[tf.Tensor, tf.Tensor]:
         return _encoded(config, record), record["label"]
 

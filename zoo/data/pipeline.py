@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
 from zoo.data.errors import naming_errors
-from zoo.data.sources import ALL, Record, Shard, Source, as_it_is
+from zoo.data.sources import ALL, Record, Shard, Source, no_autograph
 
 # Takes a record and two random integers. Returns an image in [0, 255], always as large, and
 # whether it could be read.
@@ -84,7 +84,7 @@ class TrainingImages:
             finish: What each image goes through. Defaults to nothing.
         """
 
-        @as_it_is
+        @no_autograph
         def decode(record: Record, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             image, readable = self.view(
                 record, tf.stack([tf.constant(self.seed, tf.int64), number])
@@ -96,7 +96,7 @@ class TrainingImages:
 
 
 @dataclass(frozen=True)
-class TestImages:
+class EvalImages:
     """Test images, in an order that never changes.
 
     Attributes:
@@ -159,7 +159,7 @@ class TestImages:
     ) -> tf.data.Dataset:
         """Images, labels, and whether the image could be read."""
 
-        @as_it_is
+        @no_autograph
         def decode(record: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             image, readable = self.view(record, tf.zeros(2, tf.int64))
             return finish(image), record["label"], readable
@@ -167,7 +167,7 @@ class TestImages:
         return self.source.testing(batch_size, shard).map(decode, tf.data.AUTOTUNE)
 
 
-@as_it_is
+@no_autograph
 def _replace_unreadable(
     images: tf.Tensor, labels: tf.Tensor, readable: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -183,7 +183,7 @@ def _replace_unreadable(
 
 
 def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
-    @as_it_is
+    @no_autograph
     def one_hot(images: tf.Tensor, labels: tf.Tensor, *readable: tf.Tensor):
         return images, tf.one_hot(labels, classes), *(tf.cast(r, tf.float32) for r in readable)
 
@@ -191,7 +191,7 @@ def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
 
 
 def _sample(examples: tf.data.Dataset, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    readable = as_it_is(lambda image, label, readable: readable)
+    readable = no_autograph(lambda image, label, readable: readable)
     examples = _finish(examples.filter(readable).take(limit))
     with naming_errors():
         images, labels, _ = zip(*examples.as_numpy_iterator(), strict=True)

@@ -19,7 +19,7 @@ Record = dict[str, tf.Tensor]
 TEST_ORDER_SEED = 0  # orders test images once, so that the first few are of all classes
 
 # Autograph would look for Python's control flow, of which these pipelines have none.
-as_it_is = tf.autograph.experimental.do_not_convert
+no_autograph = tf.autograph.experimental.do_not_convert
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class IndexedSource:
         epoch_size = self.count // batch_size * batch_size
         records = self._records(np.arange(self.count))
 
-        @as_it_is
+        @no_autograph
         def example(position: tf.Tensor) -> tuple[Record, Any]:
             number = shard.number(position, batch_size)
             order = tf.stack([tf.constant(seed, tf.int64), number // epoch_size])
@@ -182,7 +182,7 @@ class StreamSource:
         size, steps = shard.size(batch_size), self.count // batch_size
         first_epoch, done = divmod(first_step, steps)
 
-        @as_it_is
+        @no_autograph
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
             # Sets the seed of this function only, so that the order does not follow the global one.
             tf.random.set_seed(1)
@@ -193,7 +193,7 @@ class StreamSource:
             over = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
             return records.take(steps * size).skip(over)
 
-        @as_it_is
+        @no_autograph
         def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
             return record, shard.number(position, batch_size)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from zoo.data.errors import in_one_line, naming_errors, reason
-from zoo.data.sources import ALL, Read, Record, Shard, StreamSource, as_it_is, file_sizes
+from zoo.data.sources import ALL, Read, Record, Shard, StreamSource, file_sizes, no_autograph
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
         )
         return records.map(record)
 
-    @as_it_is
+    @no_autograph
     def record(example: Record) -> Record:
         name = example.get("file_name", tf.constant(""))
         name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import reason
-from zoo.data.sources import Read, Record, Shard, StreamSource, as_it_is, file_sizes
+from zoo.data.sources import Read, Record, Shard, StreamSource, file_sizes, no_autograph
 from zoo.errors import needs_extra
 
 IMAGE, LABEL, TEXT, NAME = (
@@ -119,13 +119,13 @@ def _scan(files: list[str]) -> Contents:
     return contents
 
 
-@as_it_is
+@no_autograph
 def _scan_file(number: tf.Tensor, file: tf.Tensor) -> Any:
     keys = NEEDED | {
         TEXT: tf.io.FixedLenFeature([], tf.string, ""),
     }
 
-    @as_it_is
+    @no_autograph
     def parse(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
         size = tf.reduce_sum(tf.strings.length(records))
         found: Any = tf.io.parse_example(records, keys)
@@ -166,13 +166,13 @@ def _reader(contents: Contents, first_label: int) -> Read:
             deterministic=True,
         ).map(parse)
 
-    @as_it_is
+    @no_autograph
     def read_file(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
         numbers = tf.data.Dataset.range(skip, skip + take)
         records = tf.data.TFRecordDataset(file).skip(skip)
         return tf.data.Dataset.zip(records, numbers, tf.data.Dataset.from_tensors(file).repeat())
 
-    @as_it_is
+    @no_autograph
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
         keys = NEEDED | {NAME: tf.io.FixedLenFeature([], tf.string, "")}
         found = tf.io.parse_single_example(record, keys)

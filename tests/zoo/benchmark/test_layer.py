@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from lambda_keras.layers.lambda_layer import CHOICES
-from zoo import cli
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import layer
 from zoo.benchmark.cases import MODES, Case
+from zoo.cli.run import BACKENDS, run_command
 
 ROOT = Path(__file__).parents[3]
 QUICK = ["--sizes", "4x8x2,8x8x2", "--scopes", "3", "--repeats", "2", "--min_ms", "0.1"]
@@ -110,7 +110,7 @@ def test_another_backend_than_the_one_in_use():
 def test_help(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmark", "layer", "--help"])
     with pytest.raises(SystemExit) as caught:
-        cli.run(command.main, backends=cli.BACKENDS)
+        run_command(command.main, backends=BACKENDS)
     assert caught.value.code == 0
     printed = capsys.readouterr().out
     for name in layer.LayerConfig.model_fields:
@@ -120,8 +120,8 @@ def test_help(monkeypatch, capsys):
 def test_missing_backend_is_one_line():
     script = (
         "import sys; sys.modules['jax'] = None; sys.argv[1:] = ['layer', '--backend', 'jax'];"
-        "from zoo import cli; from zoo.benchmark.__main__ import main;"
-        "cli.run(main, backends=cli.BACKENDS)"
+        "from zoo.cli.run import BACKENDS, run_command; from zoo.benchmark.__main__ import main;"
+        "run_command(main, backends=BACKENDS)"
     )
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True

@@ -1,0 +1,132 @@
+"""How commands start and fail."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import keras
+import pytest
+
+from zoo.cli.run import BACKENDS, run_command, use_backend
+
+
+@pytest.mark.parametrize("kind", [ValueError, FileNotFoundError, OSError, ImportError])
+def test_command_ends_with_one_line_and_code_2(capsys, kind):
+    def command(_):
+        raise kind("what\nis wrong")
+
+    with pytest.raises(SystemExit) as caught:
+        run_command(command)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "error: what is wrong\n"
+
+
+@pytest.mark.parametrize(("package", "extra"), [("yaml", "train"), ("jax", "jax")])
+def test_missing_package_names_its_extra(capsys, package, extra):
+    def command(_):
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    with pytest.raises(SystemExit):
+        run_command(command)
+    line = f"error: {package} is not installed: pip install 'lambda_keras[{extra}]'\n"
+    assert capsys.readouterr().err == line
+
+
+# Packages that come with the extra "train", which `pip install '.[tensorflow]'` leaves out.
+OF_TRAINING = ("PIL", "matplotlib", "official", "sklearn", "tensorflow_datasets")
+COMMANDS = """
+import contextlib, importlib, io, sys
+sys.modules.update(dict.fromkeys({packages}))
+from zoo.cli.run import BACKENDS, run_command, use_backend
+for line in sys.stdin:
+    sys.argv = line.split()
+    output, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            run_command(importlib.import_module("zoo." + sys.argv[0]).main)
+        except SystemExit as end:
+            code = end.code or 0
+    print(code, *output.getvalue().splitlines()[-1:])
+"""
+
+
+@pytest.mark.slow
+def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
+    (tmp_path / "photo.png").write_bytes(b"")
+    works = ["list", "flops lambda_resnet14 --image_size 16", "train.__main__ --help"]
+    fails = {
+        f"train.__main__ --output_dir {tmp_path}/run": "matplotlib",
+        f"predict --model lambda_resnet14 --weights imagenet {tmp_path}/photo.png": "PIL",
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", COMMANDS.format(packages=OF_TRAINING)],
+        input="\n".join([*works, *fails]),
+        capture_output=True,
+        text=True,
+    )
+    lines = process.stdout.splitlines()
+    assert len(lines) == len(works) + len(fails), process.stderr
+    assert [line[:2] for line in lines[:3]] == ["0 "] * 3
+    for line, package in zip(lines[3:], fails.values(), strict=True):
+        assert line.startswith(f"2 error: {package}")
+        assert line.endswith("is not installed: pip install 'lambda_keras[train]'")
+    assert [path.name for path in tmp_path.iterdir()] == ["photo.png"]
+
+
+def test_interrupted_command_ends_with_one_line(capsys):
+    def command(_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(SystemExit) as caught:
+        run_command(command)
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_errors_are_one_line_without_escapes(capsys):
+    def command(_):
+        raise ValueError("Received: \x1b[31m\nred \udce9")
+
+    with pytest.raises(SystemExit):
+        run_command(command)
+    assert capsys.readouterr().err == "error: Received: \\x1b[31m red \\udce9\n"
+
+
+def test_faults_of_the_program_keep_their_traceback():
+    def command(_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_command(command)
+
+
+def test_commands_run_on_tensorflow(monkeypatch, capsys):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    run_command(lambda _: None)
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    with pytest.raises(SystemExit):
+        run_command(lambda _: pytest.fail("ran"))
+    assert "Received: 'jax'" in capsys.readouterr().err
+
+
+def test_commands_may_run_on_other_backends(monkeypatch, capsys):
+    for backend in BACKENDS:
+        monkeypatch.setenv("KERAS_BACKEND", backend)
+        run_command(lambda _: None, backends=BACKENDS)
+    monkeypatch.setenv("KERAS_BACKEND", "theano")
+    with pytest.raises(SystemExit):
+        run_command(lambda _: pytest.fail("ran"), backends=BACKENDS)
+    assert "tensorflow or jax or torch. Received: 'theano'" in capsys.readouterr().err
+
+
+def test_backend_is_chosen_before_keras_is_imported_and_not_after(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "unread")
+    use_backend(keras.config.backend())
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"
+    with pytest.raises(RuntimeError, match="Keras already runs on tensorflow, not on jax"):
+        use_backend("jax")
+    monkeypatch.delitem(sys.modules, "keras")
+    use_backend("jax")
+    assert os.environ["KERAS_BACKEND"] == "jax"

@@ -1,0 +1,115 @@
+"""Listing, splitting and checking image files."""
+
+import shutil
+
+import pytest
+from PIL import Image
+
+from zoo.data.image_folder import check_readable, list_folder
+
+
+def test_plain_folder_is_split_evenly_and_always_alike(photos):
+    train, test, classes = list_folder(photos, 0.2, seed=0)
+    assert classes == ("blue", "red")
+    assert sorted(test.labels) == [0, 0, 1, 1]
+    assert len(train.paths) == 16
+    assert not set(train.paths) & set(test.paths)
+    assert list_folder(photos, 0.2, seed=0)[1] == test
+    assert list_folder(photos, 0.2, seed=1)[1] != test
+    for path, label in zip(train.paths, train.labels, strict=True):
+        assert f"/{classes[label]}/" in path
+
+
+def test_train_and_val_folders_are_taken_as_they_are(photos, tmp_path):
+    folder = tmp_path / "split"
+    shutil.copytree(photos, folder / "train")
+    shutil.copytree(photos, folder / "val", ignore=shutil.ignore_patterns("[1-9].*"))
+    train, test, classes = list_folder(folder, 0.5, seed=0)
+    assert (len(train.paths), len(test.paths), classes) == (20, 2, ("blue", "red"))
+
+
+def test_missing_folder(tmp_path):
+    with pytest.raises(ValueError, match=r"data\.dir: expected a folder.*nowhere"):
+        list_folder(tmp_path / "nowhere", 0.2, 0)
+
+
+def test_one_class_only(photos):
+    shutil.rmtree(photos / "red")
+    with pytest.raises(ValueError, match=r"two or more classes.*\['blue'\]"):
+        list_folder(photos, 0.2, 0)
+
+
+def test_empty_class(photos):
+    (photos / "green").mkdir()
+    (photos / "green" / "notes.txt").write_text("no image")
+    with pytest.raises(ValueError, match=r"no images .* in .*green"):
+        list_folder(photos, 0.2, 0)
+
+
+def test_class_too_small_to_split(photos):
+    for path in sorted((photos / "red").iterdir())[1:]:
+        path.unlink()
+    with pytest.raises(ValueError, match=r"data\.test_fraction=0\.2"):
+        list_folder(photos, 0.2, 0)
+
+
+def test_train_without_val(photos, tmp_path):
+    shutil.copytree(photos, tmp_path / "split" / "train")
+    with pytest.raises(ValueError, match="none of val, validation, test"):
+        list_folder(tmp_path / "split", 0.2, 0)
+
+
+def test_train_and_val_with_other_classes(photos, tmp_path):
+    folder = tmp_path / "split"
+    shutil.copytree(photos, folder / "train")
+    shutil.copytree(photos, folder / "val")
+    (folder / "val" / "red").rename(folder / "val" / "rad")
+    with pytest.raises(ValueError, match=r"differ in classes: \['rad', 'red'\]"):
+        list_folder(folder, 0.2, 0)
+
+
+def test_readable_files_pass(photos):
+    check_readable([str(path) for path in photos.rglob("*.*")])
+
+
+@pytest.mark.parametrize("name", ["0.jpg", "1.png"])
+def test_truncated_file_is_named(photos, name):
+    path = photos / "red" / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(ValueError, match=f"unreadable image files: .*red/{name} \\(.*[Tt]runcated"):
+        check_readable([str(path) for path in photos.rglob("*.*")])
+
+
+def test_other_format_under_a_jpeg_name_is_named(photos):
+    path = photos / "red" / "0.jpg"
+    Image.new("RGB", (8, 8)).save(path, format="WEBP")
+    with pytest.raises(ValueError, match=r"0\.jpg \(not a JPEG or PNG image\)"):
+        check_readable([str(path)])
+
+
+def test_many_broken_files_are_counted(photos):
+    files = sorted(photos.rglob("*.*"))[:7]
+    for path in files:
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match="and 2 more"):
+        check_readable([str(path) for path in files])
+
+
+def test_unreadable_files_are_left_out_and_named(photos, capsys):
+    whole = list_folder(photos, 0.2, seed=0)
+    broken = photos / "red" / "0.jpg"
+    broken.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
+        list_folder(photos, 0.2, seed=0)
+    train, test, classes = list_folder(photos, 0.2, seed=0, skip_unreadable=True)
+    assert str(broken) not in train.paths + test.paths
+    assert len(train.paths) + len(test.paths) == 19
+    assert classes == whole[2]
+    assert f"unreadable image file left out: {broken}" in capsys.readouterr().err
+
+
+def test_class_without_readable_files(photos):
+    for path in (photos / "red").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
+        list_folder(photos, 0.2, seed=0, skip_unreadable=True)

@@ -1,0 +1,183 @@
+"""Exports as a whole: versions, checks, removal of bad ones, every format."""
+
+import json
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from zoo.export import __main__ as export
+from zoo.export import exporter, verify
+from zoo.export.__main__ import ExportConfig
+from zoo.export.servable import Servable
+from zoo.inference.classifier import predict
+
+
+def config(*arguments: object) -> ExportConfig:
+    return ExportConfig.from_command_line([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def first(run, tmp_path_factory):
+    """The first export of the run and where it lies."""
+    return exporter.export(config("--run", run, "--output", tmp_path_factory.mktemp("exports")))
+
+
+@pytest.fixture
+def of_weights(weights, tmp_path):
+    """Arguments for random weights of seven classes."""
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join("abcdefg"))
+    return (
+        *("--model", "lambda_resnet14", "--weights", weights),
+        *("--labels", labels, "--image_size", 16, "--output", tmp_path / "exports"),
+    )
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_last_line_is_the_accuracy_and_versions_go_up(run, first, capsys):
+    assert first.parts[-2:] == ("lambda_resnet14", "1")
+    before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}
+    (first.parent / ".partial-1-2").mkdir()  # of a process that was killed
+    export.main(["--run", str(run), "--output", str(first.parents[1])])
+    accuracy = json.loads((run / "metrics.json").read_text())["test"]["accuracy"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == (f"test accuracy {accuracy:.4f} (360 held-out images, exported SavedModel)")
+    for signature in ("serving_default", "images_uint8", "image_bytes", "features"):
+        assert any(f"  {signature}: largest difference from Keras " in line for line in lines)
+    assert sorted(path.name for path in first.parent.iterdir()) == ["1", "2"]
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*")} == before
+
+
+def test_what_is_written(first):
+    files = contents(first)
+    for name in (
+        "assets.extra/tf_serving_warmup_requests",
+        "labels.txt",
+        "model_card.md",
+        "saved_model.pb",
+    ):
+        assert name in files
+    assert (first / "labels.txt").read_text().split() == list("0123456789")
+    assert "| Weights | run quick, not averaged |" in (first / "model_card.md").read_text()
+
+
+def test_an_export_that_answers_otherwise_is_removed(run, tmp_path, monkeypatch):
+    def other(model, images):
+        answers = predict(model, images)
+        return answers if isinstance(answers, dict) else answers + np.float32(1e-4)
+
+    monkeypatch.setattr(verify, "predict", other)
+    with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in serving_default.*removed"):
+        exporter.export(config("--run", run, "--output", tmp_path))
+    assert list((tmp_path / "lambda_resnet14").iterdir()) == []
+
+
+def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys):
+    reports = [verify.Report({"features": difference}, 1, None, 18) for difference in (2e-5, 3e-6)]
+    monkeypatch.setattr(verify, "check", lambda *_: reports.pop(0))
+    folder = exporter.export(config(*of_weights))
+    assert "  differs by 2.0e-05 in features, more than 1e-05\n" in capsys.readouterr().out
+    assert "| features | 3.0e-06 |" in (folder / "model_card.md").read_text()
+    size = (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
+    assert size > 1_000_000  # 400 bytes where weights are constants
+    images = np.full((1, 16, 16, 3), 99, "float32")
+    loaded = tf.saved_model.load(str(folder))
+    got = loaded.signatures["serving_default"](images=tf.constant(images))["probabilities"]
+    arguments = ("lambda_resnet14", of_weights[3], list("abcdefg"), 16)
+    expected = predict(Servable.from_weights(*arguments).model, images)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
+    """All of them write before one is ready, and a later start leaves them alone."""
+    writing = threading.Barrier(3)
+
+    def write(_, format_name, folder, *__):
+        folder.mkdir()
+        writing.wait(timeout=60)
+        (folder / "written by").write_text(str(threading.get_ident()))
+        writing.wait(timeout=60)
+        return verify.Report({"features": 0.0}, 1, None, 18)
+
+    monkeypatch.setattr(exporter, "_servable", lambda _: servable)
+    monkeypatch.setattr(exporter.Photographs, "samples", lambda _: None)
+    monkeypatch.setattr(exporter, "_write", write)
+    settings = config("--model", "lambda_resnet14", "--weights", "imagenet", "--output", tmp_path)
+    with ThreadPoolExecutor(3) as pool:
+        folders = list(pool.map(exporter.export, [settings] * 3))
+    assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
+    assert len({(folder / "written by").read_text() for folder in folders}) == 3
+    assert sorted(path.name for path in folders[0].parent.iterdir()) == ["1", "2", "3"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format_name", "file", "options"),
+    [
+        ("onnx", "model.onnx", ()),
+        ("openvino", "model.xml", ()),
+        ("litert", "model.tflite", ()),
+        ("litert", "model.tflite", ("--quantize", "float16")),
+        ("litert", "model.tflite", ("--quantize", "int8")),
+    ],
+)
+def test_formats(of_weights, tmp_path, capsys, format_name, file, options):
+    if "int8" in options:
+        for i, photo in enumerate(load_sample_images().images):
+            (tmp_path / "photos").mkdir(exist_ok=True)
+            Image.fromarray(photo).resize((80, 60)).save(tmp_path / "photos" / f"{i}.jpg")
+        options += ("--calibration", tmp_path / "photos")
+    folder = exporter.export(config(*of_weights, "--format", format_name, *options))
+    assert folder == tmp_path / "exports" / "lambda_resnet14" / format_name / "1"
+    assert {file, "labels.txt", "model_card.md"} <= set(contents(folder))
+    printed = capsys.readouterr().out
+    assert "  serving_default: largest difference from Keras " in printed
+    assert "the same most probable class for " in printed
+    _run_the_code_of_the_card(folder)
+
+
+def _run_the_code_of_the_card(folder: Path) -> None:
+    card = (folder / "model_card.md").read_text()
+    code = card.split("```python\n")[1].split("```")[0]
+    names: dict = {"images": np.zeros((1, 16, 16, 3), "float32")}
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        exec(code, names)
+    finally:
+        os.chdir(before)
+    assert names["probabilities"].shape == (1, 7)
+    assert names["probabilities"].sum() == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])
+def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
+    monkeypatch.setattr(exporter, "_servable", lambda _: pytest.fail("the model came first"))
+    with pytest.raises(ValueError, match=r"output: expected a folder that can be written\. "):
+        exporter.export(config(*of_weights[:-1], tmp_path / output))
+
+
+def test_weights_without_names_of_their_classes(weights, tmp_path):
+    arguments = ("--model", "lambda_resnet14", "--weights", weights, "--output", tmp_path)
+    with pytest.raises(ValueError, match=r"1000 classes of ImageNet \(--labels names others\)"):
+        exporter.export(config(*arguments))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_whose_model_is_damaged(run, tmp_path):
+    for name in ("config.yaml", "metrics.json"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    (tmp_path / "model.keras").write_bytes((run / "model.keras").read_bytes()[:5000])
+    with pytest.raises(ValueError, match="expected an intact model"):
+        exporter.export(config("--run", tmp_path, "--output", tmp_path / "exports"))
+    assert not (tmp_path / "exports").exists()

@@ -1,0 +1,66 @@
+"""The settings of an export."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoo.cli.run import run_command
+from zoo.export import __main__ as export
+
+SOURCE = "--model lambda_resnet14 --weights weights.h5"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "expected --run, or --model and --weights"),
+        ("--model lambda_resnet14", "expected --weights imagenet, or a file of weights"),
+        ("--run a --model lambda_resnet14", "--run already says which model"),
+        ("--run a --labels labels.txt", "--run already says which model. Received: ['labels']"),
+        ("--model lambda_resnet15 --weights imagenet", "did you mean 'lambda_resnet1"),
+        ("--model lambda_resnet14 --weights w", "an existing file. Received: 'w'"),
+        (f"{SOURCE} --labels none.txt", "labels: expected a text file. Received: 'none.txt'"),
+        (f"{SOURCE} --format tflite", "format: no such choice. Received: 'tflite'"),
+        (f"{SOURCE} --quantize float16", "quantize: float16 is for --format litert only"),
+        (
+            f"{SOURCE} --format litert --quantize int8",
+            "expected --calibration with --quantize int8",
+        ),
+        (
+            f"{SOURCE} --format litert --calibration .",
+            "expected --calibration with --quantize int8",
+        ),
+        (
+            f"{SOURCE} --format litert --quantize int8 --calibration none",
+            "expected a photograph or a folder. Received: 'none'",
+        ),
+        ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
+    ],
+)
+def test_bad_arguments(monkeypatch, tmp_path, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("weights.h5").touch()
+    Path("labels.txt").write_text("a\n")
+    monkeypatch.setattr("sys.argv", ["export", *arguments.split()])
+    with pytest.raises(SystemExit) as caught:
+        run_command(export.main)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "labels.txt"] == ["weights.h5"]
+
+
+def test_help_does_not_wait_for_keras():
+    script = (
+        "import sys; from zoo.export import __main__ as export\n"
+        "try: export.main(['--help'])\n"
+        "except SystemExit: sys.exit('keras' in sys.modules)"
+    )
+    root = Path(export.__file__).parents[1]
+    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True)
+    assert result.returncode == 0
+    for setting in ("--model", "--weights", "--run", "--labels", "--format", "--calibration"):
+        assert setting in result.stdout.decode()

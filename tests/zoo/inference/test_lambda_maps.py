@@ -1,0 +1,178 @@
+"""Maps are what the layer computes: applied to the values they give its output."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from networks import images, randomize, tiny_model
+
+from lambda_keras.applications import preprocess_input
+from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers.pooling import average_pool
+from lambda_keras.models.specs import LambdaSpec
+from zoo.inference.lambda_maps import lambda_layers, lambda_maps
+from zoo.registry import create_model
+
+# name: (grid, layer arguments); 12 filters, 3 heads, k = 4, and a scope of 3 unless said.
+CASES = {
+    "both": ((5, 5), {}),
+    "wide": ((3, 6), {}),
+    "tall": ((7, 2), {"scope": (5, 1)}),
+    "scope_larger_than_map": ((4, 3), {"scope": 23}),
+    "global": ((3, 4), {"scope": None}),
+    "content_only": ((4, 5), {"position_embedding": None}),
+    "position_only": ((4, 5), {"use_content": False}),
+    "one_head": ((4, 5), {"num_heads": 1}),
+    "many_heads": ((4, 5), {"num_heads": 12}),
+    "multi_head": ((4, 5), {"multi_query": False}),
+    "dilation": ((6, 5), {"dilation_rate": 2}),
+    "absolute": ((3, 4), {"position_embedding": "absolute"}),
+    "softmax_queries": ((4, 3), {"query_normalization": "softmax"}),
+    "l2_keys": ((4, 3), {"key_normalization": "l2"}),
+    "causal": ((3, 4), {"causal": True}),
+    "fourier": ((4, 5), {"implementation": "fourier"}),
+    "depthwise_conv": ((4, 5), {"implementation": "depthwise_conv"}),
+    "strides": ((5, 4), {"strides": 2}),
+}
+
+
+def network(grid, **arguments) -> keras.Model:
+    """One lambda layer behind a dense one, with random weights and statistics."""
+    settings = {"num_heads": 3, "key_dim": 4, "scope": 3, **arguments}
+    inputs = keras.Input((*grid, 3))
+    hidden = keras.layers.Dense(5)(inputs)
+    model = keras.Model(inputs, LambdaLayer(12, name="looking", **settings)(hidden))
+    randomize(model)
+    return model
+
+
+def applied(model, name, image, row, column) -> np.ndarray:
+    """The maps of one query, applied to the values of the layer: `(filters,)`."""
+    maps = lambda_maps(model, name, image, row, column)
+    weights = sum(part for part in (maps.content, maps.position) if part is not None)
+    groups = groups_of(model, name, image)
+    heads = len(weights) // len(groups)
+    return np.concatenate(
+        [
+            weights[i * heads : (i + 1) * heads].reshape(heads, -1)
+            @ ops.convert_to_numpy(values)[0, :, :, 0]
+            for i, (_, _, values, _, _) in enumerate(groups)
+        ]
+    ).ravel()
+
+
+def groups_of(model, name, image):
+    layer = model.get_layer(name)
+    features = keras.Model(model.input, layer.input)(image[None], training=False)
+    features = features if isinstance(features, list) else [features]
+    return layer.project_inputs(features[0], None, *features[1:], training=False)
+
+
+def everywhere(model, name, image) -> np.ndarray:
+    """The output of a layer, put together from the maps of all positions: a batch of one."""
+    grid, layer = lambda_layers(model)[name], model.get_layer(name)
+    outputs = [applied(model, name, image, row, column) for row, column in np.ndindex(grid)]
+    outputs = ops.reshape(np.stack(outputs), (1, *grid, layer.filters))
+    if layer.strides > 1:
+        outputs = average_pool(outputs, 3, layer.strides)
+    return ops.convert_to_numpy(outputs)
+
+
+def output_of(model, layer, image) -> np.ndarray:
+    return np.asarray(keras.Model(model.input, layer.output)(image[None], training=False))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_maps_applied_to_values_give_the_output(case):
+    grid, arguments = CASES[case]
+    model, (image,) = network(grid, **arguments), images(1, *grid, 3)
+    expected = output_of(model, model.get_layer("looking"), image)
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(everywhere(model, "looking", image), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("multi_query", [True, False])
+def test_each_map_follows_its_equation(multi_query):
+    """Content and position are told apart, and summed over the intra-depth."""
+    grid, (row, column) = (4, 6), (1, 4)
+    model = network(grid, scope=(3, 5), intra_depth=2, multi_query=multi_query)
+    (image,) = images(1, *grid, 3)
+    maps = lambda_maps(model, "looking", image, row, column)
+    content, position = [], []
+    for queries, keys, _, embeddings, _ in groups_of(model, "looking", image):
+        q = ops.convert_to_numpy(queries)[0, row * grid[1] + column]
+        normal = np.exp(ops.convert_to_numpy(keys)[0])
+        normal /= normal.sum(0)
+        content.append(np.einsum("hk,mku->hm", q, normal).reshape(-1, *grid))
+        dense = np.zeros((*grid, *embeddings.shape[2:]))
+        for i, j in np.ndindex(grid):
+            if abs(i - row) <= 1 and abs(j - column) <= 2:
+                dense[i, j] = ops.convert_to_numpy(embeddings)[i - row + 1, j - column + 2]
+        position.append(np.einsum("hk,ijuk->hij", q, dense))
+    np.testing.assert_allclose(maps.content, np.concatenate(content), atol=1e-5)
+    np.testing.assert_allclose(maps.position, np.concatenate(position), atol=1e-5)
+    assert maps.content.shape == maps.position.shape == (3, *grid)
+
+
+def test_layers_without_a_lambda_have_no_map_of_it():
+    (image,) = images(1, 3, 3, 3)
+    maps = lambda_maps(network((3, 3), use_content=False), "looking", image, 0, 0)
+    assert maps.content is None
+    assert maps.position is not None
+    maps = lambda_maps(network((3, 3), position_embedding=None), "looking", image, 0, 0)
+    assert maps.content is not None
+    assert maps.position is None
+
+
+def test_layers_of_a_network_of_the_zoo():
+    model = create_model("lambda_resnet14", classes=3, input_shape=(8, 8, 3))
+    randomize(model)
+    layers = [layer for layer in model.layers if isinstance(layer, LambdaLayer)]
+    assert lambda_layers(model) == {layer.name: layer.input.shape[1:3] for layer in layers}
+    image = preprocess_input(np.random.default_rng(0).integers(0, 256, (8, 8, 3)))
+    outputs, expected = (
+        everywhere(model, layers[-1].name, image),
+        output_of(model, layers[-1], image),
+    )
+    np.testing.assert_allclose(outputs, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_layers_that_share_their_embeddings():
+    spec = LambdaSpec(num_heads=2, key_dim=3, scope=3, position_embedding="shared")
+    model = tiny_model((8, 8, 3), lambda_layer=spec)
+    randomize(model)
+    (image,) = images(1, 8, 8, 3)
+    for name in lambda_layers(model):
+        layer = model.get_layer(name)
+        assert len(layer.input) == 2
+        np.testing.assert_allclose(
+            everywhere(model, name, image), output_of(model, layer, image), atol=1e-5
+        )
+
+
+def test_half_precision_gives_float32_maps():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = network((3, 4))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    maps = lambda_maps(model, "looking", images(1, 3, 4, 3)[0], 2, 3)
+    assert maps.content.dtype == maps.position.dtype == "float32"
+    assert np.isfinite(maps.content).all()
+
+
+def test_what_is_not_there_is_refused():
+    model, (image,) = network((3, 4)), images(1, 3, 4, 3)
+    message = "expected the name of a lambda layer. Received: 'dense'. Allowed: looking"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        lambda_maps(model, "dense", image, 0, 0)
+    for row, column in ((3, 0), (0, 4), (-1, 0), (0, -1)):
+        message = f"expected a position in the grid (3, 4) of looking. Received: ({row}, {column})"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            lambda_maps(model, "looking", image, row, column)
+    plain = keras.Model(model.input, model.layers[1].output)
+    assert lambda_layers(plain) == {}
+    with pytest.raises(ValueError, match="expected the name of a lambda layer"):
+        lambda_maps(plain, "looking", image, 0, 0)

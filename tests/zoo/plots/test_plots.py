@@ -1,0 +1,112 @@
+"""Pictures: right images marked, files whole."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo.plots import style
+
+
+def test_curves_of_one_epoch_and_of_many(tmp_path):
+    for epochs in (1, 30):
+        history = {
+            name: np.linspace(0.5, 0.9, epochs).tolist()
+            for name in ("loss", "val_loss", "accuracy", "val_accuracy")
+        }
+        style.plot_curves(history, "title", tmp_path / "curves.png")
+        with Image.open(tmp_path / "curves.png") as image:
+            assert image.width > image.height > 300
+
+
+@pytest.mark.parametrize(("count", "wrong"), [(3, 1), (40, 5), (40, 40), (40, 0)])
+def test_sheet_shows_mistakes_first(tmp_path, monkeypatch, count, wrong):
+    tiles = []
+    monkeypatch.setattr(style, "_tile", lambda *a, wrong: tiles.append((*a[2:], wrong)))
+    labels = np.arange(count) % 2
+    predicted = labels.copy()
+    predicted[count - wrong :] ^= 1
+    style.plot_predictions(
+        np.zeros((count, 8, 8, 3)),
+        labels,
+        0.1 + 0.8 * np.eye(2)[predicted],
+        ["cat", "dog"],
+        "title",
+        tmp_path / "sheet.png",
+    )
+    assert len(tiles) == min(count, 32)
+    marked = [tile[-1] for tile in tiles]
+    assert marked == sorted(marked, reverse=True)
+    assert sum(marked) == (32 if wrong == count else min(wrong, 16))
+    for head, foot, is_wrong in tiles:
+        assert head.endswith("90 %")
+        assert (head.split()[0] != foot.removeprefix("true: ")) == is_wrong
+
+
+def test_sheet_is_drawn(tmp_path):
+    images = np.full((2, 8, 8, 3), 255.0)
+    images[..., 1:] = 0
+    style.plot_predictions(
+        images, np.array([0, 1]), np.eye(2), ["a", "b"], "title", tmp_path / "sheet.png"
+    )
+    with Image.open(tmp_path / "sheet.png") as picture:
+        pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+    assert (pixels == [255, 0, 0]).all(-1).mean() > 0.05
+
+
+def test_mistakes_come_by_number():
+    confusion = np.array([[9, 1, 0], [4, 5, 0], [0, 2, 0]])
+    assert style.confusions(confusion) == [(1, 0, 4), (2, 1, 2), (0, 1, 1)]
+    assert style.confusions(np.diag([3, 0, 2])) == []
+
+
+def draw_confusion(confusion, names, path, monkeypatch) -> tuple[list[str], np.ndarray]:
+    """Draws a picture; returns the texts in it and its pixels."""
+    texts, save = [], style.save_figure
+
+    def spy(figure, path):
+        (axis,) = figure.axes
+        labels = [*axis.texts, *axis.get_xticklabels(), *axis.get_yticklabels(), axis._left_title]
+        texts.extend(text.get_text() for text in labels)
+        save(figure, path)
+
+    monkeypatch.setattr(style, "save_figure", spy)
+    style.plot_confusion(confusion, names, "lambda_resnet14: 0.9", path)
+    with Image.open(path) as picture:
+        return texts, np.asarray(picture.convert("RGB"))
+
+
+@pytest.mark.parametrize("count", [2, 10, 20])
+def test_confusion_of_few_classes_has_all_counts_and_names(tmp_path, monkeypatch, count):
+    names = [rf"class {i} of $\oops$ {'with a long name' * (i % 2)}" for i in range(count)]
+    confusion = np.diag(np.arange(count) + 100_000)
+    confusion[0, 1] = 77
+    texts, pixels = draw_confusion(confusion, names, tmp_path / "few.png", monkeypatch)
+    assert len([text for text in texts if text == "77"]) == 1
+    assert texts.count("100k") == count
+    for name in names:
+        shown = name if len(name) <= 24 else name[:23] + "…"
+        assert texts.count(shown) == 2
+    assert max(pixels.shape) < 2200
+    # Right ones are blue, and mistakes red; the cell is as large as a count needs.
+    blue = (pixels == (31, 95, 191)).all(-1).sum()
+    assert blue > 0.6 * (count - 1) * 50**2
+
+
+def test_classes_without_images_are_blank(tmp_path, monkeypatch):
+    texts, pixels = draw_confusion(np.zeros((3, 3), int), "abc", tmp_path / "no.png", monkeypatch)
+    assert [text for text in texts if text] == list("abc" * 2)
+    assert (pixels == 255).all(-1).mean() > 0.9
+
+
+@pytest.mark.parametrize("mistakes", [0, 3, 60])
+def test_confusion_of_many_classes_has_the_most_frequent_mistakes(tmp_path, monkeypatch, mistakes):
+    confusion = np.diag(np.full(1000, 50))
+    for i in range(mistakes):
+        confusion[i, i + 1] = 100 - i
+    names = [f"${i}" for i in range(1000)]
+    texts, pixels = draw_confusion(confusion, names, tmp_path / "many.png", monkeypatch)
+    shown = [text for text in texts if "→" in text]
+    assert shown == [f"${i} → ${i + 1}" for i in range(min(mistakes, 25))]
+    assert ("100  67%" in texts) == (mistakes > 0)
+    assert ("No mistakes" in texts) == (mistakes == 0)
+    assert max(pixels.shape) < 2200

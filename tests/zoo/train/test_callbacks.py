@@ -1,0 +1,75 @@
+"""Stopping early, and what a run says while it goes on."""
+
+import json
+import re
+
+import pytest
+
+from zoo.train.callbacks import Bar, Report, WriteEpochs, stopped_early
+from zoo.train.checkpoints import Progress
+
+
+def after(*accuracies) -> Progress:
+    history = [{"val_accuracy": accuracy} for accuracy in accuracies]
+    return Progress(len(history), history, list(range(1, len(history) + 1)))
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "patience", "expected"),
+    [
+        ((), 1, False),
+        ((0.5, 0.4, 0.3), None, False),
+        ((0.5, 0.4), 2, False),
+        ((0.5, 0.4, 0.5), 2, True),  # the first of equal ones is the best
+        ((0.5, 0.4, 0.6), 2, False),
+    ],
+)
+def test_stopped_early(accuracies, patience, expected):
+    assert stopped_early(after(*accuracies), patience) is expected
+
+
+class Model:
+    def __init__(self):
+        self.steps_done = 0
+        self.optimizer = type("Optimizer", (), {"learning_rate": 0.25})
+
+
+def test_report_counts_images(monkeypatch):
+    clock = iter([100.0, 102.0])
+    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
+    report = Report(batch_size=8)
+    report.set_model(Model())
+    report.on_epoch_begin(0)
+    report.model.steps_done = 5
+    logs = {}
+    report.on_train_batch_end(4, logs)
+    assert logs == {"images_per_second": 20.0}  # 5 steps of 8 images in 2 s
+    report.on_epoch_end(0, logs)
+    assert logs == {"images_per_second": 20.0, "learning_rate": 0.25}
+
+
+def test_one_line_of_json_for_each_epoch(tmp_path):
+    WriteEpochs(tmp_path / "epochs.jsonl", after(0.5, 0.75)).on_epoch_end(1)
+    lines = (tmp_path / "epochs.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"epoch": 1, "step": 1, "val_accuracy": 0.5},
+        {"epoch": 2, "step": 2, "val_accuracy": 0.75},
+    ]
+
+
+def test_bar_ends_once_at_the_last_step_and_says_the_time_left(monkeypatch, capsys):
+    """Executions of 10 steps, epochs of 22, of 10 s with the evaluation."""
+    clock = iter([100.0, 110.0])
+    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
+    bar = Bar(run_epochs=721)
+    bar.set_params({"verbose": 1, "epochs": 1, "steps": 22})
+    bar.on_epoch_begin(0)
+    for last in (9, 19, 29):
+        bar.on_train_batch_end(last, {"loss": 0.5})
+    assert bar.seen == 22
+    bar.on_epoch_end(0, {"loss": 0.5})
+    output = capsys.readouterr().out
+    assert "30/22" not in output
+    bars = [line for line in re.split(r"[\r\n]+", output) if "/22" in line]
+    assert "22/22" in bars[-1]
+    assert output.splitlines()[-1] == "2 h 0 min left"

@@ -1,0 +1,252 @@
+"""One run from end to end."""
+
+import json
+import math
+import os
+import re
+import shutil
+import signal
+
+import keras
+import networks
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo import run_folder
+from zoo.config import TrainConfig
+from zoo.data import load_data
+from zoo.evaluate import __main__ as evaluate
+from zoo.inference.classifier import Classifier, predict
+from zoo.train import loop
+from zoo.train.callbacks import SaveProgress
+
+QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
+
+
+def test_run_folder_is_complete(run):
+    names = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    events = {name for name in names if re.match(r"logs/(train|validation|augmented)/ev.*", name)}
+    assert len(events) == 3
+    assert names - events == {
+        "config.yaml",
+        "checkpoints/step-000000022.safetensors",
+        "curves.png",
+        "epochs.jsonl",
+        "metrics.json",
+        "model.keras",
+        "model.weights.h5",
+        "predictions.png",
+    }
+    for name in ("curves.png", "predictions.png"):
+        with Image.open(run / name) as image:
+            image.verify()
+
+
+def test_config_reloads_equal(run):
+    expected = TrainConfig(output_dir=run, **QUICK)
+    assert run_folder.load_config(run).model_dump() == expected.model_dump()
+
+
+def test_metrics_are_those_of_the_saved_model(run):
+    metrics = json.loads((run / "metrics.json").read_text())
+    config = run_folder.load_config(run)
+    model = keras.models.load_model(run / "model.keras")
+    images, labels = load_data(config.data, 16).test.sample(1000)
+    accuracy = (predict(model, images).argmax(-1) == labels).mean()
+    assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    assert metrics["history"]["val_accuracy"] == [pytest.approx(accuracy, abs=1e-6)]
+    assert (metrics["training_images"], metrics["test_images"]) == (1437, 360)
+    assert metrics["trainable_parameters"] == sum(
+        math.prod(w.shape) for w in model.trainable_weights
+    )
+
+
+def test_weights_file_has_the_final_weights(run):
+    model = keras.models.load_model(run / "model.keras")
+    expected = model.get_weights()
+    for variable in model.variables:
+        variable.assign(np.zeros(variable.shape, variable.dtype))
+    model.load_weights(run / "model.weights.h5")
+    for a, b in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_finished_run_is_refused_before_any_work(run, monkeypatch):
+    monkeypatch.setattr(loop, "load_data", lambda *_: pytest.fail("work began"))
+    before = (run / "metrics.json").stat().st_mtime_ns
+    with pytest.raises(ValueError, match="holds a finished run"):
+        loop.train(run_folder.load_config(run))
+    assert (run / "metrics.json").stat().st_mtime_ns == before
+
+
+def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
+    """Told to stop, it goes on from there; commands read the finished run where it is."""
+    config = TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)
+
+    def terminate(self, batch, logs=None):
+        if self.model.steps_done == 9:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def interrupt(self, batch, logs=None):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(SaveProgress, "on_train_batch_begin", terminate)
+    with pytest.raises(SystemExit, match="stopped at step 10"):
+        loop.train(config)
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveProgress, "on_test_batch_begin", interrupt)
+        with pytest.raises(SystemExit, match="stopped at step 22"):
+            loop.train(config)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    loop.train(config)
+    output = capsys.readouterr().out
+    assert "going on after step 10 of 22" in output
+    assert "going on after step 22 of 22" in output
+    with pytest.raises(ValueError, match="holds a finished run"):
+        loop.train(config)
+
+    folder = config.output_dir
+    rows = [json.loads((place / "epochs.jsonl").read_text()) for place in (run, folder)]
+    for row in rows:
+        del row["images_per_second"]
+    assert rows[0] == rows[1]  # of the whole epoch
+    assert str(folder) == f"{bucket}/runs/quick"
+    assert run_folder.load_config(folder).model_dump() == config.model_dump()
+    expected = {path.name for path in run.iterdir()}
+    assert {path.name for path in folder.iterdir()} == expected
+    assert len(list((folder / "logs" / "train").glob("events*"))) == 2
+    model = Classifier.from_run(folder).model
+    whole = Classifier.from_run(run).model
+    for one, other in zip(model.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    evaluate.main(["--run", str(folder)])
+    accuracy = json.loads((run / "metrics.json").read_text())["test"]["accuracy"]
+    assert f"{accuracy:.4f}" in capsys.readouterr().out
+
+
+def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
+    """First the classifier on a frozen backbone, then everything."""
+    data = {"source": "image_folder", "dir": str(photos), "batch_size": 4}
+    frozen = TrainConfig(
+        output_dir=tmp_path / "frozen",
+        model={
+            "image_size": 16,
+            "weights": str(run / "model.weights.h5"),
+            "freeze_backbone": True,
+        },
+        data=data,
+        **{name: QUICK[name] for name in ("optimizer", "training")},
+    )
+    metrics = loop.train(frozen)
+    assert metrics["trainable_parameters"] == 512 * 2 + 2  # of the classifier
+    before = keras.models.load_model(run / "model.keras")
+    after = keras.models.load_model(tmp_path / "frozen" / "model.keras")
+    for layer in before.layers[:-1]:
+        for one, other in zip(
+            layer.get_weights(), after.get_layer(layer.name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
+    weights = str(tmp_path / "frozen" / "model.weights.h5")
+    whole = frozen.model_copy(
+        update={
+            "output_dir": tmp_path / "whole",
+            "model": frozen.model.model_copy(update={"weights": weights, "freeze_backbone": False}),
+        }
+    )
+    assert loop.train(whole)["trainable_parameters"] > 100_000
+    tuned = keras.models.load_model(tmp_path / "whole" / "model.keras")
+    assert (tuned.get_weights()[0] != after.get_weights()[0]).any()
+
+
+def test_unknown_constructor_argument_is_refused(tmp_path):
+    config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"dropout_rat": 0.1}})
+    with pytest.raises(ValueError, match="did you mean 'dropout_rate'"):
+        loop.train(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_image_folder_is_refused(tmp_path, capsys):
+    data = {"source": "image_folder", "dir": str(tmp_path / "nowhere")}
+    with pytest.raises(ValueError, match="nowhere"):
+        loop.train(TrainConfig(output_dir=tmp_path / "run", data=data))
+    assert not (tmp_path / "run").exists()
+    assert capsys.readouterr().out == ""  # the settings do not hide what is wrong
+
+
+def test_run_that_is_removed_does_not_end_well(tmp_path, run, monkeypatch):
+    config = TrainConfig(output_dir=tmp_path / "run", **QUICK)
+
+    def fit(*_):
+        shutil.rmtree(config.output_dir)
+        return json.loads((run / "metrics.json").read_text())
+
+    monkeypatch.setattr(loop, "_fit", fit)
+    monkeypatch.setattr(loop, "create_network", lambda *_: Classifier.from_run(run).model)
+    with pytest.raises(ValueError, match="run was removed while the run went on"):
+        loop.train(config)
+
+
+def compiled(monkeypatch, **settings):
+    monkeypatch.setattr(loop, "create_network", lambda *_: networks.tiny_model(classes=10))
+    config = TrainConfig(**{"data": {"batch_size": 64}, **settings})
+    return loop._compiled_model(config, load_data(config.data, 16)), config
+
+
+def test_loss_of_smoothed_labels(monkeypatch):
+    """With smoothing s of k classes the true one gets 1 - s + s / k, the others s / k."""
+    model, _ = compiled(monkeypatch, training={"label_smoothing": 0.2})
+    probabilities = np.full((1, 10), 0.05, "float32")
+    probabilities[0, 3] = 0.55
+    expected = -0.82 * np.log(0.55) - 9 * 0.02 * np.log(0.05)
+    loss = model.compute_loss(y=np.eye(10, dtype="float32")[[3]], y_pred=probabilities)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_says_why_validation_starts_at_chance(monkeypatch, capsys):
+    for momentum, said in ((0.99, True), (0.9, False)):
+        model, config = compiled(monkeypatch, model={"batch_norm_momentum": momentum})
+        loop._explain_slow_start(model, config)
+        line = capsys.readouterr().out
+        assert bool(line) is said
+        if said:  # 0.99 to the power of 22
+            assert "80% are still initial values after an epoch of 22 steps" in line
+            assert line.count("\n") == 1
+
+
+def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 8},
+        optimizer={"learning_rate": 1e20, "warmup_epochs": 0},
+        training={"epochs": 2},
+    )
+    with pytest.raises(ValueError, match=r"lower optimizer\.learning_rate"):
+        loop.train(config)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_early_stopping_keeps_the_best_weights(tmp_path):
+    """A rate that is far too high: the first epochs are the best ones."""
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 8},
+        optimizer={"learning_rate": 0.5, "warmup_epochs": 0},
+        training={"epochs": 30, "early_stopping_epochs": 1},
+    )
+    metrics = loop.train(config)
+    accuracies = metrics["history"]["val_accuracy"]
+    assert 2 <= len(accuracies) < 30
+    assert accuracies[-1] <= max(accuracies[:-1])
+    assert metrics["test"]["accuracy"] == pytest.approx(max(accuracies), abs=1e-6)
+    model = keras.models.load_model(tmp_path / "run" / "model.keras")
+    images, labels = load_data(config.data, 8).test.sample(1000)
+    accuracy = (predict(model, images).argmax(-1) == labels).mean()
+    assert accuracy == pytest.approx(max(accuracies), abs=1e-6)
+
+
+def test_dtype_policy_is_restored():
+    with loop._precision("mixed_bfloat16"):
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+    assert keras.config.dtype_policy().name == "float32"

@@ -1,0 +1,208 @@
+"""`fit` on one device, on two, and on two workers, with several steps per execution."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import networks
+import numpy as np
+import pytest
+import tensorflow as tf
+from loopback import free_port
+
+from zoo.train.model import TrainingModel
+
+TESTS = Path(__file__).parents[1]
+BACKEND = keras.backend.backend()
+# Devices of each backend that have to agree with one device: kind, steps per execution.
+SEVERAL = {
+    "tensorflow": [("one_device", 4), ("mirrored", 4), ("multi_worker", 4)],
+    "jax": [("one_device", 4), ("mirrored", 4), ("multi_worker", 4)],
+}[BACKEND]
+# A smooth activation: at the corner of a ReLU rounding decides whether there is a gradient.
+PROGRAM = """
+import loopback, os, sys
+kind, steps_per_execution, rank, ports, output = sys.argv[1:]
+devices = 2 if kind == "mirrored" else 1
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"  # of JAX
+if kind == "multi_worker":
+    workers = [f"127.0.0.1:{port}" for port in ports.split(",")]
+    os.environ |= loopback.cluster(workers, int(rank))
+import tensorflow as tf
+if kind != "multi_worker":
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * devices
+    tf.config.set_logical_device_configuration(cpu, logical)
+from zoo.devices import find_devices
+devices = find_devices(kind)
+print(devices)
+import keras, networks, numpy as np
+from zoo.train.model import TrainingModel
+from zoo.train.optimizer import add_weight_decay
+rng = np.random.default_rng(0)
+images = rng.normal(size=(160, 16, 16, 3)).astype("float32")
+labels = np.eye(5, dtype="float32")[rng.integers(0, 5, len(images))]
+weights = np.r_[np.ones(40), np.zeros(8)].astype("float32")
+
+def batches(host, *arrays):
+    data = tf.data.Dataset.from_tensor_slices(arrays).batch(16, drop_remainder=True)
+    part = 16 // host.count
+    return data.unbatch().batch(part).shard(host.count, host.index)
+
+with devices.scope():
+    keras.utils.set_random_seed(0)
+    network = networks.tiny_model(classifier_activation="softmax", activation="silu")
+    add_weight_decay(network, 1e-2)
+    for layer in network._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = keras.backend.backend() == "tensorflow"
+            layer.momentum = 0.8
+    model = TrainingModel(network, steps_per_epoch=6, evaluation_steps=3, ema=0.5)
+    model.compile(
+        keras.optimizers.SGD(0.005, momentum=0.9),
+        keras.losses.CategoricalCrossentropy(reduction="mean_with_sample_weight"),
+        weighted_metrics=[
+            "accuracy", keras.metrics.CategoricalCrossentropy(name="cross_entropy")
+        ],
+        steps_per_execution=int(steps_per_execution),
+        jit_compile=keras.backend.backend() == "jax",
+    )
+    test = lambda host: batches(host, images[:48], labels[:48], weights)
+    history = model.fit(
+        devices.distribute(lambda host: batches(host, images, labels).repeat(), 16),
+        epochs=2,
+        steps_per_epoch=6,
+        validation_data=devices.distribute(test, 16),
+        validation_steps=3,
+        shuffle=False,
+        verbose=0,
+    ).history
+iterations = int(keras.ops.convert_to_numpy(model.optimizer.iterations))
+assert iterations == model.steps_done == 12
+if rank == "0":
+    values = [keras.ops.convert_to_numpy(v) for v in (*network.weights, *model.averages.weights)]
+    # The averages alone, without padding, on one device.
+    plain = networks.tiny_model(classifier_activation="softmax", activation="silu")
+    plain.set_weights(values[len(values) // 2 :])
+    answers = plain.predict(images[:40], verbose=0)
+    expected = -np.log((answers * labels[:40]).sum(-1)).mean()
+    np.testing.assert_allclose(history["val_cross_entropy"][-1], expected, rtol=1e-4)
+    np.savez(output, *values, val=history["val_cross_entropy"], loss=history["loss"])
+"""
+
+
+def run(folder: Path, kind: str, steps_per_execution: int) -> dict[str, np.ndarray]:
+    """Weights, averages and losses after two epochs of six steps."""
+    ports = ",".join(str(free_port()) for _ in range(2))
+    output = folder / f"{kind}{steps_per_execution}.npz"
+    arguments = [kind, str(steps_per_execution)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *arguments, str(rank), ports, str(output)],
+            env={**environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2 if kind == "multi_worker" else 1)
+    ]
+    for process in processes:
+        text, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        assert "ran out of data" not in errors
+        assert f"CPU, {1 if kind == 'one_device' else 2} replica(s)" in text
+    with np.load(output) as file:
+        return dict(file)
+
+
+def environment() -> dict[str, str]:
+    import os
+
+    paths = os.pathsep.join(map(str, (TESTS.parent, TESTS)))
+    return {**os.environ, "PYTHONPATH": paths}
+
+
+@pytest.mark.slow
+def test_devices_and_workers_give_the_weights_of_one_device(tmp_path):
+    """Six steps per epoch, four per execution: none is lost or done twice."""
+    expected = run(tmp_path, "one_device", 1)
+    for kind, steps_per_execution in SEVERAL:
+        received = run(tmp_path, kind, steps_per_execution)
+        assert received.keys() == expected.keys()
+        for name, array in expected.items():
+            scale = max(np.abs(array).max(), 1e-3)
+            error = np.abs(received[name] - array).max() / scale
+            assert error < 1e-5, (kind, name, error)
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 3, 7])
+def test_epoch_has_its_steps(steps_per_execution):
+    model = TrainingModel(networks.tiny_model(), steps_per_epoch=5, evaluation_steps=2)
+    model.compile(
+        keras.optimizers.SGD(0.01),
+        "mse",
+        steps_per_execution=steps_per_execution,
+        jit_compile=BACKEND == "jax",
+    )
+    batch = (networks.images(2, 16, 16, 3), np.eye(5, dtype="float32")[:2])
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    model.fit(data, epochs=2, steps_per_epoch=5, verbose=0, shuffle=False)
+    assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 10
+
+
+def fitted(steps_per_execution=1, ema=None, evaluation_steps=2):
+    network = networks.tiny_model(classifier_activation="softmax", dropout_rate=0.5)
+    model = TrainingModel(network, 5, evaluation_steps, ema)
+    model.compile(
+        keras.optimizers.SGD(0.01),
+        "mse",
+        steps_per_execution=steps_per_execution,
+        jit_compile=BACKEND == "jax",
+    )
+    return model
+
+
+def batch():
+    return networks.images(2, 16, 16, 3), np.eye(5, dtype="float32")[:2]
+
+
+def test_averages_follow_their_equation():
+    """After each step: average += (1 - min(decay, (1 + t) / (10 + t))) * (value - average)."""
+    model = fitted(ema=0.25)
+    sources = model.network.weights
+    expected = networks.values(sources)
+    data = tf.data.Dataset.from_tensors(batch()).repeat()
+    for step in range(1, 6):
+        model.fit(data, epochs=1, steps_per_epoch=1, verbose=0, shuffle=False)
+        share = 1 - min(0.25, (1 + step) / (10 + step))
+        for i, value in enumerate(networks.values(sources)):
+            expected[i] = expected[i] + share * (value - expected[i])
+    for average, value in zip(networks.values(model.averages.weights), expected, strict=True):
+        np.testing.assert_allclose(average, value, rtol=1e-5, atol=1e-6)
+
+
+def test_averages_are_what_evaluation_and_prediction_use():
+    model = fitted(ema=0.9)
+    networks.randomize(model.network)
+    before = networks.values(model.network.variables)
+    images, _ = batch()
+    plain = networks.tiny_model(classifier_activation="softmax", dropout_rate=0.5)
+    plain.set_weights(networks.values(model.averages.weights))
+    np.testing.assert_allclose(
+        model.predict(images, verbose=0), plain.predict(images, verbose=0), atol=1e-6
+    )
+    raw = model.network.predict(images, verbose=0)
+    assert np.abs(raw - plain.predict(images, verbose=0)).max() > 1e-3
+    for one, other in zip(before, networks.values(model.network.variables), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_state_has_everything_once():
+    model = fitted(ema=0.9)
+    model.optimizer.build(model.trainable_variables)
+    state = model.state
+    assert len({id(variable) for variable in state}) == len(state)
+    kinds = {"seed_generator_state", "iteration", "kernel", "moving_mean"}
+    assert kinds <= {variable.name for variable in state}
+    assert len(state) > 2 * len(model.network.weights)

@@ -1,0 +1,86 @@
+"""What a recipe does to a network before training."""
+
+import keras
+import networks
+import numpy as np
+import pytest
+
+from zoo.config import ModelConfig
+from zoo.train.network import create_network, prepare
+
+
+def network_of(weight_decay=0.0, classes=3, **settings):
+    config = ModelConfig(image_size=16, **settings)
+    network = create_network(config, classes)
+    prepare(network, config, weight_decay)
+    return network
+
+
+def saved(tmp_path, classes=3):
+    network = network_of(classes=classes)
+    networks.randomize(network)
+    network.save_weights(tmp_path / "w.weights.h5")
+    return network, str(tmp_path / "w.weights.h5")
+
+
+def test_overrides_reach_the_constructor():
+    network = network_of(overrides={"name": "small", "dropout_rate": 0.3})
+    assert network.name == "small"
+    rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
+    assert rates == [0.3]
+
+
+def test_batch_normalisation_of_every_layer():
+    network = network_of(batch_norm_momentum=0.9, synchronized_batch_norm=True)
+    layers = [
+        layer
+        for layer in network._flatten_layers()
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    # Those within the lambda layers are no layers of the network itself.
+    assert len(layers) > sum(
+        isinstance(layer, keras.layers.BatchNormalization) for layer in network.layers
+    )
+    assert {layer.momentum for layer in layers} == {0.9}
+    assert {layer.synchronized for layer in layers} == {True}
+
+
+def test_frozen_backbone_leaves_the_classifier():
+    network = network_of(weight_decay=0.1, freeze_backbone=True)
+    assert [v.path.split("/")[-2:] for v in network.trainable_variables] == [
+        ["predictions", "kernel"],
+        ["predictions", "bias"],
+    ]
+    assert len(network.losses) == 1
+
+
+def test_weights_of_the_same_classes(tmp_path):
+    expected, weights = saved(tmp_path)
+    received = network_of(weights=weights)
+    for one, other in zip(expected.get_weights(), received.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys):
+    expected, weights = saved(tmp_path, classes=7)
+    received = network_of(weights=weights)
+    assert "the classifier starts from random weights" in capsys.readouterr().out
+    assert received.output_shape == (None, 3)
+    for layer in expected.layers:
+        if layer.name != "predictions":
+            for one, other in zip(
+                layer.get_weights(), received.get_layer(layer.name).get_weights(), strict=True
+            ):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_weights_of_another_network_are_refused(tmp_path):
+    _, weights = saved(tmp_path)
+    config = ModelConfig(name="resnet50", image_size=32, weights=weights)
+    with pytest.raises(ValueError, match=r"model\.weights: .*do not fit the model"):
+        prepare(create_network(config, 3), config, 0.0)
+
+
+def test_weights_that_nobody_published_are_refused():
+    with pytest.raises(ValueError, match=r"model\.weights: no pretrained weights of"):
+        network_of(weights="imagenet")

@@ -1,0 +1,103 @@
+"""Which model a command is about: that of a finished run, or one with weights."""
+
+import os
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from zoo.cli.settings import AnyPath, LocalPath, Settings
+from zoo.registry import find_model
+
+
+class ModelOptions(Settings):
+    """Settings --run, or --model and --weights; a command adds its own."""
+
+    # Settings that a run decides itself.
+    of_model: ClassVar[frozenset[str]] = frozenset({"model", "weights", "image_size"})
+
+    config: AnyPath | None = Field(
+        default=None, exclude=True, description="YAML file with these settings."
+    )
+    model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
+    weights: str | None = Field(
+        default=None,
+        description="'imagenet' for published weights, hf://OWNER/REPOSITORY, or a .weights.h5 or "
+        ".safetensors file.",
+    )
+    run: AnyPath | None = Field(
+        default=None, description="Folder of a finished run, local or gs://."
+    )
+    image_size: int | None = Field(
+        default=None,
+        ge=8,
+        le=2048,
+        description="Height and width for --model; None: the model's own.",
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def _existing(cls, weights: str | None) -> str | None:
+        somewhere_else = weights in (None, "imagenet") or str(weights).startswith("hf://")
+        if not somewhere_else and not os.path.isfile(str(weights)):
+            raise ValueError(
+                f"expected 'imagenet', 'hf://...' or an existing file. Received: {weights!r}"
+            )
+        return weights
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        of_model = self.of_model & self.model_fields_set
+        if self.run is not None and of_model:
+            raise ValueError(f"--run already says which model. Received: {sorted(of_model)}")
+        if self.run is None and self.model is None:
+            raise ValueError("expected --run, or --model and --weights")
+        if self.model is not None:
+            find_model(self.model)
+            if self.weights is None:
+                raise ValueError(
+                    f"expected --weights imagenet, or a file of weights for {self.model}: "
+                    "without weights it knows nothing. Received: weights=None"
+                )
+        return self
+
+
+class ClassifierOptions(ModelOptions):
+    """The same, with names for the classes of --weights."""
+
+    of_model = ModelOptions.of_model | {"labels"}
+
+    labels: LocalPath | None = Field(
+        default=None,
+        description="Text file with the name of a class of --weights per line; None: the 1000 of "
+        "ImageNet.",
+    )
+
+    @field_validator("labels")
+    @classmethod
+    def _readable(cls, labels: Path | None) -> Path | None:
+        if labels is not None:
+            read_labels(labels)
+        return labels
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The names in the file."""
+        return None if self.labels is None else read_labels(self.labels)
+
+
+def read_labels(path: Path) -> list[str]:
+    """Returns the names of classes, one from each line.
+
+    Raises:
+        ValueError: If the file is missing or not text, or a line is empty.
+    """
+    if not os.path.isfile(path):
+        raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
+    try:
+        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError:
+        raise ValueError(f"expected text in UTF-8. Received: {str(path)!r}") from None
+    if not names or not all(names):
+        raise ValueError(f"expected the name of a class in every line of {str(path)!r}")
+    return names

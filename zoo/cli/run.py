@@ -1,0 +1,54 @@
+"""How every command of the zoo starts and fails."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from zoo.errors import printable
+
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def run_command(
+    command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACKENDS[:1]
+) -> None:
+    """Runs a command with the arguments of this process.
+
+    Bad input (`ValueError`), files that cannot be read or written (`OSError`) and missing packages
+    end it with one line and exit code 2, Ctrl-C with one line and 130; any other error is a fault
+    of the program and keeps its traceback.
+
+    Args:
+        command: Takes the command line arguments without the program's name.
+        backends: Keras backends that the command runs on. Defaults to TensorFlow alone.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no notes on CPU features
+    try:
+        _check_backend(backends)
+        command(sys.argv[1:])
+    except (ValueError, OSError, ImportError) as error:
+        message = str(error)
+        if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
+            extra = error.name if error.name in BACKENDS[1:] else "train"
+            message = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
+        print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def use_backend(name: str) -> None:
+    """Makes Keras, which nothing may have imported yet, use a backend in place of KERAS_BACKEND."""
+    keras = sys.modules.get("keras")
+    if keras is not None and keras.config.backend() != name:
+        raise RuntimeError(f"Keras already runs on {keras.config.backend()}, not on {name}")
+    os.environ["KERAS_BACKEND"] = name
+
+
+def _check_backend(allowed: Sequence[str]) -> None:
+    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    if backend not in allowed:
+        raise ValueError(
+            f"expected KERAS_BACKEND to be {' or '.join(allowed)}. Received: {backend!r}"
+        )

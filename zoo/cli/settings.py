@@ -1,0 +1,198 @@
+"""Settings from a command line and a YAML file, checked, with errors of one line."""
+
+import inspect
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated, Any, Self, get_args
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    YamlConfigSettingsSource,
+)
+
+from zoo.cli import plain_yaml
+from zoo.errors import unknown
+from zoo.files import answering, check_output, local_copy, location
+
+
+def _local(path: Any) -> Any:
+    if "://" in str(path):
+        raise ValueError(f"expected a path of this machine. Received: {str(path)!r}")
+    return location(path)
+
+
+def _output_folder(path: Path) -> Path:
+    check_output(path)
+    return path
+
+
+def _output_file(path: Path) -> Path:
+    check_output(path.parent, path.name)
+    return path
+
+
+# A `Path` made of gs://BUCKET/FOLDER would be a folder here that is named "gs:".
+LocalPath = Annotated[Path, BeforeValidator(_local)]
+OutputFolder = Annotated[LocalPath, AfterValidator(_output_folder)]
+OutputFile = Annotated[LocalPath, AfterValidator(_output_file)]
+AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
+
+
+class Section(BaseModel):
+    """A group of settings; unknown keys are errors."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
+    )
+
+
+class Settings(BaseSettings):
+    """All settings of one command; the docstring of the subclass is the head of its `--help`.
+
+    A value on the command line wins over one in the YAML file, and that over the default.
+    """
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        cli_avoid_json=True,
+        cli_hide_none_type=True,
+        cli_exit_on_error=False,
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.__doc__ = inspect.cleandoc(cls.__doc__ or "")  # --help prints it as it stands
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leaves environment variables out: a run depends on what is written down with it."""
+        return init_settings, _ConfigFile(settings_cls)
+
+    @classmethod
+    def from_command_line(cls, arguments: Sequence[str]) -> Self:
+        """Reads `--section.key value` arguments and the YAML file given by `--config`.
+
+        Raises:
+            ValueError: One line that names the wrong key or value, and what is allowed.
+        """
+        sections = [name for name, field in cls.model_fields.items() if _is_section(field)]
+        for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
+            if argument.removeprefix("--") in sections and value.startswith("--"):
+                raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
+        try:
+            return cls(_cli_parse_args=list(arguments))  # pyright: ignore[reportCallIssue]
+        except ValidationError as error:
+            raise ValueError(_one_line(cls, error.errors()[0])) from None
+        except SettingsError as error:
+            raise ValueError(_unrecognized(cls, str(error))) from None
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """Reads a YAML file alone, such as the `config.yaml` of a run.
+
+        Raises:
+            ValueError: One line that names the wrong key or value, and what is allowed.
+        """
+        return cls.from_command_line(["--config", str(path)])
+
+    def to_yaml(self) -> str:
+        """Returns every setting with its resolved value as YAML, which `from_file` reads."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+class _ConfigFile(YamlConfigSettingsSource):
+    """The YAML file that the command line names, if it names one."""
+
+    def __call__(self) -> dict[str, Any]:
+        name = self.current_state.get("config")
+        if name is None:
+            return {}
+        try:
+            path = location(name)
+            with answering(path):
+                if not path.is_file():
+                    found = "not a file" if path.exists() else "not found"
+                    raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
+                with local_copy(path) as here, here.open("rb") as file:
+                    content = file.read(4 * plain_yaml.MAX_CHARACTERS + 4)
+        except ValueError as error:
+            raise SettingsError(f"config: {error}") from None
+        try:
+            values = plain_yaml.load(content.decode())
+        except ValueError as error:
+            raise SettingsError(f"config: {str(path)!r} is not YAML of settings: {error}") from None
+        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+            raise SettingsError(f"config: expected `key: value` lines in {str(path)!r}")
+        return values
+
+
+def _fields(group: type[BaseModel], section: Sequence[str | int]) -> list[str]:
+    """Returns the names of the settings in a (nested) section."""
+    for key in section:
+        group = group.model_fields[str(key)].annotation  # pyright: ignore[reportAssignmentType]
+    return list(group.model_fields)
+
+
+def _is_section(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+
+
+def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
+    """Returns all settings as they are written on the command line."""
+    names = []
+    for name, field in group.model_fields.items():
+        if _is_section(field):
+            names += _dotted(field.annotation, f"{prefix}{name}.")  # pyright: ignore[reportArgumentType]
+        else:
+            names.append(prefix + name)
+    return names
+
+
+def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
+    """Says in one line which setting is wrong and what is allowed."""
+    *section, key = error["loc"] or ("",)
+    name = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        return f"{name}: no such setting. {unknown(str(key), _fields(group, section))}"
+    if error["type"] == "literal_error":
+        field = group
+        for part in section:
+            field = field.model_fields[str(part)].annotation  # pyright: ignore
+        choices = get_args(field.model_fields[str(key)].annotation)  # pyright: ignore
+        return f"{name}: no such choice. {unknown(str(error['input']), map(str, choices))}"
+    reason = error["msg"].removeprefix("Value error, ")
+    if "Received" not in reason:
+        reason += f". Received: {error['input']!r}"
+    return f"{name}: {reason}" if name else reason
+
+
+def _unrecognized(group: type[BaseModel], reason: str) -> str:
+    """Adds what is allowed to the complaint about an unknown command line argument."""
+    reason = reason.removeprefix("error parsing CLI: ")
+    _, found, received = reason.partition("unrecognized arguments: ")
+    if not found:
+        return reason
+    name = received.split(" ")[0]
+    section = [other for other in _dotted(group) if other.split(".")[0] == name.split(".")[0]]
+    return f"no such setting. {unknown(name, section or _dotted(group))}"

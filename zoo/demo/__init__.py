@@ -1,0 +1,1 @@
+"""The demo page: `python -m zoo.demo`."""

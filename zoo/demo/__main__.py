@@ -1,0 +1,116 @@
+"""A page that shows what a model sees: `python -m zoo.demo --run runs/FOLDER`."""
+
+import ipaddress
+import os
+import socket
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from zoo.cli.model_options import ClassifierOptions
+from zoo.cli.run import run_command
+from zoo.cli.settings import LocalPath
+from zoo.errors import needs_extra
+
+MIN_PASSWORD = 8  # characters; the page does not count wrong guesses
+
+
+class DemoConfig(ClassifierOptions):
+    """Serves a page where one drops a photograph, and sees what the network makes of it.
+
+    It names the most probable classes, and draws where the lambda layers looked: the content map
+    and the position map of a layer at the point that one clicks. Give --model and --weights, or
+    --run for the model of a finished run. Examples:
+
+      python -m zoo.demo --run runs/digits
+      python -m zoo.demo --model lambda_resnet26t --weights imagenet --port 8080
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.demo")
+
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address to listen on. The default is for this computer alone; 0.0.0.0 lets "
+        "everyone in who can reach it and knows the password.",
+    )
+    port: int = Field(default=7860, ge=1, le=65535, description="Port to listen on.")
+    password_file: LocalPath | None = Field(
+        default=None,
+        description=f"Text file with the password of the page, {MIN_PASSWORD} characters or more. "
+        "Required if others can reach the address.",
+    )
+
+    @field_validator("password_file")
+    @classmethod
+    def _has_password(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            read_password(path)
+        return path
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, loads the model, then serves until it is interrupted.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = DemoConfig.from_command_line(arguments)
+    password = None if config.password_file is None else read_password(config.password_file)
+    is_private = _check_address(config.host, config.port)
+    if password is None and not is_private:
+        raise ValueError(
+            f"expected --password_file with a --host that others can reach. "
+            f"Received: host={config.host!r}, password_file=None"
+        )
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read by Gradio's import
+    with needs_extra("demo"):
+        import gradio  # noqa: F401  # a missing one shows before the work
+    from zoo.demo.page import serve
+    from zoo.inference.classifier import Classifier
+
+    classifier = Classifier.from_source(config)
+    # Gradio's own folder for uploads is that of every page on this machine.
+    with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
+        os.environ.setdefault("GRADIO_TEMP_DIR", folder)
+        serve(classifier, config.host, config.port, password, is_private)
+
+
+def read_password(path: Path) -> str:
+    """Returns the password in a text file.
+
+    Raises:
+        ValueError: If there is no such file, or it is not one line that is long enough.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if len(text) < MIN_PASSWORD or not text.isprintable():
+        raise ValueError(
+            f"expected a text file with one line of {MIN_PASSWORD} or more characters. "
+            f"Received: {str(path)!r}"
+        )
+    return text
+
+
+def _check_address(host: str, port: int) -> bool:
+    """Returns whether only this computer can reach the address."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = found[0]
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except (OSError, UnicodeError) as error:
+        raise ValueError(
+            f"expected --host and --port of a free address here "
+            f"({getattr(error, 'strerror', None) or error}). Received: {host}:{port}"
+        ) from None
+    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,88 @@
+"""Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from zoo import run_folder
+from zoo.cli.model_options import ModelOptions
+from zoo.cli.run import BACKENDS, run_command
+from zoo.cli.settings import OutputFolder
+from zoo.config import DataConfig
+from zoo.files import location
+
+
+class EvaluateConfig(ModelOptions):
+    """Measures accuracy and loss of a model on test images, as a whole and for each class.
+
+    Give --run for the model of a finished run. Its test images are the default; --data settings
+    name others of the same classes. Or give --model, --weights and --data. Examples:
+
+      python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation
+      python -m zoo.evaluate --run runs/imagenet --data.name imagenet_v2 --data.test_split test
+      python -m zoo.evaluate --model lambda_resnet26t --weights imagenet --data.source tfds \\
+        --data.name imagenet2012 --data.dir gs://BUCKET/tensorflow_datasets
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.evaluate")
+
+    averaged: bool = Field(
+        default=True,
+        description="Moving averages of the weights, if --run has them; false: the raw weights.",
+    )
+    output: OutputFolder | None = Field(
+        default=None,
+        description="Also write metrics.json, with every class, and confusion.png here.",
+    )
+    data: DataConfig = DataConfig()
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Takes the images of the run where nothing else is said."""
+        sources = super().settings_customise_sources(settings_cls, init_settings)
+        return *sources, _DataOfRun(settings_cls, {})
+
+    @model_validator(mode="after")
+    def _averages_of_a_run(self) -> Self:
+        if self.run is None and not self.averaged:
+            raise ValueError("averaged: only a --run has other weights than the averaged ones")
+        return self
+
+
+class _DataOfRun(InitSettingsSource):
+    """The images of the run, unless others of another source are asked for."""
+
+    def __call__(self) -> dict[str, Any]:
+        run = self.current_state.get("run")
+        if run is None:
+            return {}
+        data = run_folder.load_config(location(run)).data.model_dump()
+        asked = self.current_state.get("data") or {}
+        return {"data": data} if asked.get("source", data["source"]) == data["source"] else {}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then evaluates.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = EvaluateConfig.from_command_line(arguments)
+    if config.output is not None:
+        import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
+    from zoo.evaluate import metrics
+
+    metrics.run(config)
+
+
+if __name__ == "__main__":
+    run_command(main, BACKENDS[:2])

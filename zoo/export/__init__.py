@@ -1,0 +1,1 @@
+"""Exports: `python -m zoo.export`."""

@@ -1,0 +1,81 @@
+"""Exports a model to serve: `python -m zoo.export --run runs/FOLDER`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from zoo.cli.model_options import ClassifierOptions
+from zoo.cli.run import run_command
+from zoo.cli.settings import LocalPath, OutputFolder
+
+
+class ExportConfig(ClassifierOptions):
+    """Exports a model as a SavedModel for TensorFlow Serving, or in another format.
+
+    Give --run for the model of a finished run, or --model and --weights. A SavedModel is written
+    to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
+    OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
+    new process with only the runtime of the format has to give the answers of Keras about
+    photographs, to 1e-5, else the export is removed. Examples:
+
+      python -m zoo.export --run runs/digits
+      python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
+      python -m zoo.export --model lambda_mobilenet_v2 --weights FILE --labels labels.txt \\
+        --format litert --quantize int8 --calibration photos/
+    """
+
+    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.export")
+
+    format: Literal["saved_model", "onnx", "litert", "openvino"] = Field(
+        default="saved_model",
+        description="saved_model: TensorFlow and its server; onnx: ONNX Runtime and others; "
+        "litert: phones and embedded devices; openvino: Intel's processors.",
+    )
+    quantize: Literal["none", "float16", "int8"] = Field(
+        default="none",
+        description="litert: float16 halves the file; int8 makes it a quarter and computes in 8 "
+        "bits. Answers are then not those of Keras; how many are is reported.",
+    )
+    calibration: LocalPath | None = Field(
+        default=None,
+        description="int8: folder of photographs like those that the model will see.",
+    )
+    output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
+
+    @property
+    def quantization(self) -> Literal["float16", "int8"] | None:
+        """How weights are rounded; None if they are not."""
+        return None if self.quantize == "none" else self.quantize
+
+    @model_validator(mode="after")
+    def _quantization_fits(self) -> Self:
+        if self.quantization is not None and self.format != "litert":
+            raise ValueError(
+                f"quantize: {self.quantize} is for --format litert only. "
+                f"Received: format={self.format!r}"
+            )
+        if (self.quantize == "int8") != (self.calibration is not None):
+            raise ValueError(
+                "expected --calibration with --quantize int8, and with it alone. "
+                f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
+            )
+        return self
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then exports.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = ExportConfig.from_command_line(arguments)
+    from zoo.export import exporter
+
+    exporter.export(config)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,205 @@
+"""Asks an export about photographs, in a new process, and compares its answers with Keras'."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lambda_keras.applications import feature_extractor
+from zoo import run_folder
+from zoo.data.load import held_out_files
+from zoo.errors import needs_extra
+from zoo.export import runtimes
+from zoo.export.servable import Servable
+from zoo.inference.classifier import predict
+
+MAX_DIFFERENCE = 1e-5
+MAX_IMAGES = 512  # held-out images that both are asked about; they have to fit into memory
+FEW = 16  # of them for every signature but the default one
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Photographs:
+    """Photographs to ask about.
+
+    Attributes:
+        files: Bytes of JPEG or PNG files.
+        images: What the model sees of them, float32 in [0, 255].
+        labels: Indices of their classes; None if they are none of the model's.
+    """
+
+    files: list[bytes]
+    images: np.ndarray
+    labels: np.ndarray | None = None
+
+    @classmethod
+    def held_out(cls, run: Path, servable: Servable) -> "Photographs":
+        """Returns images that a run was tested on."""
+        config = run_folder.load_config(run)
+        files, labels = held_out_files(config.data, config.model.size, MAX_IMAGES)
+        return cls(files, _views(servable, files), labels)
+
+    @classmethod
+    def samples(cls, servable: Servable) -> "Photographs":
+        """Returns parts of the two photographs that come with scikit-learn."""
+        with needs_extra("train"):
+            from sklearn.datasets import load_sample_images
+        parts = (
+            photo[rows, columns]
+            for photo in load_sample_images().images
+            for rows in (slice(None), slice(0, 300), slice(127, None))
+            for columns in (slice(None), slice(0, 400), slice(240, None))
+        )
+        files = [bytes(tf.io.encode_jpeg(part, quality=90).numpy()) for part in parts]
+        return cls(files, _views(servable, files))
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an export answers.
+
+    Attributes:
+        differences: By signature, the largest difference from Keras: of probabilities; of
+            features relative to the largest one.
+        agreement: Part of the photographs with the same most probable class.
+        accuracy: Part of the photographs that are classified rightly; None without labels.
+        photographs: Their number.
+    """
+
+    differences: Mapping[str, float]
+    agreement: float
+    accuracy: float | None
+    photographs: int
+
+
+def check(servable: Servable, format_name: str, folder: Path, photographs: Photographs) -> Report:
+    """Compares an export with Keras.
+
+    Args:
+        servable: What was exported.
+        format_name: One of `runtimes.RUNTIMES`.
+        folder: The export.
+        photographs: What to ask about.
+
+    Raises:
+        ValueError: If the export does not work with the runtime alone.
+    """
+    expected = predict(servable.model, photographs.images)
+    everything = format_name == "saved_model"
+    questions = {"serving_default": {"images": photographs.images}}
+    answers = ask(format_name, folder, questions | (_more(photographs) if everything else {}))
+    got = answers["serving_default"]["probabilities"]
+    differences = {"serving_default": _largest(got, expected)}
+    if everything:
+        differences |= _compare_more(servable, photographs, answers, expected[:FEW])
+    guesses, labels = got.argmax(-1), photographs.labels
+    return Report(
+        differences,
+        float((guesses == expected.argmax(-1)).mean()),
+        None if labels is None else float((guesses == labels).mean()),
+        len(expected),
+    )
+
+
+def ask(
+    format_name: str, folder: Path, questions: Mapping[str, Arrays]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Asks an export in a new process, which has its runtime and NumPy only.
+
+    Args:
+        format_name: One of `runtimes.RUNTIMES`.
+        folder: The export.
+        questions: Named inputs by signature.
+
+    Returns:
+        Named outputs by signature.
+
+    Raises:
+        ValueError: If it does not work there.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        asked, answered = Path(scratch, "questions"), Path(scratch, "answers")
+        asked.mkdir()
+        answered.mkdir()
+        for signature, arrays in questions.items():
+            np.savez(asked / f"{signature}.npz", **arrays)  # pyright: ignore[reportArgumentType]
+        script = [str(runtimes.__file__), format_name, str(folder), str(asked), str(answered)]
+        # -P: the script's folder is not searched for modules, so none of ours can slip in.
+        process = subprocess.run([sys.executable, "-P", *script], capture_output=True, text=True)
+        if process.returncode:
+            raise ValueError(
+                "the export does not work with the runtime of its format alone: "
+                f"{process.stderr.strip()}"
+            )
+        return {signature: _read(answered / f"{signature}.npz") for signature in questions}
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _views(servable: Servable, files: list[bytes]) -> np.ndarray:
+    view = tf.function(servable.view, input_signature=[tf.TensorSpec((), tf.string)])
+    return np.stack([view(file).numpy() for file in files])
+
+
+def _more(photographs: Photographs) -> dict[str, Arrays]:
+    """What is asked of the signatures that only a SavedModel has."""
+    return {
+        "images_uint8": {"images": _rounded(photographs)},
+        # NumPy cuts off zeros at the end of strings, where JPEG and PNG files have none.
+        "image_bytes": {"image_bytes": np.array(photographs.files[:FEW])},
+        "features": {"images": photographs.images[:FEW]},
+    }
+
+
+def _compare_more(
+    servable: Servable,
+    photographs: Photographs,
+    answers: Mapping[str, Arrays],
+    expected: np.ndarray,
+) -> dict[str, float]:
+    of_integers = predict(servable.model, _rounded(photographs))
+    extractor = feature_extractor(servable.model)
+    maps: Any = predict(extractor, photographs.images[:FEW])
+    return {
+        "images_uint8": _largest(answers["images_uint8"]["probabilities"], of_integers),
+        "image_bytes": _of_top(answers["image_bytes"], expected, servable.class_names),
+        "features": max(
+            _relative(answers["features"][name], value) for name, value in maps.items()
+        ),
+    }
+
+
+def _rounded(photographs: Photographs) -> np.ndarray:
+    return np.round(photographs.images[:FEW]).astype("uint8")
+
+
+def _relative(got: np.ndarray, expected: np.ndarray) -> float:
+    return _largest(got, expected) / max(float(np.abs(expected).max()), 1e-30)
+
+
+def _largest(got: np.ndarray, expected: np.ndarray) -> float:
+    if got.shape != expected.shape or not np.isfinite(got - expected).all():
+        return np.inf
+    return float(np.abs(got - expected).max())
+
+
+def _of_top(answers: Arrays, expected: np.ndarray, class_names) -> float:
+    """Compares the most probable classes; those that are equally probable may change places."""
+    classes, scores = answers["classes"], answers["scores"]
+    names = np.array(class_names)[classes]
+    if not (np.char.decode(answers["labels"], "utf-8") == names).all():
+        return np.inf
+    highest = -np.sort(-expected, axis=-1)[:, : scores.shape[-1]]
+    of_classes = np.take_along_axis(expected, classes, -1)
+    return max(_largest(scores, highest), _largest(scores, of_classes))

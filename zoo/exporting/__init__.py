@@ -1,1 +1,0 @@
-"""Models in the formats that other programs run."""

@@ -1,0 +1,72 @@
+"""Photographs that a command line names, and the file that its answers go to."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from zoo.data.image_folder import SUFFIXES
+
+
+def quoted(arguments: Sequence[str]) -> list[str]:
+    """Quotes what follows no option, for pydantic-settings splits lists at commas.
+
+    Raises:
+        ValueError: If a name has characters that cannot be quoted. Those in folders may.
+    """
+    result, is_value = [], False
+    for argument in arguments:
+        is_option = argument.startswith("-")
+        if not (is_option or is_value) and re.search(r'["\x00-\x1f]', argument):
+            raise ValueError(
+                "photos: expected names without quotation marks and control characters. "
+                f"Received: {argument!r}"
+            )
+        result.append(argument if is_option or is_value else f'"{argument}"')
+        is_value = is_option and argument != "--" and "=" not in argument
+    return result
+
+
+def find_photos(names: Sequence[str]) -> list[Path]:
+    """Returns the photographs: files as they are named, and all that folders hold, sorted.
+
+    Raises:
+        ValueError: If a file or folder does not exist, or a folder holds no photographs.
+    """
+    photos = []
+    for name in names:
+        path = Path(name)
+        if os.path.isdir(path):
+            files = (p for p in path.rglob("[!.]*") if p.is_file())
+            found = sorted(p for p in files if p.suffix.lower() in SUFFIXES)
+            if not found:
+                raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
+            photos += found
+        elif os.path.isfile(path):  # others, such as pipes, may never end
+            photos.append(path)
+        else:
+            raise ValueError(f"photos: expected a photograph or a folder. Received: {name!r}")
+    return photos
+
+
+def check_output_name(output: Path | None, suffixes: Sequence[str]) -> None:
+    """Checks where answers shall be written.
+
+    Raises:
+        ValueError: If the name has another suffix, or is that of a pipe or the like.
+    """
+    is_other = output is not None and os.path.lexists(output) and not os.path.isfile(output)
+    if output is not None and (output.suffix not in suffixes or is_other):
+        raise ValueError(
+            f"expected a file named {' or '.join(suffixes)}. Received: {str(output)!r}"
+        )
+
+
+def check_replaces_none(output: Path | None, photos: Sequence[Path]) -> None:
+    """Checks that writing the answers does not replace a photograph.
+
+    Raises:
+        ValueError: If it would.
+    """
+    if output and output.exists() and any(output.samefile(photo) for photo in photos):
+        raise ValueError(f"output: {output} is one of the photographs; expected another file")

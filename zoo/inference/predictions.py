@@ -1,0 +1,57 @@
+"""What a model says about photographs: printed with bars, or written as JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from zoo.cli.settings import Settings
+from zoo.errors import printable
+from zoo.files import atomic_write
+
+BAR = 30  # characters of the bar of a probability of 1
+
+
+class ClassScore(NamedTuple):
+    """A class and how probable it is, from 0 to 1."""
+
+    index: int
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about a photograph.
+
+    Attributes:
+        photo: The file.
+        top: The most probable classes, the first one most.
+    """
+
+    photo: Path
+    top: list[ClassScore]
+
+
+def describe(answer: Prediction) -> str:
+    """Returns the lines about a photograph: its name, then percentages, bars and classes."""
+    lines = [
+        f"{guess.probability:8.1%}  {'#' * round(BAR * guess.probability):{BAR}}  "
+        f"{printable(guess.name)}"
+        for guess in answer.top
+    ]
+    return "\n".join([printable(answer.photo), *lines, ""])
+
+
+def write_json(config: Settings, answers: Sequence[Prediction], path: Path) -> None:
+    """Writes what was asked, and the index, name and probability of every class."""
+    settings = config.model_dump(mode="json", exclude={"photos", "output"}, exclude_none=True)
+    photos = [
+        {"photo": str(answer.photo), "top": [guess._asdict() for guess in answer.top]}
+        for answer in answers
+    ]
+    content = json.dumps({**settings, "photos": photos}, indent=2, ensure_ascii=False)
+    with atomic_write(path) as beside:
+        # Of a name that is not UTF-8, JSON knows the bytes by the same escapes as Python.
+        beside.write_text(content + "\n", encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,104 @@
+"""The pictures on the page of `zoo.demo`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.plots.style import INK, TEST, WRONG, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+VIEW = 480  # height and width of the picture that one clicks on, in pixels
+
+
+def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int) -> np.ndarray:
+    """Draws an image, with a frame around one position of a grid.
+
+    Args:
+        view: RGB image in [0, 255].
+        grid: Height and width of the grid.
+        row: Row of the position.
+        column: Column of the position.
+
+    Returns:
+        RGB picture of `VIEW` by `VIEW` pixels, filled by the image.
+    """
+    figure = new_figure(VIEW / 100, VIEW / 100)
+    figure.set_layout_engine("none")
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    _show(axis, view / 255, grid)
+    _frame(axis, row, column)
+    return _pixels(figure, 100)
+
+
+def draw_maps(
+    view: np.ndarray, maps: Mapping[str, np.ndarray], row: int, column: int
+) -> np.ndarray:
+    """Draws maps of signed weights side by side over a pale image, with a frame around a position.
+
+    Args:
+        view: RGB image in [0, 255].
+        maps: Weights by title, each of shape `(height, width)`.
+        row: Row of the position that has the weights.
+        column: Column of that position.
+
+    Returns:
+        RGB picture.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+    from matplotlib.ticker import MaxNLocator
+
+    colors = LinearSegmentedColormap.from_list("signed", [TEST, "white", WRONG])
+    figure = new_figure(4.7 * len(maps), 5.6)
+    for axis, (head, weights) in zip(
+        figure.subplots(1, len(maps), squeeze=False).flat, maps.items(), strict=True
+    ):
+        largest = np.abs(weights).max() or 1.0
+        norm = Normalize(-largest, largest)
+        rows, columns = (
+            np.arange(pixels) * cells // pixels
+            for pixels, cells in zip(view.shape[:2], weights.shape, strict=True)
+        )
+        # Colours times brightness: where a weight is 0, the photograph is grey.
+        brightness = 0.6 + 0.4 * view.mean(-1, keepdims=True) / 255
+        _show(axis, colors(norm(weights))[rows][:, columns, :3] * brightness, weights.shape)
+        _frame(axis, row, column)
+        axis.set_title(head, loc="left", fontsize=12, color=INK)
+        axis.set(xticks=[], yticks=[])
+        axis.spines[:].set_visible(False)
+        bar = figure.colorbar(
+            ScalarMappable(norm, colors), ax=axis, location="bottom", aspect=30, pad=0.02
+        )
+        bar.locator = MaxNLocator(5)
+        bar.set_label("weight of the value at a place", color=INK)
+        bar.ax.tick_params(colors=INK)
+        bar.outline.set_visible(False)
+    return _pixels(figure, 130)
+
+
+def _show(axis: "Axes", image: np.ndarray, grid: tuple[int, ...]) -> None:
+    # Coordinates are rows and columns of the grid, whose positions have whole numbers.
+    edges = (-0.5, grid[1] - 0.5, grid[0] - 0.5, -0.5)
+    aspect = image.shape[0] / grid[0] / (image.shape[1] / grid[1])
+    axis.imshow(np.clip(image, 0, 1), extent=edges, aspect=aspect, interpolation="nearest")
+
+
+def _frame(axis: "Axes", row: int, column: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    for width, color in ((4, "white"), (1.8, "black")):  # seen on any image
+        axis.add_patch(
+            Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, lw=width, ec=color, zorder=3)
+        )
+
+
+def _pixels(figure: "Figure", dpi: int) -> np.ndarray:
+    figure.set_dpi(dpi)
+    canvas: Any = figure.canvas
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

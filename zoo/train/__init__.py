@@ -1,0 +1,1 @@
+"""Training: `python -m zoo.train`."""

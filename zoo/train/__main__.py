@@ -1,0 +1,23 @@
+"""Trains a model: `python -m zoo.train --config tpu_configs/FILE.yaml`."""
+
+from collections.abc import Sequence
+
+from zoo.cli.run import BACKENDS, run_command
+from zoo.config import TrainConfig
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then trains.
+
+    Args:
+        arguments: Command line arguments without the program's name.
+    """
+    config = TrainConfig.from_command_line(arguments)
+    # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.
+    from zoo.train import loop
+
+    loop.train(config)
+
+
+if __name__ == "__main__":
+    run_command(main, BACKENDS[:2])

@@ -1,0 +1,194 @@
+"""What happens beside the steps of a run: saving, stopping, and telling how it goes."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from zoo.files import atomic_write
+from zoo.run_folder import check_still_there
+from zoo.train.checkpoints import Checkpoints, Progress
+
+
+class SaveProgress(keras.callbacks.Callback):
+    """Saves the state after every epoch, every so many steps, and when the run is told to stop.
+
+    Told to stop within an evaluation, it saves the state from before, for the evaluation to be done
+    again.
+
+    Args:
+        checkpoints: Where to.
+        progress: What `fit` continues; kept up to date.
+        every_steps: Steps between files within an epoch; None: none.
+        patience: Epochs without better test accuracy after which to stop; None: never.
+        stop: Asked after every execution: whether to save and stop now.
+    """
+
+    model: Any  # set by `fit`
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        progress: Progress,
+        every_steps: int | None,
+        patience: int | None,
+        stop: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self.checkpoints = checkpoints
+        self.progress = progress
+        self.every_steps = every_steps
+        self.patience = patience
+        self.stop = stop
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if not np.isfinite((logs or {}).get("loss", 0.0)):
+            raise ValueError(
+                f"the loss is no longer finite at step {self.model.steps_done}; the last good "
+                f"checkpoint is of step {self.progress.step}; lower optimizer.learning_rate"
+            )
+        if self.stop():
+            self._end()
+        if self.every_steps and self.model.steps_done - self.progress.step >= self.every_steps:
+            self._save()
+
+    def on_test_begin(self, logs: dict | None = None) -> None:
+        self.trained = [ops.convert_to_numpy(metric) for metric in self.model.metrics_variables]
+
+    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self.stop():
+            self._sync()
+            for variable, value in zip(self.model.metrics_variables, self.trained, strict=True):
+                variable.assign(value)
+            self._end()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.progress.history.append({name: float(v) for name, v in (logs or {}).items()})
+        self.progress.epoch_steps.append(self.model.steps_done)
+        self._save()
+        self.model.stop_training = stopped_early(self.progress, self.patience)
+
+    def _end(self) -> None:
+        if self.model.steps_done > self.progress.step:
+            self._save()
+        print()  # after the bar
+        raise SystemExit(
+            f"stopped at step {self.progress.step}; the same command goes on from there"
+        )
+
+    def _sync(self) -> None:
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()  # within an epoch the variables do not have the values
+
+    def _save(self) -> None:
+        check_still_there(self.checkpoints.folder.parent)
+        self._sync()
+        self.progress.step = self.model.steps_done
+        self.checkpoints.save(self.progress)
+
+
+def stopped_early(progress: Progress, patience: int | None) -> bool:
+    """Returns whether so many epochs were not better than the best one."""
+    best = progress.best_epoch
+    return None not in (best, patience) and len(progress.history) - 1 - best >= patience  # pyright: ignore[reportOperatorIssue]
+
+
+class Report(keras.callbacks.Callback):
+    """Adds images per second to the progress bar, and to the logs the learning rate, too.
+
+    It comes before the callbacks that read the logs.
+
+    Args:
+        batch_size: Images per step.
+    """
+
+    model: Any
+
+    def __init__(self, batch_size: int) -> None:
+        super().__init__()
+        self.batch_size = batch_size
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.began = self.trained = time.monotonic()
+        self.first_step = self.model.steps_done
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self.trained = time.monotonic()
+        if logs is not None:
+            logs["images_per_second"] = self._rate()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if logs is not None:
+            logs["images_per_second"] = self._rate()
+            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+
+    def _rate(self) -> float:
+        images = (self.model.steps_done - self.first_step) * self.batch_size
+        return images / max(self.trained - self.began, 1e-9)
+
+
+class Bar(keras.callbacks.ProgbarLogger):
+    """Keras' progress bar, which ends at the last step where executions do not divide an epoch.
+
+    After every epoch it says how long the rest will take.
+
+    Args:
+        run_epochs: Epochs of the whole run.
+    """
+
+    target: int
+
+    def __init__(self, run_epochs: int) -> None:
+        super().__init__()
+        self.run_epochs = run_epochs
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self.began = time.monotonic()
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        super().on_train_batch_end(min(batch, self.target - 1), logs)
+
+    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        super().on_test_batch_end(min(batch, self.target - 1), logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        left = (self.run_epochs - epoch - 1) * (time.monotonic() - self.began)
+        if left:
+            minutes = round(left / 60)
+            text = f"{minutes // 60} h {minutes % 60} min" if minutes else f"{left:.0f} s"
+            print(f"{text} left", flush=True)
+
+
+class WriteEpochs(keras.callbacks.Callback):
+    """Writes one line of JSON for each epoch that has ended.
+
+    Args:
+        path: The file.
+        progress: Kept up to date by `SaveProgress`, which comes before.
+    """
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        super().__init__()
+        self.path = path
+        self.progress = progress
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.write()
+
+    def write(self) -> None:
+        """Writes the lines of all epochs so far."""
+        lines = [
+            json.dumps({"epoch": number, "step": step, **values})
+            for number, (step, values) in enumerate(
+                zip(self.progress.epoch_steps, self.progress.history, strict=True), start=1
+            )
+        ]
+        with atomic_write(self.path) as beside:
+            beside.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,190 @@
+"""The whole state of a run in files: an interrupted run goes on as if it had not been.
+
+Weights, optimizer, averages and the seeds of random layers; the data need only the number of the
+step. Files are in safetensors format: arrays, no code.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from zoo.files import atomic_write, local_copy, remove, remove_partial
+
+KEEP = 3  # files
+_SUFFIX = ".safetensors"
+
+
+@dataclass
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        step: Number of training steps done.
+        history: What `fit` logged, for each epoch that has ended.
+        epoch_steps: Number of training steps when each of them ended.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    step: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    epoch_steps: list[int] = field(default_factory=list)
+
+    @property
+    def best_epoch(self) -> int | None:
+        """Index of the first epoch with the highest test accuracy."""
+        accuracies = [epoch["val_accuracy"] for epoch in self.history]
+        return accuracies.index(max(accuracies)) if accuracies else None
+
+    @property
+    def best_step(self) -> int | None:
+        """Number of training steps when that epoch ended."""
+        return None if self.best_epoch is None else self.epoch_steps[self.best_epoch]
+
+
+class Checkpoints:
+    """Numbered files in a folder, of which the newest few and the best are kept.
+
+    A file appears under its name only when it is whole, and holds a checksum of its contents.
+
+    Args:
+        folder: Where the files are.
+        variables: What is saved, in an order fixed by the code.
+        write: Whether this process writes the files; one of several does.
+    """
+
+    def __init__(
+        self, folder: Path, variables: Iterable[keras.Variable], write: bool = True
+    ) -> None:
+        self.folder = folder
+        self.write = write
+        # Paths are not unique, or counted in each process.
+        self._variables = {
+            f"{number:05d} {variable.path.split('/')[-1]}": variable
+            for number, variable in enumerate(variables)
+        }
+
+    def save(self, progress: Progress) -> None:
+        """Writes a file, then removes the oldest ones.
+
+        Raises:
+            ValueError: If it cannot be written; the earlier files stay.
+        """
+        arrays = {  # by every process: metrics are summed over all of them
+            name: np.asarray(ops.convert_to_numpy(variable))
+            for name, variable in self._variables.items()
+        }
+        if not self.write:
+            return
+        text = json.dumps(vars(progress))
+        metadata = {"progress": text, "sha256": _checksum(text, arrays)}
+        try:
+            with atomic_write(self._file(progress.step)) as beside:
+                save_file(arrays, beside, metadata)
+        except (OSError, SafetensorError, tf.errors.OpError) as error:
+            raise ValueError(
+                f"cannot write the checkpoint {self._file(progress.step)} ({error}); with more "
+                "room, the same command goes on from the one before"
+            ) from error
+        best = progress.best_step
+        for old in self._files()[KEEP:]:
+            if best is None or old != self._file(best):
+                remove(old)
+
+    def restore(self) -> Progress | None:
+        """Sets all variables as they were saved last, and says when that was.
+
+        A damaged file is named on the screen, and the one before it is used.
+
+        Returns:
+            None if there is no file that is whole.
+
+        Raises:
+            ValueError: If the newest whole file is of another model or optimizer.
+        """
+        if self.write:
+            remove_partial(self.folder)
+        for path in self._files():
+            try:
+                return self._restore(path)
+            except _DAMAGED as error:
+                print(f"damaged checkpoint {path} ({error}); using the one before", file=sys.stderr)
+        return None
+
+    def restore_best(self, progress: Progress) -> None:
+        """Sets all variables as they were after the best epoch.
+
+        Raises:
+            ValueError: If that file is damaged.
+        """
+        path = self._file(progress.best_step or 0)
+        try:
+            self._restore(path)
+        except _DAMAGED as error:
+            raise ValueError(f"damaged checkpoint {path} of the best epoch ({error})") from error
+
+    def _restore(self, path: Path) -> Progress:
+        arrays, progress = _read(path)
+        expected = {name: tuple(v.shape) for name, v in self._variables.items()}
+        received = {name: array.shape for name, array in arrays.items()}
+        differing = sorted(
+            name
+            for name in expected.keys() | received.keys()
+            if expected.get(name) != received.get(name)
+        )
+        if differing:
+            first = self._variables.get(differing[0])
+            raise ValueError(
+                f"the checkpoint {path} is of another model or optimizer: {len(differing)} "
+                f"variables differ, such as {differing[0] if first is None else first.path!r}"
+            )
+        for name, variable in self._variables.items():
+            variable.assign(arrays[name])
+        return progress
+
+    def _file(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}{_SUFFIX}"
+
+    def _files(self) -> list[Path]:
+        """The newest first."""
+        return sorted(self.folder.glob(f"step-*{_SUFFIX}"), reverse=True)
+
+
+class DamagedError(Exception):
+    """A file that does not hold what was written."""
+
+
+_DAMAGED = (OSError, SafetensorError, KeyError, DamagedError)
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
+    with local_copy(path) as here, safe_open(here, framework="np") as file:
+        metadata = file.metadata() or {}
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
+        raise DamagedError("wrong checksum")
+    try:
+        return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DamagedError(f"progress, {where}: {first['msg']}") from None
+
+
+def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()

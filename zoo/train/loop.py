@@ -1,0 +1,312 @@
+"""One training run, from settings to a folder of results."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from zoo import run_folder
+from zoo.config import TrainConfig
+from zoo.data import ImageData, load_data, naming_errors
+from zoo.devices import Devices, find_devices
+from zoo.files import atomic_write
+from zoo.inference.classifier import predict
+from zoo.plots.style import plot_curves, plot_predictions
+from zoo.train.callbacks import Bar, Report, SaveProgress, WriteEpochs, stopped_early
+from zoo.train.checkpoints import Checkpoints, Progress
+from zoo.train.model import TrainingModel
+from zoo.train.network import create_network, prepare
+from zoo.train.optimizer import create_optimizer
+
+SHEET_SAMPLE = 512  # test images among which the sheet of predictions looks for mistakes
+AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
+SLOW = 0.1  # initial values in batch statistics after an epoch that are worth a word
+
+
+def train(config: TrainConfig) -> dict[str, Any]:
+    """Trains a model and writes its run folder; everything is checked before the first step.
+
+    With several processes, each is given the same settings, and the first one writes the files.
+
+    Args:
+        config: All settings.
+
+    Returns:
+        What `metrics.json` holds: test metrics, counts, class names and the history by epoch.
+
+    Raises:
+        ValueError: If the run folder is in use, or devices, images, model arguments or weights
+            do not fit the settings, or the loss does not stay finite.
+    """
+    run_folder.check(config)
+    devices = find_devices(config.strategy, config.tpu)
+    _check_devices(config, devices)
+    # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
+    keras.utils.set_random_seed(config.training.seed)
+    data = load_data(config.data, config.model.size, config.training.seed)
+    with _precision(config.training.precision), devices.scope():
+        model = _compiled_model(config, data)
+        print(config.to_yaml())
+        print(
+            f"{config.model.name}: {_trainable_parameters(model):,} trainable parameters; "
+            f"{data.train.count} training and {data.test.count} test images of "
+            f"{len(data.class_names)} classes; {devices}"
+        )
+        _explain_slow_start(model, config)
+        if devices.chief and not run_folder.check(config):
+            run_folder.start(config)
+        with devices.noticing_losses():
+            _check_shared(config, devices)
+            metrics = _fit(model, data, config, devices)
+    if devices.chief:
+        _write_results(model, data, config, metrics)
+    return metrics
+
+
+def _check_devices(config: TrainConfig, devices: Devices) -> None:
+    if config.data.batch_size % devices.replicas:
+        raise ValueError(
+            f"data.batch_size: expected a multiple of {devices.replicas}, the number of devices. "
+            f"Received: {config.data.batch_size}"
+        )
+    if config.training.jit_compile and isinstance(devices.strategy, tf.distribute.Strategy):
+        raise ValueError(
+            "training.jit_compile: expected false on several devices, where Keras cannot compile "
+            f"with XLA (a TPU does in any case). Received: true, on {devices}"
+        )
+    if config.model.synchronized_batch_norm and keras.backend.backend() == "jax":
+        raise ValueError(
+            "model.synchronized_batch_norm: expected false on JAX, where statistics are those of "
+            "the whole batch in any case. Received: true"
+        )
+
+
+def _check_shared(config: TrainConfig, devices: Devices) -> None:
+    """Waits until the first host has started the run, and makes sure that the others see it."""
+    devices.gather(True)
+    found = devices.gather(run_folder.is_shared(config.output_dir))
+    if not all(found):
+        raise ValueError(
+            "output_dir: expected a folder that all hosts share, such as one in a bucket (gs://). "
+            f"Received: {config.output_dir}, where {found.count(0)} of {len(found)} hosts do not "
+            "find what the first one has written"
+        )
+
+
+@contextmanager
+def _precision(policy: str) -> Iterator[None]:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
+    training = config.training
+    steps_per_epoch = data.train.steps_per_epoch(config.data.batch_size)
+    network = create_network(config.model, len(data.class_names))
+    prepare(network, config.model, config.optimizer.weight_decay)
+    model = TrainingModel(
+        network, steps_per_epoch, data.test.steps(config.data.batch_size), training.ema
+    )
+    optimizer = create_optimizer(
+        config.optimizer, config.data.batch_size, steps_per_epoch, training.epochs
+    )
+    metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
+    if len(data.class_names) > 5:
+        metrics.append(keras.metrics.TopKCategoricalAccuracy(5, name="top5_accuracy"))
+    model.compile(
+        optimizer,
+        # Test images that only fill up the last batch have weight 0.
+        keras.losses.CategoricalCrossentropy(
+            label_smoothing=training.label_smoothing, reduction="mean_with_sample_weight"
+        ),
+        weighted_metrics=metrics,
+        steps_per_execution=training.steps_per_execution,
+        # JAX is always compiled.
+        jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
+    )
+    return model
+
+
+def _fit(
+    model: TrainingModel, data: ImageData, config: TrainConfig, devices: Devices
+) -> dict[str, Any]:
+    folder, classes, batch_size = config.output_dir, len(data.class_names), config.data.batch_size
+    steps, epochs = model.steps_per_epoch, config.training.epochs
+    checkpoints = Checkpoints(folder / run_folder.CHECKPOINTS, model.state, devices.chief)
+    progress = checkpoints.restore() or Progress()
+    found = devices.gather(progress.step)
+    if len(set(found)) > 1:
+        raise ValueError(
+            "output_dir: expected checkpoints that all hosts share. Received: the last steps "
+            f"{found} in {folder} on the {len(found)} hosts"
+        )
+    model.steps_done = progress.step
+    patience = config.training.early_stopping_epochs
+    if progress.step:
+        print(f"going on after step {progress.step} of {steps * epochs}")
+    test: Any = devices.distribute(
+        lambda host: data.test.batches(batch_size, classes, host), batch_size
+    )
+    begin = time.monotonic()
+    with _told_to_stop(devices) as stop, naming_errors():
+        save = SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop)
+        callbacks: list[Any] = [Report(batch_size), save, Bar(epochs)]
+        if devices.chief:
+            logs = folder / run_folder.LOGS
+            _show_augmented(data, str(logs))
+            epochs_file = WriteEpochs(folder / run_folder.EPOCHS, progress)
+            if progress.history:  # the last line may be missing
+                epochs_file.write()
+            callbacks.append(epochs_file)
+            callbacks.append(keras.callbacks.TensorBoard(str(logs), write_graph=False))
+        epoch, done = divmod(progress.step, steps)
+        if epoch > len(progress.history):
+            _evaluate_again(model, test, epoch - 1, callbacks)
+        # What is left of an epoch that was interrupted, then all others.
+        parts = [(epoch, epoch + 1, steps - done)] if done else []
+        for first, last, length in [*parts, (epoch + bool(done), epochs, steps)]:
+            if first < last and not stopped_early(progress, patience):
+                model.fit(
+                    devices.distribute(
+                        lambda host: data.train.batches(batch_size, classes, progress.step, host),
+                        batch_size,
+                    ),
+                    validation_data=test,
+                    validation_steps=model.evaluation_steps,
+                    shuffle=False,  # the pipeline shuffles
+                    initial_epoch=first,
+                    epochs=last,
+                    steps_per_epoch=length,
+                    callbacks=callbacks,
+                )
+        if patience is not None:
+            checkpoints.restore_best(progress)
+        results = _evaluate(model, test, [save])
+    history = {name: [epoch[name] for epoch in progress.history] for name in progress.history[0]}
+    return {
+        "model": config.model.name,
+        "test": results,
+        "test_images": data.test.count,
+        "training_images": data.train.count,
+        "trainable_parameters": _trainable_parameters(model),
+        "training_seconds": round(time.monotonic() - begin, 1),
+        "class_names": list(data.class_names),
+        "history": history,
+    }
+
+
+def _evaluate(model: TrainingModel, test: Any, callbacks: Any) -> dict[str, float]:
+    steps = model.evaluation_steps
+    return model.evaluate(test, steps=steps, callbacks=callbacks, return_dict=True, verbose=0)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+
+def _evaluate_again(
+    model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
+) -> None:
+    """Ends an epoch as `fit` would have done, which was interrupted in its evaluation."""
+    steps = model.steps_per_epoch
+    every = keras.callbacks.CallbackList(
+        callbacks, model=model, verbose=1, epochs=epoch + 1, steps=steps
+    )
+    every.on_train_begin()
+    every.on_epoch_begin(epoch)
+    logs = model.get_metrics_result()
+    test_logs = _evaluate(model, test, every)
+    every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
+    every.on_train_end()
+
+
+@contextmanager
+def _told_to_stop(devices: Devices) -> Iterator[Callable[[], bool]]:
+    """Yields what says whether any of the hosts was told to stop, by its user or as a preemption.
+
+    SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.
+    """
+    received = []
+
+    def receive(number: int, _: Any) -> None:
+        received.append(number)
+        for either in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(either, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: any(devices.gather(bool(received)))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _explain_slow_start(model: TrainingModel, config: TrainConfig) -> None:
+    """Says why validation starts at chance where batch statistics follow slowly."""
+    norms = [
+        layer
+        for layer in model.network._flatten_layers()
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    momentum = max((layer.momentum for layer in norms), default=0.0)
+    left = momentum**model.steps_per_epoch
+    if left > SLOW and config.model.weights is None:
+        print(
+            f"validation starts near chance: it uses the moving averages of batch statistics, of "
+            f"which {left:.0%} are still initial values after an epoch of {model.steps_per_epoch} "
+            f"steps (model.batch_norm_momentum: {momentum:g})"
+        )
+
+
+def _show_augmented(data: ImageData, logs: str) -> None:
+    """Shows in TensorBoard what the network is trained on."""
+    images, _ = data.train.sample(AUGMENTED_SAMPLE)
+    with tf.summary.create_file_writer(f"{logs}/augmented").as_default():
+        tf.summary.image("augmented", images / 255, step=0, max_outputs=AUGMENTED_SAMPLE)
+
+
+def _write_results(
+    model: TrainingModel, data: ImageData, config: TrainConfig, metrics: dict[str, Any]
+) -> None:
+    folder = config.output_dir
+    # On one device, in float32 and without what belongs to training.
+    network = create_network(config.model, len(data.class_names))
+    raw = [keras.ops.convert_to_numpy(variable) for variable in model.network.weights]
+    if model.averages is not None:
+        network.set_weights(raw)
+        with atomic_write(folder / run_folder.RAW_WEIGHTS) as path:
+            network.save_weights(path)
+        raw = [keras.ops.convert_to_numpy(variable) for variable in model.averages.weights]
+    network.set_weights(raw)
+    with atomic_write(folder / run_folder.WEIGHTS) as path:
+        network.save_weights(path)
+    with atomic_write(folder / run_folder.MODEL) as path:
+        network.save(path)
+    accuracy = f"test accuracy {metrics['test']['accuracy']:.4f} ({data.test.count} images)"
+    title = f"{config.model.name} on {config.data.source}, {accuracy}"
+    plot_curves(metrics["history"], title, folder / run_folder.CURVES)
+
+    images, labels = data.test.sample(SHEET_SAMPLE)
+    probabilities = predict(network, images)
+    wrong = np.count_nonzero(probabilities.argmax(-1) != labels)
+    plot_predictions(
+        images,
+        labels,
+        probabilities,
+        data.class_names,
+        f"{config.model.name}: predicted class and its probability; "
+        f"{wrong} of {len(images)} test images wrong (red)",
+        folder / run_folder.PREDICTIONS,
+    )
+    run_folder.write_metrics(folder, metrics)
+    run_folder.check_still_there(folder)
+    print(f"{accuracy}, {metrics['training_seconds']:.0f} s of training\nrun folder: {folder}")
+
+
+def _trainable_parameters(model: keras.Model) -> int:
+    return sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)

@@ -1,0 +1,224 @@
+"""`model.fit` as the recipes of the paper need it, on one device, several, or several hosts.
+
+Stock Keras 3.15 on TensorFlow fails with several replicas and `steps_per_execution` above 1
+(keras-team/keras#19246), and with several workers (keras-team/keras#20585). On every backend it
+does steps twice or too many when `steps_per_execution` does not divide an epoch, and its moving
+averages leave batch statistics out. What it lacks is mended here, and nothing else knows of it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+
+class TrainingModel(keras.Model):
+    """Trains a functional model; labels are one-hot.
+
+    Epochs and evaluations have exactly so many steps, whether or not `steps_per_execution` divides
+    them: pass the same numbers to `fit`, and training data that do not end.
+
+    Args:
+        network: The functional model to train.
+        steps_per_epoch: Steps of an epoch.
+        evaluation_steps: Steps of an evaluation.
+        ema: Decay of moving averages of all weights and batch statistics. With averages, they are
+            what evaluation uses. Defaults to None: none.
+    """
+
+    # Set by Keras' own `compile`.
+    optimizer: Any
+    train_function: Any
+    test_function: Any
+    jit_compile: Any
+
+    def __init__(
+        self,
+        network: keras.Model,
+        steps_per_epoch: int,
+        evaluation_steps: int,
+        ema: float | None = None,
+    ) -> None:
+        super().__init__(name=network.name)
+        self.network = network
+        self.steps_per_epoch = steps_per_epoch
+        self.evaluation_steps = evaluation_steps
+        self.averages = None if ema is None else ExponentialMovingAverage(network, ema)
+        self.steps_done = 0  # of training, in all
+        self.built = True
+
+    @property
+    def state(self) -> list[keras.Variable]:
+        """All variables that a run which goes on needs, in a fixed order."""
+        self._maybe_symbolic_build()  # which makes those of the optimizer and the metrics
+        averages = [] if self.averages is None else self.averages.weights
+        return [
+            *self.network.variables,
+            *averages,
+            *self.optimizer.variables,
+            *self.metrics_variables,
+        ]
+
+    def reset_metrics(self) -> None:
+        """Lets metrics go on within an epoch: its first part may have been another process'."""
+        if self.steps_done % self.steps_per_epoch == 0:
+            super().reset_metrics()
+
+    def call(self, inputs, training=False):
+        """Uses the averages, if there are any, except in training."""
+        if training or self.averages is None:
+            return self.network(inputs, training=training)
+        return self.averages.of(self.network, inputs)
+
+    def train_step(self, *args):
+        """One step of Keras' own, and one of the averages."""
+        if self.averages is None:
+            return super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
+        if keras.backend.backend() == "tensorflow":
+            logs = super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
+            self.averages.update(self.network, self.optimizer.iterations)
+            return logs
+        logs, (trainable, others, optimizer, metrics) = super().train_step(*args)  # pyright: ignore
+        state = [
+            *zip(self.trainable_variables, trainable, strict=True),
+            *zip(self.non_trainable_variables, others, strict=True),
+            *zip(self.optimizer.variables, optimizer, strict=True),
+        ]
+        with keras.StatelessScope(state) as scope:
+            self.averages.update(self.network, self.optimizer.iterations)
+        others = [scope.get_current_value(variable) for variable in self.non_trainable_variables]
+        return logs, (trainable, others, optimizer, metrics)
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Makes the function that `fit` calls for every execution."""
+        if self.train_function is None or force:
+            self.steps_done = int(ops.convert_to_numpy(self.optimizer.iterations))
+            counts = self._training_counts()
+            if keras.backend.backend() == "tensorflow":
+                self.train_function = self._tensorflow_execution(self.train_step, counts)
+            else:
+                self.train_function = self._jax_execution(super().make_train_function, counts)
+
+    def make_test_function(self, force: bool = False) -> None:
+        """Makes the function that `evaluate` calls for every execution."""
+        if self.test_function is None or force:
+            counts = self._evaluation_counts()
+            if keras.backend.backend() == "tensorflow":
+                self.test_function = self._tensorflow_execution(self.test_step, counts)
+            else:
+                self.test_function = self._jax_execution(super().make_test_function, counts)
+
+    def _training_counts(self) -> Iterator[int]:
+        """Steps of each execution: none goes beyond the end of an epoch."""
+        while True:
+            left = self.steps_per_epoch - self.steps_done % self.steps_per_epoch
+            count = min(self.steps_per_execution, left)
+            self.steps_done += count
+            yield count
+
+    def _evaluation_counts(self) -> Iterator[int]:
+        while True:
+            for done in range(0, self.evaluation_steps, self.steps_per_execution):
+                yield min(self.steps_per_execution, self.evaluation_steps - done)
+
+    def _tensorflow_execution(self, step: Callable, counts: Iterator[int]) -> Callable:
+        strategy = self.distribute_strategy
+
+        def run(batch):
+            outputs = strategy.run(step, args=(batch,))
+            return tf.nest.map_structure(
+                lambda value: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None),
+                outputs,
+            )
+
+        run = tf.function(run, jit_compile=self.jit_compile, autograph=False)
+
+        def body(iterator, i):
+            with tf.control_dependencies(tf.nest.flatten(run(next(iterator)))):
+                return [i + 1]
+
+        def steps(iterator, count):
+            if self.steps_per_execution > 1:
+                tf.while_loop(
+                    lambda i: i < count - 1, lambda i: body(iterator, i), [tf.constant(0)]
+                )
+            return run(next(iterator))
+
+        steps = tf.function(steps, reduce_retracing=True, autograph=False)
+        return lambda iterator: steps(iterator, tf.constant(next(counts)))
+
+    def _jax_execution(self, make: Callable, counts: Iterator[int]) -> Callable:
+        steps_per_execution, self.steps_per_execution = self.steps_per_execution, 1
+        make(force=True)
+        self.steps_per_execution = steps_per_execution
+        training = make.__name__ == "make_train_function"
+        step = self.train_function if training else self.test_function
+
+        def execution(state, iterator):
+            logs = None
+            for _ in range(next(counts)):
+                logs, state = step(state, iterator)
+            return logs, state
+
+        return execution
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None) -> None:
+        """Builds metrics from shapes alone: a distributed batch cannot be taken apart."""
+        shapes = (self.network.inputs[0].shape, self.network.outputs[0].shape)
+        tensorflow = keras.backend.backend() == "tensorflow"
+        with self.distribute_strategy.scope() if tensorflow else nullcontext():
+            self._symbolic_build(
+                data_batch=tuple(keras.KerasTensor((1, *shape[1:])) for shape in shapes)
+            )
+
+
+class ExponentialMovingAverage(keras.layers.Layer):
+    """Exponential moving averages of a network's weights and batch statistics.
+
+    The first steps count more, `min(decay, (1 + step) / (10 + step))`, as in
+    `tf.train.ExponentialMovingAverage` and the TensorFlow Model Garden; otherwise an average of
+    0.9999 would remember the random initial weights for 10,000 steps.
+
+    Args:
+        network: Whose variables.
+        decay: Of the averages, from 0 to 1.
+    """
+
+    def __init__(self, network: keras.Model, decay: float) -> None:
+        super().__init__(name="averages", trainable=False, dtype="float32")
+        self.decay = decay
+        for source in _averaged(network):
+            average = self.add_weight(
+                shape=source.shape,
+                initializer="zeros",
+                trainable=False,
+                name=source.name,
+            )
+            # A copy: JAX may not be given one array for two variables.
+            average.assign(np.array(ops.convert_to_numpy(source)))
+        self.built = True
+
+    def update(self, network: keras.Model, step: Any) -> None:
+        """Moves the averages towards the values after a step, counted from 1."""
+        step = ops.cast(step, "float32")
+        share = 1 - ops.minimum(self.decay, (1 + step) / (10 + step))
+        for average, source in zip(self.weights, _averaged(network), strict=True):
+            average.assign(average + share * (ops.cast(source, "float32") - average))
+
+    def of(self, network: keras.Model, inputs: Any) -> Any:
+        """Returns what the network would answer with the averages as weights."""
+        values = dict(zip(map(id, _averaged(network)), self.weights, strict=True))
+        trainable, others = (
+            [values.get(id(variable), variable).value for variable in variables]
+            for variables in (network.trainable_variables, network.non_trainable_variables)
+        )
+        return network.stateless_call(trainable, others, inputs, training=False)[0]
+
+
+def _averaged(network: keras.Model) -> list[keras.Variable]:
+    """Weights and batch statistics, but no seeds."""
+    return network.weights

@@ -1,0 +1,66 @@
+"""The network that a run trains: built, set up for the recipe, and started from weights."""
+
+from typing import Any
+
+import keras
+
+from lambda_keras.weights import load_weights
+from zoo.config import ModelConfig
+from zoo.registry import create_model
+from zoo.train.optimizer import add_weight_decay
+
+CLASSIFIER = "predictions"
+
+
+def create_network(config: ModelConfig, classes: int) -> Any:
+    """Returns the network as the registry has it.
+
+    Args:
+        config: Name, size and arguments.
+        classes: Number of classes.
+
+    Raises:
+        ValueError: If an argument does not fit.
+    """
+    shape = (config.size, config.size, 3)
+    return create_model(config.name, classes=classes, input_shape=shape, **config.overrides)
+
+
+def prepare(network: Any, config: ModelConfig, weight_decay: float) -> None:
+    """Loads the first weights, and sets what belongs to the recipe and not to the network.
+
+    Args:
+        network: What `create_network` returns.
+        config: Weights to start from, batch normalisation, and whether to freeze.
+        weight_decay: L2 in the loss.
+
+    Raises:
+        ValueError: If the weights do not fit.
+    """
+    if config.weights is not None:
+        _start_from(network, config)
+    for layer in network._flatten_layers():  # those within lambda layers, too
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = config.synchronized_batch_norm
+            if config.batch_norm_momentum is not None:
+                layer.momentum = config.batch_norm_momentum
+    if config.freeze_backbone:
+        for layer in network.layers:
+            layer.trainable = layer.name == CLASSIFIER
+    add_weight_decay(network, weight_decay)
+
+
+def _start_from(network: Any, config: ModelConfig) -> None:
+    """Loads weights of the same classes, or all but the classifier of others."""
+    weights = str(config.weights)
+    try:
+        load_weights(network, weights, config.name)
+    except ValueError as error:
+        backbone = keras.Model(network.inputs, network.get_layer(CLASSIFIER).input)
+        try:
+            load_weights(backbone, weights, config.name)
+        except ValueError:
+            raise ValueError(f"model.weights: {error}") from None
+        print(f"the classifier starts from random weights: that of {weights} does not fit")
+    except FileNotFoundError as error:
+        raise ValueError(f"model.weights: {error}") from None
