@@ -10,7 +10,7 @@ import pytest
 from zoo import list as command
 from zoo.registry import TABLE, find_model
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
 
 
 def listed(capsys, *arguments: str) -> str:
@@ -51,8 +51,10 @@ def test_no_match_is_one_line():
         command.main(["resnext*".rstrip("*")])
 
 
-def test_readme_has_the_table_of_the_command_beside_it(capsys):
-    tables = re.findall(r"<!-- python -m zoo\.list (.*?) -->\n(.*?)<!-- end -->", README, re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/models.md"])
+def test_page_has_the_table_of_the_command_beside_it(page, capsys):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    tables = re.findall(r"<!-- python -m zoo\.list (.*?) -->\n(.*?)<!-- end -->", text, re.DOTALL)
     assert len(tables) == 1
     for arguments, table in tables:
         assert listed(capsys, *shlex.split(arguments)) == table

@@ -1,0 +1,170 @@
+"""What README and docs say: Python runs, commands run or are parsed, tables are as printed."""
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in FILES}
+BLOCKS = [
+    pytest.param(block, id=f"{name}-{number}")
+    for name, page in PAGES.items()
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
+]
+# What a test has no time and no network for.
+SHORTER = {
+    r"LambdaResNet\d\w*": "LambdaResNet14",
+    r'weights="imagenet"': "weights=None",
+    r"epochs=\d+": "epochs=1",
+    r'"model\.keras"': "folder / 'model.keras'",
+}
+COMMANDS = [
+    pytest.param(line, id=f"{name}: {line[:70]}")
+    for name, page in PAGES.items()
+    for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    for line in block.splitlines()
+]
+# How each command is tested; the first pattern that fits counts.
+RUN, PARSED, EXTRAS, TARGET, NOT_HERE = "run", "parsed", "extras exist", "target exists", "not here"
+HOW = {
+    r"python -m zoo\.\w+ --help": RUN,
+    r"python -m zoo\.evaluate .*--averaged false": PARSED,  # tests/zoo/evaluate has such a run
+    r"python -m zoo\.evaluate --run": RUN,
+    r"python -m zoo\.predict --run": RUN,
+    r"python -m zoo\.train": PARSED,  # trains for hours; tests/tpu_configs train a step of each
+    r"python -m zoo\.export": PARSED,  # tests/zoo/export writes and asks every format
+    r"python -m zoo\.predict --model": PARSED,  # needs a network for the weights
+    r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
+    r"python -m zoo\.demo": PARSED,  # serves until it is stopped
+    r"python -m zoo\.benchmark": PARSED,  # measures for minutes
+    r"tpu_configs/tpu_vm\.sh --help": RUN,
+    r"pip install": EXTRAS,  # needs a network
+    r"make": TARGET,  # CI runs them
+    r"docker": NOT_HERE,  # needs docker and TensorFlow Serving
+}
+
+
+def how(line: str) -> str:
+    """How the tests run a command."""
+    return next(kind for pattern, kind in HOW.items() if re.match(pattern, line))
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("block", BLOCKS)
+def test_python_runs(block, tmp_path):
+    for pattern, replacement in SHORTER.items():
+        block = re.sub(pattern, replacement, block)
+    images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype("uint8")
+    names = {"images": images, "labels": np.arange(4), "classes": 4, "folder": tmp_path}
+    names["x"] = keras.Input((14, 14, 32))
+    exec(compile(block, "docs", "exec"), names)
+    # Pixels in [0, 255] that were not normalised give losses of 75 and features of 64.
+    if "model" in names:
+        (loss,) = names["model"].history.history["loss"]
+        assert 0 < loss < 5
+    for features in names.get("maps", {}).values():
+        assert 0.1 < np.abs(features).mean() < 5
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("line", COMMANDS)
+def test_command(line, request):
+    {
+        RUN: _run,
+        PARSED: _parse,
+        EXTRAS: _find_extras,
+        TARGET: _find_target,
+        NOT_HERE: lambda line, _: None,
+    }[how(line)](line, request)
+
+
+@pytest.mark.one_backend
+def test_every_page_is_read():
+    assert len(BLOCKS) >= 4
+    assert {how(line.values[0]) for line in COMMANDS} == {RUN, PARSED, EXTRAS, TARGET, NOT_HERE}
+
+
+@pytest.mark.one_backend
+def test_links_lead_somewhere():
+    for name, page in PAGES.items():
+        folder = ROOT if name == "README.md" else ROOT / "docs"
+        for link in re.findall(r"\]\(([^)#]+)\)", page):
+            assert link.startswith("https://") or (folder / link).exists(), f"{name}: {link}"
+
+
+@pytest.mark.one_backend
+def test_readme_is_short():
+    assert len(PAGES["README.md"].splitlines()) <= 130
+    assert len(PAGES["README.md"].split()) <= 1000
+
+
+def _arguments(line: str) -> list[str]:
+    return shlex.split(line, comments=True)
+
+
+def _run(line, request):
+    """Runs a command with a run and photographs of the tests in place of the user's."""
+    words = _arguments(line)
+    if words[0] == "python":
+        words[0] = sys.executable
+    if any(word.startswith("runs/") for word in words):
+        run, photos = (request.getfixturevalue(name) for name in ("run", "photos"))
+        folder = request.getfixturevalue("tmp_path")
+        names = {"photo.jpg": photos / "red" / "0.jpg", "scan.png": photos / "red" / "1.png"}
+        names |= {"more/": photos, "sheet.png": folder / "sheet.png"}
+        names |= {"runs/mine/evaluation": folder / "evaluation"}
+        words = [str(names.get(word, word)) for word in words]
+        words = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in words]
+    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+def _parse(line, request):
+    """Reads the settings of a command, which refuse what they do not know."""
+    from zoo.cli.settings import Settings
+
+    _, _, name, *arguments = _arguments(line)
+    if name == "zoo.benchmark":
+        from zoo.benchmark.__main__ import COMMANDS as modules
+
+        command, *arguments = arguments
+        module = import_module(modules[command][0])
+    elif name == "zoo.train":
+        module = import_module("zoo.config")
+    else:
+        main = f"{name}.__main__" if find_spec(name).submodule_search_locations else name
+        module = import_module(main)
+    run = request.getfixturevalue("run")
+    arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
+    if "--output_dir" in arguments:  # a new one, where the run stood in
+        arguments[arguments.index("--output_dir") + 1] = "runs/new"
+    (settings,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Settings)
+        and value.__module__ == module.__name__
+    )
+    settings.from_command_line(arguments)
+
+
+def _find_extras(line, _):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (asked,) = re.findall(r"'\.\[([\w,-]+)\]'", line.partition("#")[0])
+    assert set(asked.split(",")) <= project["optional-dependencies"].keys()
+
+
+def _find_target(line, _):
+    _, target, *_ = _arguments(line)
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
