@@ -1,8 +1,10 @@
-"""The import law: layers -> models -> applications -> zoo, and Keras alone below zoo."""
+"""The import law: layers -> models -> applications -> zoo and its rooms, Keras alone below zoo."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,20 @@ ROOMS = (
     "lambda_keras.applications",
     "lambda_keras",
     "zoo",
+)
+# The rooms of zoo: each may import itself and those of the rows before, none of its own row.
+FLOORS = (
+    ("errors",),
+    ("files", "registry"),
+    ("cli",),
+    ("list", "flops", "convert"),
+    ("config",),
+    ("run_folder", "devices", "model_card"),
+    ("data",),
+    ("inference",),
+    ("plots",),
+    ("train", "evaluate", "export", "demo", "predict", "client"),
+    ("benchmark",),
 )
 # Slow to import or optional: zoo imports them inside the functions that need them.
 HEAVY = {"PIL", "matplotlib", "official", "scipy", "sklearn", "tensorflow_datasets", "torch"}
@@ -55,6 +71,36 @@ def imports_of(path: Path, *, inside_functions: bool = True) -> list[str]:
     return found
 
 
+def zoo_imports(module: str, tree: ast.AST, is_package: bool, modules: set[str]) -> set[str]:
+    """Modules of zoo that a module imports anywhere, in functions and for types, too."""
+    names = {name for node in ast.walk(tree) for name in imported_modules(node, module, is_package)}
+    # `from a import b` gives a.b, which is either a module or a name in the module a.
+    found = {name if name in modules else name.rpartition(".")[0] for name in names}
+    return {name for name in found if name.startswith("zoo.")} - {module}
+
+
+def violations(imports: Mapping[str, set[str]]) -> list[str]:
+    """Breaches of the law among modules of zoo and what each of them imports."""
+    floor = {f"zoo.{name}": number for number, names in enumerate(FLOORS) for name in names}
+
+    def room_of(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    found = [f"{module} is in no room" for module in imports if room_of(module) not in floor]
+    for module, names in imports.items():
+        for name in names:
+            own, other = room_of(module), room_of(name)
+            if name.endswith(".__main__"):
+                found.append(f"{module} imports {name}, a command")
+            elif own != other and own in floor and floor.get(other, -1) >= floor[own]:
+                found.append(f"{module} imports {name}, which is not below it")
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        found.append(f"circle: {' <- '.join(error.args[1])}")
+    return found
+
+
 def room(module: str) -> int | None:
     matches = [rank for rank, name in enumerate(ROOMS) if f"{module}.".startswith(f"{name}.")]
     return matches[0] if matches else None
@@ -75,6 +121,54 @@ def test_imports_run_one_way(path):
     own = room(module_name(path))
     later = [name for name in imports_of(path) if (room(name) or 0) > own]
     assert not later, f"{ROOMS[own]} may not import {later}"
+
+
+@pytest.mark.one_backend
+def test_the_law_holds_in_zoo():
+    trees = {
+        module_name(path): (ast.parse(path.read_text(encoding="utf-8")), path.stem == "__init__")
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "zoo") and path != ROOT / "zoo" / "__init__.py"
+    }
+    imports = {
+        module: zoo_imports(module, tree, is_package, set(trees))
+        for module, (tree, is_package) in trees.items()
+    }
+    assert not violations(imports)
+    assert any("zoo.plots" in name for name in imports["zoo.train.loop"])
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("imports", "message"),
+    [
+        ({"zoo.data.load": {"zoo.train.loop"}}, "zoo.data.load imports zoo.train.loop, which is"),
+        ({"zoo.demo.page": {"zoo.export.verify"}}, "imports zoo.export.verify, which is not below"),
+        ({"zoo.train.loop": {"zoo.train.__main__"}}, "imports zoo.train.__main__, a command"),
+        ({"zoo.data.a": {"zoo.data.b"}, "zoo.data.b": {"zoo.data.a"}}, "circle: zoo.data."),
+        ({"zoo.helpers": set()}, "zoo.helpers is in no room"),
+    ],
+    ids=["upwards", "sibling", "command", "circle", "new file"],
+)
+def test_a_breach_of_the_law_is_named(imports, message):
+    (found,) = violations(imports)
+    assert message in found
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from zoo.train import loop",
+        "import zoo.train.loop",
+        "def f():\n    from zoo.train.loop import train",
+        "if TYPE_CHECKING:\n    from zoo.train.loop import train",
+    ],
+)
+def test_every_import_of_zoo_is_read(statement):
+    modules = {"zoo.train", "zoo.train.loop", "zoo.data.load"}
+    found = zoo_imports("zoo.data.load", ast.parse(statement), False, modules)
+    assert "zoo.train.loop" in found
 
 
 @pytest.mark.one_backend
@@ -106,7 +200,7 @@ def test_lambda_keras_imports_keras_and_numpy_only(path):
 def test_zoo_imports_heavy_packages_where_it_needs_them(path):
     tops = {name.split(".")[0] for name in imports_of(path, inside_functions=False)}
     # A run must miss matplotlib before it trains, not when it draws its curves.
-    allowed = {"matplotlib"} if path.name == "plots.py" else set()
+    allowed = {"matplotlib"} if "plots" in str(path) else set()
     assert not tops & HEAVY - allowed
 
 
