@@ -287,7 +287,7 @@ def _are_three_numbers(values) -> bool:
 
 def is_positive_integer(value) -> bool:
     """Whether a value is an integer above 0, of Python or NumPy, and no bool."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def is_number(value) -> bool:
