@@ -528,9 +528,14 @@ class LambdaLayer(keras.layers.Layer):
     def _check_call(self, inputs, context, position_embeddings, attention_mask):
         self._check_shapes(inputs.shape, context.shape)
         grids = (tuple(inputs.shape[1:-1]), tuple(context.shape[1:-1]))
-        fixed = self.position_embedding == "absolute" or (
-            self.position_embedding == "relative" and self.scope is None
-        )
+        relative = self.position_embedding == "relative"
+        axes = len(self._built_grids[0])
+        if relative and len(grids[0]) != axes:
+            raise ValueError(
+                f"expected a grid of {axes} axes, as the position embeddings were built for. "
+                f"Received: grid {grids[0]}"
+            )
+        fixed = self.position_embedding == "absolute" or (relative and self.scope is None)
         if fixed and grids != self._built_grids:
             raise ValueError(
                 "expected the grids of inputs and context that the position embeddings were built "

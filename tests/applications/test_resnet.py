@@ -348,7 +348,6 @@ def test_mixed_bfloat16():
     assert model.get_layer("c5").compute_dtype == "bfloat16"
     assert {variable.dtype for variable in model.variables} == {"float32"}
     errors = networks.layer_errors(exact, model, data)
-    print("BF16", max((e, n) for n, e in errors.items()))
     assert {layer: error for layer, error in errors.items() if not error < 0.02} == {}
 
 

@@ -6,7 +6,7 @@ import backends
 import keras
 import numpy as np
 import pytest
-from keras.src import testing
+from keras.src import backend, testing
 
 from lambda_keras import layers
 from lambda_keras.layers import (
@@ -16,6 +16,7 @@ from lambda_keras.layers import (
     position_embeddings,
     position_lambdas,
 )
+from lambda_keras.layers.content_lambdas import content_outputs
 
 SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3}
 
@@ -116,11 +117,48 @@ def test_half_precision_is_near_float32(implementation, dtype):
     assert np.abs(output - expected).max() <= tolerance * np.abs(expected).max()
 
 
-def test_softmax_is_computed_in_float32():
-    """Keys that float16 cannot tell apart from infinity still normalise (PEERS: fp16 NaN)."""
-    layer = small(position_embedding=None, dtype="mixed_float16")
-    x = normal(2, 64, 64, 6) * 20
-    assert np.isfinite(to_numpy(keras.ops.cast(layer(x), "float32"))).all()
+@pytest.mark.parametrize("causal", [False, True])
+def test_softmax_of_keys_is_computed_in_float32(causal):
+    """4096 keys 8.03 below the largest weigh as much as it does; bfloat16 would say 8.0 or 8.06."""
+    keys = np.full((1, 4097, 1, 1), -3.015625, "float32")  # exact in bfloat16
+    keys[:, 0] = 5.03125
+    values = np.ones_like(keys)
+    values[:, 0] = 0.0
+    tensors = [
+        keras.ops.cast(array, "bfloat16") for array in (np.ones((1, 4097, 1, 1)), keys, values)
+    ]
+    outputs = content_outputs(*tensors, causal=causal)
+    received = float(keras.ops.cast(outputs[0, -1, 0, 0], "float32"))
+    others = 4096 * np.exp(-8.046875)
+    assert received == pytest.approx(others / (1 + others), rel=5e-3)
+
+
+def test_softmax_of_queries_is_computed_in_float32():
+    """Equal to the bit to float32's, rounded once."""
+    layer = small(key_dim=64, query_normalization="softmax", dtype="bfloat16")
+    queries = keras.ops.cast(normal(1, 40, 2, 64) * 3, "bfloat16")
+    one_hot = keras.ops.cast(np.eye(64)[0], "bfloat16")
+    values = keras.ops.zeros((1, 40, 4, 1), "bfloat16")
+    received = layer.apply_lambdas(
+        queries, None, values, None, one_hot, None, None, (40,), (40,), training=False
+    )
+    expected = keras.ops.softmax(keras.ops.cast(queries, "float32"))[..., :1]
+    expected = keras.ops.cast(keras.ops.cast(expected, "bfloat16"), "float32")
+    np.testing.assert_array_equal(to_numpy(keras.ops.cast(received, "float32")), to_numpy(expected))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_padded_keys_have_no_part_in_the_softmax(causal):
+    """One far above the others would leave them no weight."""
+    layer = small(position_embedding=None, causal=causal)
+    x = normal(1, 5, 6)
+    layer.build(x.shape)
+    mask = np.array([[True, False, True, True, True]])
+    expected = to_numpy(layer(x[:, mask[0]]))
+    x[:, 1] = 1e3 * np.sign(to_numpy(layer.key_kernel)[:, 0])
+    received = to_numpy(layer(x, mask=mask))[:, mask[0]]
+    assert np.abs(expected).min() > 0
+    np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +306,30 @@ def test_padding_mask_of_an_embedding_arrives():
     np.testing.assert_allclose(outputs[1], longer[1, :5], rtol=1e-5, atol=1e-6)
 
 
+def test_mask_goes_on_where_the_grid_does():
+    """After a strided layer it would be the mask of another grid."""
+    tokens = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])
+    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(tokens)
+    assert backend.get_keras_mask(small(strides=2)(embedded)) is None
+    kept = backend.get_keras_mask(small()(embedded))
+    np.testing.assert_array_equal(to_numpy(kept), tokens != 0)
+    model = keras.Sequential(
+        [keras.layers.Embedding(9, 6, mask_zero=True), small(strides=2), small()]
+    )
+    assert np.isfinite(to_numpy(model(tokens))).all()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_empty_batch(name):
+    """Nothing in, nothing out, in training too, and the statistics stay."""
+    arguments, example, *_ = VARIANTS[name]
+    layer = small(**arguments)
+    for training in (False, True):
+        outputs = layer(np.zeros((0, *example), "float32"), training=training)
+        assert tuple(outputs.shape) == layer.compute_output_shape((0, *example))
+    assert all(np.isfinite(array).all() for array in layer.get_weights())
+
+
 def test_query_that_sees_nothing_gets_zeros():
     layer = small(query_normalization=None)
     mask = np.ones((4, 4), bool)
@@ -352,7 +414,7 @@ def test_fixed_grid_fed_another_size(arguments):
 def test_bad_call_arguments():
     x = normal(2, 4, 6)
     with pytest.raises(
-        ValueError, match=r"\(4, 4\), shared by the batch. Received: shape \(4, 5\)"
+        ValueError, match=r"attention_mask of shape \(4, 4\). Received: shape \(4, 5\)"
     ):
         small()(x, attention_mask=np.ones((4, 5), bool))
     with pytest.raises(ValueError, match=r"Received: shape \(2, 4, 4\)"):

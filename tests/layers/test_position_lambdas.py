@@ -1,5 +1,10 @@
 """The rule of `auto`, and the Fourier form where sizes are those of real feature maps."""
 
+import os
+import subprocess
+import sys
+
+import backends
 import keras
 import numpy as np
 import pytest
@@ -109,3 +114,61 @@ def test_fourier_does_not_overflow_in_float16():
     expected = keras.ops.convert_to_numpy(exact(x))
     received = keras.ops.convert_to_numpy(keras.ops.cast(layer(x), "float32"))
     assert np.abs(received - expected).max() <= 1e-2 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("implementation", ["conv", "depthwise_conv", "fourier"])
+@pytest.mark.parametrize(("grid", "scope"), [((1, 1), 23), ((1,), 7), ((1, 1, 1), 7)])
+def test_gradients_on_one_position_in_bfloat16(implementation, grid, scope):
+    """Most of the scope sees padding only, which some libraries leave unwritten."""
+    if implementation == "depthwise_conv" and len(grid) == 3:
+        return
+    x = np.random.default_rng(0).normal(size=(4, *grid, 16)).astype("float32")
+
+    def gradients(implementation):
+        layer = LambdaLayer(
+            16, scope=scope, implementation=implementation, dtype="mixed_bfloat16", name="same"
+        )
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([layer, keras.layers.Activation("linear", dtype="float32")])
+        model.build(x.shape)
+        cotangent = np.random.default_rng(1).normal(size=x.shape).astype("float32")
+        _, by_inputs, by_weights = backends.output_and_gradients(model, [x], cotangent)
+        return by_inputs + by_weights
+
+    for received, expected in zip(gradients(implementation), gradients("einsum"), strict=True):
+        assert np.abs(received - expected).max() <= 0.05 * np.abs(expected).max()
+
+
+def test_convolved_sequences_have_few_factors_of_two():
+    """Those of many are one longer: oneDNN would divide by n * n * blocks of k modulo 2**32."""
+    assert position_lambdas._countable((60000,), 16) == (60000,)
+    assert position_lambdas._countable((65537,), 64) == (65537,)
+    for n, k in [(65536, 1), (65536, 16), (3 * 65536, 16), (32768, 64), (4096, 4096)]:
+        (length,) = position_lambdas._countable((n,), k)
+        assert length == n + 1
+        (length,) = position_lambdas._countable((keras.ops.convert_to_tensor(n, "int32"),), k)
+        assert int(length) == n + 1
+
+
+TRAIN_ON_LONG_SEQUENCES = """
+import backends, numpy as np
+from lambda_keras.layers import LambdaLayer
+for n, k in [(65536, 4), (32768, 64)]:
+    layer = LambdaLayer(8, num_heads=1, key_dim=k, scope=3, use_content=False)
+    x = np.random.default_rng(0).normal(size=(1, n, 4)).astype("float32")
+    layer.build(x.shape)
+    output, by_inputs, by_weights = backends.output_and_gradients(
+        layer, [x], np.ones((1, n, 8), "float32"), training=True
+    )
+    assert all(np.isfinite(array).all() for array in [output, *by_inputs, *by_weights])
+"""
+
+
+@pytest.mark.slow
+def test_training_on_65536_positions_does_not_end_the_process():
+    """In a process of its own, which an arithmetic exception inside a library would kill."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", TRAIN_ON_LONG_SEQUENCES], env=environment, check=False
+    )
+    assert result.returncode == 0

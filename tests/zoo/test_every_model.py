@@ -131,7 +131,6 @@ def test_mixed_bfloat16(name, model, policy):
     assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
     assert np.all(np.isfinite(keras.ops.convert_to_numpy(outputs)))
     errors = networks.layer_errors(model, mixed, images(name))
-    print("BF16", name, max((e, n) for n, e in errors.items()))
     assert len(errors) == len(model.layers) - 1
     assert {layer: error for layer, error in errors.items() if not error < 0.02} == {}
 

@@ -232,13 +232,19 @@ def _told_to_stop(devices: Devices) -> Iterator[Callable[[], bool]]:
     SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.
     """
     received = []
+    # A shell makes what it runs in the background ignore the Ctrl-C that is for another command.
+    heeded = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN
+    ]
 
     def receive(number: int, _: Any) -> None:
         received.append(number)
-        for either in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(either, signal.SIG_DFL)
+        for each in heeded:
+            signal.signal(each, signal.SIG_DFL)
 
-    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, receive) for number in heeded}
     try:
         yield lambda: any(devices.gather(bool(received)))
     finally:

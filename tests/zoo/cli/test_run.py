@@ -1,7 +1,6 @@
 """How commands start and fail."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -76,7 +75,7 @@ def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
 
 def test_interrupted_command_ends_with_one_line(capsys):
     def command(_):
-        os.kill(os.getpid(), signal.SIGINT)
+        raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as caught:
         run_command(command)

@@ -43,6 +43,7 @@ def prepare(how, what, times=1):
             begin(self, batch, logs)
         setattr(callbacks.SaveProgress, what, interrupted)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
 folder, output = sys.argv[1:3]
 results = []
 for end in json.loads(sys.argv[3]):

@@ -1,0 +1,130 @@
+"""Causal layers: what comes later has no effect, exactly, and the past is summed exactly."""
+
+import backends
+import keras
+import numpy as np
+import pytest
+import reference
+
+from lambda_keras.layers import LambdaLayer, content_lambdas
+
+LENGTH, SEEN = 40, 21  # several blocks of a causal softmax, the present amid one of them
+IMPLEMENTATIONS = {
+    **{
+        name: ({"implementation": name}, {})
+        for name in ("auto", "einsum", "query_first", "conv", "depthwise_conv")
+    },
+    "absolute": ({"position_embedding": "absolute"}, {}),
+    "without_batch_norm": (
+        {"query_normalization": None, "value_normalization": None},
+        {"training": True},
+    ),
+    "masked": ({}, {"attention_mask": np.tri(LENGTH, k=3, dtype=bool)}),
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("normalization", ["softmax", "l2", None])
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_future_has_no_effect(implementation, normalization, scale, record_property):
+    """Derivatives of outputs[:t] by inputs[t:] are 0, and other inputs[t:] give the same values."""
+    arguments, call = IMPLEMENTATIONS[implementation]
+    call = {"training": False, **call}
+    layer = LambdaLayer(
+        8,
+        num_heads=2,
+        key_dim=3,
+        scope=5,
+        causal=True,
+        key_normalization=normalization,
+        **arguments,
+    )
+    rng = np.random.default_rng(0)
+    x = (scale * rng.normal(size=(1, LENGTH, 4))).astype("float32")
+    layer.build(x.shape)
+    cotangent = np.zeros((1, LENGTH, 8), "float32")
+    cotangent[:, :SEEN] = rng.normal(size=(1, SEEN, 8))
+    expected, (gradient,), _ = backends.output_and_gradients(layer, [x], cotangent, **call)
+    largest = np.abs(gradient[:, SEEN:]).max()
+    record_property("largest derivative across time", float(largest))
+    assert np.isfinite(gradient).all()
+    assert np.abs(gradient[:, :SEEN]).max() > 0
+    assert largest == 0
+    for future in (9.0, 1e3 * scale * rng.normal(size=(1, LENGTH - SEEN, 4))):
+        changed = x.copy()
+        changed[:, SEEN:] = future
+        outputs = keras.ops.convert_to_numpy(layer(changed, **call))
+        np.testing.assert_array_equal(outputs[:, :SEEN], expected[:, :SEEN])
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 300])
+@pytest.mark.parametrize("masked", [False, True], ids=["causal", "causal_and_mask"])
+def test_far_keys_equal_the_reference(length, masked):
+    """Keys that rise and fall by hundreds: maxima that come later must not cost the earlier ones.
+
+    Whole numbers make the projections exact, so that only the softmax rounds.
+    """
+    rng = np.random.default_rng(length)
+    arguments = {
+        "num_heads": 2,
+        "key_dim": 3,
+        "intra_depth": 2,
+        "position_embedding": None,
+        "causal": True,
+        "query_normalization": None,
+        "value_normalization": None,
+    }
+    layer = LambdaLayer(4, **arguments)
+    x = rng.integers(-9, 10, (2, length, 5)).astype("float32")
+    layer.build(x.shape)
+    weights = {
+        variable.path.split("/")[-1]: rng.integers(-9, 10, variable.shape).astype("float64")
+        for variable in layer.variables
+    }
+    for variable in layer.variables:
+        variable.assign(weights[variable.path.split("/")[-1]])
+    call = {}
+    if masked:
+        call["attention_mask"] = rng.random((length, length)) < 0.5
+        call["attention_mask"][:1] = False  # a query that sees nothing
+    names = list(weights)
+
+    def expected_output(*arrays):
+        weights = dict(zip(names, arrays[1:], strict=True))
+        return reference.lambda_layer(arrays[0], weights, **arguments, **call)
+
+    arrays = [x.astype("float64"), *weights.values()]
+    assert length == 1 or np.ptp(x @ weights["key_kernel"]) > 250
+    cotangent = rng.normal(size=(2, length, 4)).astype("float32")
+    output, by_inputs, by_weights = backends.output_and_gradients(layer, [x], cotangent, **call)
+    expected = expected_output(*arrays)
+    assert np.abs(output - expected).max() <= 1e-5 * max(np.abs(expected).max(), 1)
+    gradients = by_inputs + [
+        by_weights[[v.path.split("/")[-1] for v in layer.trainable_variables].index(name)]
+        for name in names
+    ]
+    for index, gradient in enumerate(gradients):
+        direction = rng.normal(size=gradient.shape)
+        derivative = reference.derivative(
+            lambda *arrays: (expected_output(*arrays) * cotangent).sum(), arrays, index, direction
+        )
+        scale = np.linalg.norm(gradient) * np.linalg.norm(direction)
+        error = abs((gradient * direction).sum() - derivative)
+        assert error <= 1e-5 * max(scale, np.abs(expected).max())
+
+
+def test_causal_sequence_of_unknown_length():
+    """The levels of the running sums are then those of any length."""
+    layer = LambdaLayer(8, num_heads=2, key_dim=3, position_embedding=None, causal=True)
+    inputs = keras.Input((None, 4))
+    model = keras.Model(inputs, layer(inputs))
+    for length in (1, content_lambdas.BLOCK, 3 * content_lambdas.BLOCK + 1):
+        x = np.random.default_rng(0).normal(size=(2, length, 4)).astype("float32")
+        expected = keras.ops.convert_to_numpy(layer(x))
+        np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-5, atol=1e-6)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        shape = tf.TensorSpec((None, None, 4))
+        received = tf.function(layer, jit_compile=False).get_concrete_function(shape)(x)
+        np.testing.assert_allclose(received.numpy(), expected, rtol=1e-5, atol=1e-6)
