@@ -15,11 +15,43 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from zoo.data import Shard
-
 STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
 DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
 TPU_WHEEL = "pip uninstall tensorflow, then pip install 'lambda_keras[tpu]'"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of every batch a host reads.
+
+    Attributes:
+        index: Number of the host, from 0.
+        count: Number of hosts.
+    """
+
+    index: int = 0
+    count: int = 1
+
+    def size(self, batch_size: int) -> int:
+        """Returns the images of a batch that are this host's.
+
+        Raises:
+            ValueError: If the hosts do not divide the batch.
+        """
+        if batch_size % self.count:
+            raise ValueError(
+                f"data.batch_size: expected a multiple of {self.count}, the number of hosts. "
+                f"Received: {batch_size}"
+            )
+        return batch_size // self.count
+
+    def number(self, position: Any, batch_size: int) -> Any:
+        """Returns the number among the examples of all hosts of one of this host's."""
+        size = self.size(batch_size)
+        return position // size * batch_size + self.index * size + position % size
+
+
+ALL = Shard()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from lambda_keras.weights import PublishedWeights
 
+CLASSIFIER = "predictions"  # name of the last layer of every classifier
+
 
 @dataclass(frozen=True)
 class Row:

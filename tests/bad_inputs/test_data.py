@@ -15,7 +15,7 @@ from PIL import Image
 from record_files import jpeg, write_tfds, write_tfrecords
 
 from zoo.config import DataConfig
-from zoo.data import load_data
+from zoo.data.load import load_data
 
 SOURCES = {
     "image_folder": {},

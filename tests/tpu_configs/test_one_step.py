@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from zoo.config import TrainConfig
-from zoo.data import load_data
+from zoo.data.load import load_data
 from zoo.train.loop import train
 
 FILES = sorted(Path("tpu_configs").glob("*.yaml"))

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from zoo import devices
 from zoo.config import DataConfig
-from zoo.data import Shard, load_data
-from zoo.devices import Devices, find_devices, unseen_accelerator
+from zoo.data.load import load_data
+from zoo.devices import Devices, Shard, find_devices, unseen_accelerator
 from zoo.inference.classifier import predict
 
 TWO_CPUS = """

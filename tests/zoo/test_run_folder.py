@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.data import Shard
-from zoo.devices import Devices
+from zoo.devices import Devices, Shard
 from zoo.files import location
 from zoo.train import loop
 from zoo.train.callbacks import SaveProgress

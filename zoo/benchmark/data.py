@@ -133,7 +133,7 @@ def pipelines(folder: str, config: DataBenchmarkConfig) -> dict[str, Any]:
     import tensorflow as tf
 
     from lambda_keras.applications import preprocess_input
-    from zoo.data import load_data
+    from zoo.data.load import load_data
 
     def ours(**settings) -> Any:
         data = DataConfig(

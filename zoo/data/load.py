@@ -24,9 +24,10 @@ from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
 from zoo.data.image_folder import Files, list_folder
 from zoo.data.pipeline import EvalImages, TrainingImages, View
-from zoo.data.sources import ALL, IndexedSource, Record, Source, no_autograph
+from zoo.data.sources import IndexedSource, Record, Source, no_autograph
 from zoo.data.tfds import open_tfds
 from zoo.data.tfrecord import open_tfrecords
+from zoo.devices import ALL
 
 
 @dataclass(frozen=True)

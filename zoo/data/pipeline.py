@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
 from zoo.data.errors import naming_errors
-from zoo.data.sources import ALL, Record, Shard, Source, no_autograph
+from zoo.data.sources import Record, Source, no_autograph
+from zoo.devices import ALL, Shard
 
 # Takes a record and two random integers. Returns an image in [0, 255], always as large, and
 # whether it could be read.

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import reason
+from zoo.devices import Shard
 from zoo.errors import printable
 from zoo.files import in_bucket, why_no_file
 
@@ -20,40 +21,6 @@ TEST_ORDER_SEED = 0  # orders test images once, so that the first few are of all
 
 # Autograph would look for Python's control flow, of which these pipelines have none.
 no_autograph = tf.autograph.experimental.do_not_convert
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Which part of every batch a host reads.
-
-    Attributes:
-        index: Number of the host, from 0.
-        count: Number of hosts.
-    """
-
-    index: int = 0
-    count: int = 1
-
-    def size(self, batch_size: int) -> int:
-        """Returns the images of a batch that are this host's.
-
-        Raises:
-            ValueError: If the hosts do not divide the batch.
-        """
-        if batch_size % self.count:
-            raise ValueError(
-                f"data.batch_size: expected a multiple of {self.count}, the number of hosts. "
-                f"Received: {batch_size}"
-            )
-        return batch_size // self.count
-
-    def number(self, position: Any, batch_size: int) -> Any:
-        """Returns the number among the examples of all hosts of one of this host's."""
-        size = self.size(batch_size)
-        return position // size * batch_size + self.index * size + position % size
-
-
-ALL = Shard()
 
 
 class Source(Protocol):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from zoo.data.errors import in_one_line, naming_errors, reason
-from zoo.data.sources import ALL, Read, Record, Shard, StreamSource, file_sizes, no_autograph
+from zoo.data.sources import Read, Record, StreamSource, file_sizes, no_autograph
+from zoo.devices import ALL, Shard
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import reason
-from zoo.data.sources import Read, Record, Shard, StreamSource, file_sizes, no_autograph
+from zoo.data.sources import Read, Record, StreamSource, file_sizes, no_autograph
+from zoo.devices import Shard
 from zoo.errors import needs_extra
 
 IMAGE, LABEL, TEXT, NAME = (

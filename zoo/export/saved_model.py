@@ -13,7 +13,7 @@ from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.export.graph import with_constants
 from zoo.export.servable import Servable
-from zoo.train.network import CLASSIFIER
+from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes names
 MAX_MEGAPIXELS = 50  # of an encoded image

@@ -162,7 +162,7 @@ def _as_tested(config: TrainConfig) -> Callable[["Image"], np.ndarray]:
         return Preprocessing(config.model.size, crop_fraction=1, interpolation="bilinear")
     import tensorflow as tf
 
-    from zoo.data import resize_centre
+    from zoo.data.crops import resize_centre
 
     def centre(photo: "Image") -> np.ndarray:
         return resize_centre(tf.convert_to_tensor(np.asarray(photo)), config.model.size).numpy()

@@ -12,11 +12,13 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.data import ImageData, load_data, naming_errors
+from zoo.data.errors import naming_errors
+from zoo.data.load import ImageData, load_data
 from zoo.devices import Devices, find_devices
 from zoo.files import atomic_write
 from zoo.inference.classifier import predict
-from zoo.plots.style import plot_curves, plot_predictions
+from zoo.plots.predictions import plot_predictions
+from zoo.plots.training import plot_curves
 from zoo.train.callbacks import Bar, Report, SaveProgress, WriteEpochs, stopped_early
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.model import TrainingModel

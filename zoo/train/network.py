@@ -6,10 +6,8 @@ import keras
 
 from lambda_keras.weights import load_weights
 from zoo.config import ModelConfig
-from zoo.registry import create_model
+from zoo.registry import CLASSIFIER, create_model
 from zoo.train.optimizer import add_weight_decay
-
-CLASSIFIER = "predictions"
 
 
 def create_network(config: ModelConfig, classes: int) -> Any:

@@ -8,8 +8,7 @@ import tensorflow as tf
 from PIL import Image
 from record_files import jpeg
 
-from zoo.data import resize_centre
-from zoo.data.crops import attempt, centre_window, decode_small, decode_window
+from zoo.data.crops import attempt, centre_window, decode_small, decode_window, resize_centre
 
 
 @pytest.mark.parametrize("shape", [(40, 80), (80, 40), (1, 1), (33, 33)])

@@ -10,9 +10,9 @@ from record_files import jpeg, write_tfds, write_tfrecords
 
 from lambda_keras.applications import preprocess_input
 from zoo.config import DataConfig
-from zoo.data import load_data, naming_errors
 from zoo.data.crops import decode_centre
-from zoo.data.load import held_out_files, held_out_preprocessing
+from zoo.data.errors import naming_errors
+from zoo.data.load import held_out_files, held_out_preprocessing, load_data
 
 TRUNCATED = 13  # number of the image, of 40, that is cut off
 

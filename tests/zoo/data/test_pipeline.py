@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
-from zoo.data import Shard, load_data
+from zoo.data.load import load_data
+from zoo.devices import Shard
 
 SIZE, BATCH = 24, 8
 

@@ -6,7 +6,9 @@ import tensorflow as tf
 from record_files import jpeg, write_tfds
 
 from zoo.config import DataConfig
-from zoo.data import Shard, load_data, naming_errors
+from zoo.data.errors import naming_errors
+from zoo.data.load import load_data
+from zoo.devices import Shard
 
 
 def config(folder, **settings):

@@ -6,7 +6,8 @@ import tensorflow as tf
 from record_files import jpeg, write_tfrecords
 
 from zoo.config import DataConfig
-from zoo.data import Shard, load_data
+from zoo.data.load import load_data
+from zoo.devices import Shard
 
 
 def config(folder, **settings):

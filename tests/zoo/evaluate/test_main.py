@@ -19,7 +19,7 @@ from sklearn.datasets import load_sample_images
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
 from zoo import run_folder
 from zoo.config import DataConfig, TrainConfig
-from zoo.data import load_data
+from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
 from zoo.evaluate import metrics
 from zoo.evaluate.__main__ import EvaluateConfig

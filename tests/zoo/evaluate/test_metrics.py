@@ -10,11 +10,12 @@ from PIL import Image
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import imagenet_classes
-from zoo.data import EvalImages
+from zoo.data.pipeline import EvalImages
 from zoo.data.sources import IndexedSource
 from zoo.evaluate import metrics
 from zoo.evaluate.__main__ import EvaluateConfig
-from zoo.evaluate.metrics import Evaluation, evaluate, readable
+from zoo.evaluate.metrics import Evaluation, evaluate
+from zoo.evaluate.report import readable
 from zoo.inference.classifier import Classifier
 
 CONFIG = EvaluateConfig.model_construct(run="runs/some")

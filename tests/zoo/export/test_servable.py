@@ -10,8 +10,8 @@ import tensorflow as tf
 from lambda_keras.applications.preprocessing import preprocessing_of
 from zoo import run_folder
 from zoo.config import DataConfig
-from zoo.data import Shard
 from zoo.data.load import held_out_files, load_data
+from zoo.devices import Shard
 from zoo.export import servable as module
 from zoo.export.servable import Servable
 from zoo.registry import create_model

@@ -12,7 +12,8 @@ from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
-from zoo.data import digits_arrays, resize_centre
+from zoo.data.crops import resize_centre
+from zoo.data.digits import digits_arrays
 from zoo.inference import classifier as inference
 from zoo.inference.classifier import Classifier, predict, read_photo
 from zoo.registry import create_model

@@ -15,7 +15,7 @@ from PIL import Image
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.data import load_data
+from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.classifier import Classifier, predict
 from zoo.train import loop

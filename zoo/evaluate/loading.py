@@ -1,0 +1,99 @@
+"""What is evaluated: a network, and test images of its classes."""
+
+from pathlib import Path
+
+from lambda_keras.applications.preprocessing import (
+    Preprocessing,
+    preprocessing_of,
+)
+from lambda_keras.weights import load_weights
+from zoo import run_folder
+from zoo.config import DataConfig
+from zoo.data.load import ImageData, load_data
+from zoo.errors import needs_extra
+from zoo.files import local_copy
+from zoo.inference.classifier import Classifier
+from zoo.registry import find_model
+
+with needs_extra("train"):
+    pass
+
+
+def of_run(folder: Path, data: DataConfig, averaged: bool) -> tuple[Classifier, ImageData]:
+    """Returns the network of a finished run and test images of its classes.
+
+    Args:
+        folder: The run.
+        data: Which images.
+        averaged: The moving averages of the weights, if there are any, or the raw weights.
+
+    Raises:
+        ValueError: If there is no such run, or its weights and the images do not fit each other.
+    """
+    raw = folder / run_folder.RAW_WEIGHTS
+    if not averaged and not raw.is_file():
+        raise ValueError(
+            f"averaged: expected true, for {folder} has no other weights ({raw.name}), as it was "
+            "trained without training.ema. Received: false"
+        )
+    size = run_folder.load_config(folder).model.size
+    classifier = Classifier.from_run(folder)
+    if not averaged:
+        with local_copy(raw) as here:
+            load_weights(classifier.model, here, classifier.name)
+    return _checked(classifier, _load(data, size))
+
+
+def of_weights(
+    name: str, weights: str, image_size: int | None, data: DataConfig
+) -> tuple[Classifier, ImageData]:
+    """Returns a network of the zoo with weights and test images of its classes.
+
+    Args:
+        name: One of `zoo.registry.list_models()`.
+        weights: What its constructor takes: "imagenet", a file, or a place on the hub.
+        image_size: Height and width in pixels; None: the model's own.
+        data: Which images.
+
+    Raises:
+        ValueError: If the weights and the images do not fit each other.
+    """
+    size = image_size or find_model(name).image_size
+    images = _load(data, size, preprocessing_of(name, size))
+    try:
+        return (
+            Classifier.from_weights(name, str(config.weights), data.class_names, config.image_size),
+            data,
+        )
+    except ValueError as error:
+        raise ValueError(f"for the {len(data.class_names)} classes of the data: {error}") from None
+
+
+def _load(
+    config: DataConfig, image_size: int, preprocessing: Preprocessing | None = None
+) -> ImageData:
+    # Sets like imagenet_v2 have no images to train on; so those of the test stand in for them.
+    changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
+    config = config.model_copy(update=changes)
+    return load_data(config, image_size, preprocessing=preprocessing)
+
+
+def _check_classes(classifier: Classifier, data: ImageData) -> None:
+    expected, received = list(classifier.class_names), list(data.class_names)
+    if len(expected) != len(received):
+        raise ValueError(
+            f"data: expected images of {len(expected)} classes, as {classifier.name} knows. "
+            f"Received: {len(received)} classes ({', '.join(received[:3])}, ...)"
+        )
+    for number, (own, other) in enumerate(zip(expected, received, strict=True)):
+        if own != other:
+            raise ValueError(
+                f"data: expected the classes of {classifier.name}, of which number {number} is "
+                f"{own!r}. Received: {other!r}"
+            )
+    outputs = classifier.model.output_shape
+    if outputs != (None, len(expected)):
+        raise ValueError(
+            f"expected a model with a classifier of {len(expected)} classes. Received: "
+            f"{classifier.name} with outputs of shape {outputs}"
+        )
