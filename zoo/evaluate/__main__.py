@@ -79,9 +79,23 @@ def main(arguments: Sequence[str]) -> None:
     config = EvaluateConfig.from_command_line(arguments)
     if config.output is not None:
         import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
-    from zoo.evaluate import metrics
+    from zoo.evaluate import loading, report
+    from zoo.evaluate.metrics import evaluate
 
-    metrics.run(config)
+    if config.run is not None:
+        classifier, data = loading.of_run(config.run, config.data, config.averaged)
+    else:
+        classifier, data = loading.of_weights(
+            str(config.model), str(config.weights), config.image_size, config.data
+        )
+    result = evaluate(classifier, data.test, config.data.batch_size)
+    place = " ".join(filter(None, (config.data.source, config.data.name)))
+    title = f"{classifier.name}{'' if config.averaged else ', raw weights,'} on {place}"
+    report.print_tables(result, report.readable(classifier.class_names), title)
+    if config.output is not None:
+        settings = config.model_dump(mode="json", exclude={"output"})
+        report.write(result, classifier.class_names, title, settings, config.output)
+        print(f"wrote {config.output / report.RESULTS} and {report.PICTURE}")
 
 
 if __name__ == "__main__":

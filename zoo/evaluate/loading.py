@@ -10,13 +10,9 @@ from lambda_keras.weights import load_weights
 from zoo import run_folder
 from zoo.config import DataConfig
 from zoo.data.load import ImageData, load_data
-from zoo.errors import needs_extra
 from zoo.files import local_copy
 from zoo.inference.classifier import Classifier
 from zoo.registry import find_model
-
-with needs_extra("train"):
-    pass
 
 
 def of_run(folder: Path, data: DataConfig, averaged: bool) -> tuple[Classifier, ImageData]:
@@ -61,12 +57,11 @@ def of_weights(
     size = image_size or find_model(name).image_size
     images = _load(data, size, preprocessing_of(name, size))
     try:
-        return (
-            Classifier.from_weights(name, str(config.weights), data.class_names, config.image_size),
-            data,
-        )
+        classifier = Classifier.from_weights(name, weights, images.class_names, image_size)
     except ValueError as error:
-        raise ValueError(f"for the {len(data.class_names)} classes of the data: {error}") from None
+        count = len(images.class_names)
+        raise ValueError(f"for the {count} classes of the data: {error}") from None
+    return _checked(classifier, images)
 
 
 def _load(
@@ -78,7 +73,7 @@ def _load(
     return load_data(config, image_size, preprocessing=preprocessing)
 
 
-def _check_classes(classifier: Classifier, data: ImageData) -> None:
+def _checked(classifier: Classifier, data: ImageData) -> tuple[Classifier, ImageData]:
     expected, received = list(classifier.class_names), list(data.class_names)
     if len(expected) != len(received):
         raise ValueError(
@@ -97,3 +92,4 @@ def _check_classes(classifier: Classifier, data: ImageData) -> None:
             f"expected a model with a classifier of {len(expected)} classes. Received: "
             f"{classifier.name} with outputs of shape {outputs}"
         )
+    return classifier, data

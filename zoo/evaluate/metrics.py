@@ -1,12 +1,14 @@
 """How well a model classifies test images: figures, tables and a picture."""
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import keras
 import numpy as np
 
+from zoo.data.errors import naming_errors
 from zoo.data.pipeline import EvalImages
 from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
@@ -83,8 +85,7 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     if keras.config.backend() == "jax":
         classifier.model.jit_compile = True  # Keras does so only where a model trains
     batches = test.batches(batch_size, len(classes)).as_numpy_iterator()
-    shown = track(batches, "Evaluating", total=test.steps(batch_size))
-    for images, one_hot, weights in shown:
+    for images, one_hot, weights in _shown(batches, test.steps(batch_size)):
         real = weights > 0  # the others fill the last batch up, or could not be read
         truth = one_hot.argmax(-1)[real]
         probabilities = _probabilities(classifier, images)[real]
@@ -108,6 +109,11 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
         loss / count,
         sum(map(len, labels[1:])) / (clock[-1] - clock[0]) if len(clock) > 1 else None,
     )
+
+
+def _shown(batches: Iterable, count: int) -> Iterator:
+    with naming_errors():
+        yield from track(batches, "Evaluating", total=count)
 
 
 def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,7 +13,7 @@ from lambda_keras.applications.preprocessing import (
     imagenet_classes,
 )
 from zoo.errors import needs_extra, printable
-from zoo.evaluate.__main__ import EvaluateConfig
+from zoo.evaluate.metrics import Evaluation
 from zoo.files import atomic_write
 from zoo.plots.confusion import confusions, plot_confusion
 
@@ -20,8 +21,6 @@ with needs_extra("train"):
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
-
-from zoo.evaluate.metrics import Evaluation
 
 RESULTS, PICTURE = "evaluation.json", "confusion.png"
 WORST = 20  # rows of the printed table of classes
@@ -70,7 +69,7 @@ def _class_table(result: Evaluation, names: Sequence[str]) -> tuple[str, Table]:
 
 
 def write(
-    result: Evaluation, names: Sequence[str], title: str, config: EvaluateConfig, folder: Path
+    result: Evaluation, names: Sequence[str], title: str, settings: dict[str, Any], folder: Path
 ) -> None:
     """Writes all figures as JSON, and the picture of what is taken for what.
 
@@ -78,11 +77,11 @@ def write(
         result: The figures.
         names: Names of the classes.
         title: Head line of the picture.
-        config: The settings, for the JSON.
+        settings: Of the command, for the JSON.
         folder: Folder of both files, made if need be.
     """
     figures = {
-        "settings": config.model_dump(mode="json", exclude={"output"}),
+        "settings": settings,
         "backend": keras.config.backend(),
         "top1": result.top1,
         "top5": result.top5,

@@ -12,13 +12,10 @@ from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.data.pipeline import EvalImages
 from zoo.data.sources import IndexedSource
-from zoo.evaluate import metrics
-from zoo.evaluate.__main__ import EvaluateConfig
+from zoo.evaluate import report
 from zoo.evaluate.metrics import Evaluation, evaluate
 from zoo.evaluate.report import readable
 from zoo.inference.classifier import Classifier
-
-CONFIG = EvaluateConfig.model_construct(run="runs/some")
 
 
 def classifier(classes: int, activation="softmax", bias=0.0) -> Classifier:
@@ -127,7 +124,7 @@ def of_many(classes: int) -> Evaluation:
 def test_printed_tables(capsys, classes, rows):
     names = [f"[bold]{i}" for i in range(classes)]  # no markup
     result = of_many(classes)
-    metrics.print_tables(result, names, "a model on images")
+    report.print_tables(result, names, "a model on images")
     printed = capsys.readouterr().out
     for text in ("a model on images", f"{result.top1:.4f}", "0.9000", "0.5000", "1,234"):
         assert text in printed
@@ -147,7 +144,7 @@ def test_printed_tables(capsys, classes, rows):
 def test_files(tmp_path):
     names = [f"größe {i}" for i in range(4)]
     result = of_many(4)
-    metrics.write(result, names, "title", CONFIG, tmp_path / "new")
+    report.write(result, names, "title", {"run": "runs/some"}, tmp_path / "new")
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
         "confusion.png",
         "evaluation.json",
