@@ -25,10 +25,10 @@ from pydantic import (
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import LocalPath, OutputFile, Settings
+from zoo.cli.settings import LocalPath, OutputFile, Settings, quoted
 from zoo.data.image_folder import SUFFIXES
 from zoo.errors import needs_extra, printable
-from zoo.inference.photos import check_output_name, check_replaces_none, find_photos, quoted
+from zoo.inference.photos import check_output_name, check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it

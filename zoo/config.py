@@ -6,8 +6,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from zoo.cli.plain_yaml import typed
 from zoo.cli.settings import AnyPath, Section, Settings
-from zoo.registry import find_model, typed
+from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
 # many classes as the data have.

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings
 from zoo.errors import needs_extra
 from zoo.files import atomic_write
-from zoo.registry import Row, create_model, find_model, typed
+from zoo.registry import Row, create_model, find_model
 
 if TYPE_CHECKING:
     import keras

@@ -155,7 +155,8 @@ def main(arguments: Sequence[str]) -> None:
         ValueError: If there is no such model, or an argument is wrong.
     """
     config = FlopsConfig.from_command_line(arguments)
-    from zoo.registry import create_model, find_model, typed
+    from zoo.cli.plain_yaml import typed
+    from zoo.registry import create_model, find_model
 
     size = config.image_size or find_model(config.model).image_size
     overrides = typed(config.overrides)

@@ -8,8 +8,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import Settings
-from zoo.inference.photos import quoted
+from zoo.cli.settings import Settings, quoted
 from zoo.registry import TABLE, Row, list_models
 
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "recipe", "weights")

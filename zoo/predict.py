@@ -9,10 +9,10 @@ from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
-from zoo.cli.settings import OutputFile
+from zoo.cli.settings import OutputFile, quoted
 from zoo.data.image_folder import SUFFIXES, check_readable
 from zoo.errors import printable
-from zoo.inference.photos import check_output_name, check_replaces_none, find_photos, quoted
+from zoo.inference.photos import check_output_name, check_replaces_none, find_photos
 from zoo.inference.predictions import Prediction, describe, write_json
 
 if TYPE_CHECKING:

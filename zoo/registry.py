@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from zoo.cli import plain_yaml
 from zoo.errors import unknown
 
 if TYPE_CHECKING:
@@ -202,28 +201,3 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
                 f"expected an argument of {row.constructor}. {unknown(argument, arguments)}"
             )
     return constructor(**{"name": name, **row.arguments, **overrides})
-
-
-def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns arguments from a command line, which has only strings, with YAML's types.
-
-    Example:
-
-    >>> typed({"scope": "7", "placement": "CCLL"})
-    {'scope': 7, 'placement': 'CCLL'}
-
-    Raises:
-        ValueError: If a value is not YAML.
-    """
-    return {
-        key: _parsed(key, value) if isinstance(value, str) else value
-        for key, value in overrides.items()
-    }
-
-
-def _parsed(key: str, value: str) -> Any:
-    try:
-        return plain_yaml.load(value)
-    except ValueError as error:
-        received = f"Received: {value[:50]!r} ({error})"
-        raise ValueError(f"expected a value of YAML for {key}. {received}") from None

@@ -12,7 +12,8 @@ import pytest
 from lambda_keras import applications
 from lambda_keras.weights import PUBLISHED
 from zoo import flops
-from zoo.registry import TABLE, Row, create_model, find_model, index, list_models, typed
+from zoo.cli.plain_yaml import typed
+from zoo.registry import TABLE, Row, create_model, find_model, index, list_models
 
 FORMS = {  # of the families with seven depths: their columns of golden.json
     "lambda_resnet{}": "lambda_resnet",

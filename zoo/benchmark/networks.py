@@ -11,8 +11,9 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from zoo.cli.plain_yaml import typed
 from zoo.errors import unknown
-from zoo.registry import TABLE, create_model, find_model, typed
+from zoo.registry import TABLE, create_model, find_model
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step

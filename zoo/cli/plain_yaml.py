@@ -1,5 +1,6 @@
 """YAML from a file or a command line, measured before anything is built from it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -40,3 +41,28 @@ def load(text: str) -> Any:
         return yaml.safe_load(text)
     except Exception as error:  # what builds values from tags raises many kinds
         raise ValueError(" ".join(str(error).split())) from None
+
+
+def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments from a command line, which has only strings, with YAML's types.
+
+    Example:
+
+    >>> typed({"scope": "7", "placement": "CCLL"})
+    {'scope': 7, 'placement': 'CCLL'}
+
+    Raises:
+        ValueError: If a value is not YAML.
+    """
+    return {
+        key: _parsed(key, value) if isinstance(value, str) else value
+        for key, value in overrides.items()
+    }
+
+
+def _parsed(key: str, value: str) -> Any:
+    try:
+        return load(value)
+    except ValueError as error:
+        received = f"Received: {value[:50]!r} ({error})"
+        raise ValueError(f"expected a value of YAML for {key}. {received}") from None

@@ -1,6 +1,7 @@
 """Settings from a command line and a YAML file, checked, with errors of one line."""
 
 import inspect
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -196,3 +197,22 @@ def _unrecognized(group: type[BaseModel], reason: str) -> str:
     name = received.split(" ")[0]
     section = [other for other in _dotted(group) if other.split(".")[0] == name.split(".")[0]]
     return f"no such setting. {unknown(name, section or _dotted(group))}"
+
+
+def quoted(arguments: Sequence[str]) -> list[str]:
+    """Quotes what follows no option, for pydantic-settings splits lists at commas.
+
+    Raises:
+        ValueError: If a name has characters that cannot be quoted. Those in folders may.
+    """
+    result, is_value = [], False
+    for argument in arguments:
+        is_option = argument.startswith("-")
+        if not (is_option or is_value) and re.search(r'["\x00-\x1f]', argument):
+            raise ValueError(
+                "photos: expected names without quotation marks and control characters. "
+                f"Received: {argument!r}"
+            )
+        result.append(argument if is_option or is_value else f'"{argument}"')
+        is_value = is_option and argument != "--" and "=" not in argument
+    return result

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
 from zoo.cli.settings import LocalPath, OutputFolder
+from zoo.errors import unknown
+from zoo.export.formats import FORMATS, SAVED_MODEL
+from zoo.inference.photos import find_photos
 
 
 class ExportConfig(ClassifierOptions):
@@ -29,10 +32,10 @@ class ExportConfig(ClassifierOptions):
 
     model_config = SettingsConfigDict(cli_prog_name="python -m zoo.export")
 
-    format: Literal["saved_model", "onnx", "litert", "openvino"] = Field(
-        default="saved_model",
-        description="saved_model: TensorFlow and its server; onnx: ONNX Runtime and others; "
-        "litert: phones and embedded devices; openvino: Intel's processors.",
+    format: str = Field(
+        default=SAVED_MODEL,
+        description="; ".join(f"{name}: {format.purpose}" for name, format in FORMATS.items())
+        + ".",
     )
     quantize: Literal["none", "float16", "int8"] = Field(
         default="none",
@@ -44,6 +47,13 @@ class ExportConfig(ClassifierOptions):
         description="int8: folder of photographs like those that the model will see.",
     )
     output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
+
+    @field_validator("format")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in FORMATS:
+            raise ValueError(f"expected a format. {unknown(name, FORMATS)}")
+        return name
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:
@@ -71,10 +81,35 @@ def main(arguments: Sequence[str]) -> None:
     Args:
         arguments: Command line arguments without the program's name.
     """
-    config = ExportConfig.from_command_line(arguments)
-    from zoo.export import exporter
+    run(ExportConfig.from_command_line(arguments))
 
-    exporter.export(config)
+
+def run(config: ExportConfig) -> Path:
+    """Exports what the settings say.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        ValueError: If there is no such model, or weights, labels or calibration do not fit, or
+            the export answers otherwise than Keras.
+    """
+    from zoo.export.exporter import export, find_writers
+    from zoo.export.servable import Servable
+    from zoo.export.verify import Photographs
+
+    calibration = find_photos([str(config.calibration)]) if config.calibration else []
+    # Before the model is loaded: a missing package should not show after it.
+    writers = find_writers(config.format, config.quantization, calibration)
+    if config.run is not None:
+        servable = Servable.from_run(config.run)
+        photographs = Photographs.held_out(config.run, servable)
+    else:
+        servable = Servable.from_weights(
+            str(config.model), str(config.weights), config.class_names, config.image_size
+        )
+        photographs = Photographs.samples(servable)
+    return export(servable, photographs, config.output, config.format, writers, config.quantization)
 
 
 if __name__ == "__main__":

@@ -3,84 +3,84 @@
 import fcntl
 import importlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from zoo import model_card
 from zoo.errors import printable
-from zoo.export import verify
-from zoo.export.__main__ import ExportConfig
+from zoo.export import card, verify
+from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.export.servable import Servable
 from zoo.export.verify import Photographs, Report
 from zoo.files import atomic_write, remove, remove_partial
-from zoo.inference.photos import find_photos
+from zoo.model_card import megabytes
 
 Writer = Callable[[Servable, Path], None]
 
 
-def export(config: ExportConfig) -> Path:
+def export(
+    servable: Servable,
+    photographs: Photographs,
+    output: Path,
+    format_name: str,
+    writers: Mapping[str, Writer],
+    quantize: str | None = None,
+) -> Path:
     """Exports a model and prints how far its answers are from Keras'.
 
     Args:
-        config: All settings.
+        servable: What to export.
+        photographs: What to compare about.
+        output: Folder of all exports.
+        format_name: One of `FORMATS`.
+        writers: What `find_writers` returns for it.
+        quantize: How weights are rounded, "float16" or "int8". Defaults to None: they are not.
 
     Returns:
         The new folder: `output/NAME/VERSION` of a SavedModel, `output/NAME/FORMAT/VERSION` of
         other formats.
 
     Raises:
-        ValueError: If there is no such model, or weights, labels, output or calibration do not
-            fit, or the export answers otherwise than Keras.
+        ValueError: If the export answers otherwise than Keras.
     """
-    writers, limit = _writers(config)
-    servable = _servable(config)
-    photographs = (
-        Photographs.held_out(config.run, servable)
-        if config.run is not None
-        else Photographs.samples(servable)
-    )
-    parent = config.output / servable.name
-    if config.format != "saved_model":
-        parent /= config.format
+    parent = output / servable.name
+    if format_name != SAVED_MODEL:
+        parent /= format_name
     with _next_version(parent) as (folder, beside):
-        report = _write(servable, config.format, beside, writers, limit, photographs)
-        model_card.write(servable, beside, config.format, config.quantization, report)
-    print(f"exported to {printable(folder)}, {model_card.megabytes(folder):.1f} MB")
+        report = _write(servable, format_name, beside, writers, quantize, photographs)
+        card.write(servable, beside, format_name, quantize, report)
+    print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")
     if report.accuracy is not None:
         print(
             f"test accuracy {report.accuracy:.4f} ({report.photographs} held-out images, "
-            f"exported {model_card.TITLES[config.format]})",
+            f"exported {FORMATS[format_name].title})",
             flush=True,
         )
     return folder
 
 
-def _writers(config: ExportConfig) -> tuple[dict[str, Writer], float | None]:
-    """Returns what writes the format, the fastest first, and the allowed difference, if any."""
-    title = model_card.TITLES[config.format]
-    if config.format == "litert":
-        from zoo.export import litert
+def find_writers(
+    format_name: str, quantize: str | None = None, calibration: Sequence[Path] = ()
+) -> dict[str, Writer]:
+    """Returns what writes a format, by title, the fastest first.
 
-        photographs = find_photos([str(config.calibration)]) if config.calibration else ()
-        write = partial(litert.write, quantize=config.quantization, photographs=photographs)
-        return {title: write}, litert.MAX_DIFFERENCE[config.quantization]
-    write = importlib.import_module(f"zoo.export.{config.format}").write
+    Args:
+        format_name: One of `FORMATS`.
+        quantize: "float16" or "int8", for LiteRT. Defaults to None.
+        calibration: Photographs, for "int8".
+
+    Raises:
+        ImportError: If a package of the format is not installed.
+    """
+    title = FORMATS[format_name].title
+    write = importlib.import_module(f"zoo.export.{format_name}").write
+    if format_name == "litert":
+        write = partial(write, quantize=quantize, photographs=calibration)
     writers: dict[str, Writer] = {title: write}
-    if config.format == "saved_model":
+    if format_name == SAVED_MODEL:
         writers[f"{title} with variables"] = partial(write, fold=False)
-    return writers, verify.MAX_DIFFERENCE
-
-
-def _servable(config: ExportConfig) -> Servable:
-    if config.run is not None:
-        return Servable.from_run(config.run)
-    return Servable.from_weights(
-        str(config.model), str(config.weights), config.class_names, config.image_size
-    )
+    return writers
 
 
 def _write(
@@ -88,12 +88,12 @@ def _write(
     format_name: str,
     folder: Path,
     writers: Mapping[str, Writer],
-    limit: float | None,
+    quantize: str | None,
     photographs: Photographs,
 ) -> Report:
     """Writes an export that answers like Keras, and tells how nearly it does."""
     count, different = len(photographs.images), ""
-    bound = np.finfo(float).max if limit is None else limit
+    bound = verify.MAX_DIFFERENCE[quantize]
     for title, write in writers.items():
         remove(folder)
         folder.mkdir()

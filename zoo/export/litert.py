@@ -18,11 +18,6 @@ from zoo.export.servable import Servable
 Quantization = Literal["float16", "int8"]
 
 # Largest difference of probabilities from Keras'. Eight bits have none that holds for all models.
-MAX_DIFFERENCE: dict[Quantization | None, float | None] = {
-    None: 1e-5,
-    "float16": 1e-2,
-    "int8": None,
-}
 MAX_PHOTOGRAPHS = 200  # that ranges are measured on; more of them hardly change a range
 
 

@@ -1,30 +1,10 @@
 """Photographs that a command line names, and the file that its answers go to."""
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.data.image_folder import SUFFIXES
-
-
-def quoted(arguments: Sequence[str]) -> list[str]:
-    """Quotes what follows no option, for pydantic-settings splits lists at commas.
-
-    Raises:
-        ValueError: If a name has characters that cannot be quoted. Those in folders may.
-    """
-    result, is_value = [], False
-    for argument in arguments:
-        is_option = argument.startswith("-")
-        if not (is_option or is_value) and re.search(r'["\x00-\x1f]', argument):
-            raise ValueError(
-                "photos: expected names without quotation marks and control characters. "
-                f"Received: {argument!r}"
-            )
-        result.append(argument if is_option or is_value else f'"{argument}"')
-        is_value = is_option and argument != "--" and "=" not in argument
-    return result
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:

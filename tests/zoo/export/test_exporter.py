@@ -26,7 +26,7 @@ def config(*arguments: object) -> ExportConfig:
 @pytest.fixture(scope="module")
 def first(run, tmp_path_factory):
     """The first export of the run and where it lies."""
-    return exporter.export(config("--run", run, "--output", tmp_path_factory.mktemp("exports")))
+    return export.run(config("--run", run, "--output", tmp_path_factory.mktemp("exports")))
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ def test_an_export_that_answers_otherwise_is_removed(run, tmp_path, monkeypatch)
 
     monkeypatch.setattr(verify, "predict", other)
     with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in serving_default.*removed"):
-        exporter.export(config("--run", run, "--output", tmp_path))
+        export.run(config("--run", run, "--output", tmp_path))
     assert list((tmp_path / "lambda_resnet14").iterdir()) == []
 
 
 def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys):
     reports = [verify.Report({"features": difference}, 1, None, 18) for difference in (2e-5, 3e-6)]
     monkeypatch.setattr(verify, "check", lambda *_: reports.pop(0))
-    folder = exporter.export(config(*of_weights))
+    folder = export.run(config(*of_weights))
     assert "  differs by 2.0e-05 in features, more than 1e-05\n" in capsys.readouterr().out
     assert "| features | 3.0e-06 |" in (folder / "model_card.md").read_text()
     size = (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
@@ -114,7 +114,7 @@ def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
     monkeypatch.setattr(exporter, "_write", write)
     settings = config("--model", "lambda_resnet14", "--weights", "imagenet", "--output", tmp_path)
     with ThreadPoolExecutor(3) as pool:
-        folders = list(pool.map(exporter.export, [settings] * 3))
+        folders = list(pool.map(export.run, [settings] * 3))
     assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
     assert len({(folder / "written by").read_text() for folder in folders}) == 3
     assert sorted(path.name for path in folders[0].parent.iterdir()) == ["1", "2", "3"]
@@ -137,7 +137,7 @@ def test_formats(of_weights, tmp_path, capsys, format_name, file, options):
             (tmp_path / "photos").mkdir(exist_ok=True)
             Image.fromarray(photo).resize((80, 60)).save(tmp_path / "photos" / f"{i}.jpg")
         options += ("--calibration", tmp_path / "photos")
-    folder = exporter.export(config(*of_weights, "--format", format_name, *options))
+    folder = export.run(config(*of_weights, "--format", format_name, *options))
     assert folder == tmp_path / "exports" / "lambda_resnet14" / format_name / "1"
     assert {file, "labels.txt", "model_card.md"} <= set(contents(folder))
     printed = capsys.readouterr().out
@@ -164,13 +164,13 @@ def _run_the_code_of_the_card(folder: Path) -> None:
 def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
     monkeypatch.setattr(exporter, "_servable", lambda _: pytest.fail("the model came first"))
     with pytest.raises(ValueError, match=r"output: expected a folder that can be written\. "):
-        exporter.export(config(*of_weights[:-1], tmp_path / output))
+        export.run(config(*of_weights[:-1], tmp_path / output))
 
 
 def test_weights_without_names_of_their_classes(weights, tmp_path):
     arguments = ("--model", "lambda_resnet14", "--weights", weights, "--output", tmp_path)
     with pytest.raises(ValueError, match=r"1000 classes of ImageNet \(--labels names others\)"):
-        exporter.export(config(*arguments))
+        export.run(config(*arguments))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -179,5 +179,5 @@ def test_a_run_whose_model_is_damaged(run, tmp_path):
         (tmp_path / name).write_bytes((run / name).read_bytes())
     (tmp_path / "model.keras").write_bytes((run / "model.keras").read_bytes()[:5000])
     with pytest.raises(ValueError, match="expected an intact model"):
-        exporter.export(config("--run", tmp_path, "--output", tmp_path / "exports"))
+        export.run(config("--run", tmp_path, "--output", tmp_path / "exports"))
     assert not (tmp_path / "exports").exists()

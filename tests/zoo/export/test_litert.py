@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter
 from servables import SMALL, answers, assert_answers_like_keras, pixels, small_servable
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from zoo.export import litert
+from zoo.export import litert, verify
 from zoo.inference.classifier import predict
 
 
@@ -74,7 +74,7 @@ def test_float16_halves_the_file(servables, folders, tmp_path):
     assert size(tmp_path) < 0.6 * size(folders[name])
     images = pixels(8, servables[name].image_size)
     difference = answers("litert", tmp_path, images) - predict(servables[name].model, images)
-    assert 0 < np.abs(difference).max() < litert.MAX_DIFFERENCE["float16"]
+    assert 0 < np.abs(difference).max() < verify.MAX_DIFFERENCE["float16"]
 
 
 @pytest.mark.parametrize("name", SMALL)

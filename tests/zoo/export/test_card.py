@@ -6,8 +6,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from zoo import model_card
 from zoo.cli.model_options import read_labels
+from zoo.export import card as export_card
 from zoo.export.verify import Report
 
 REPORT = Report({"serving_default": 1.25e-7, "features": 3e-6}, 0.995, 0.9876, 360)
@@ -22,7 +22,7 @@ def folder(tmp_path):
 
 
 def test_card_of_a_saved_model(servable, folder):
-    model_card.write(servable, folder, "saved_model", None, REPORT)
+    export_card.write(servable, folder, "saved_model", None, REPORT)
     card = (folder / "model_card.md").read_text("utf-8")
     for text in (
         "# lambda_resnet14\n",
@@ -48,7 +48,7 @@ def test_card_of_a_saved_model(servable, folder):
 
 def test_card_of_another_format(servable, folder):
     report = Report({"serving_default": 1e-3}, 0.9, None, 18)
-    model_card.write(servable, folder, "litert", "float16", report)
+    export_card.write(servable, folder, "litert", "float16", report)
     card = (folder / "model_card.md").read_text("utf-8")
     assert "| Format | LiteRT model, float16, 3.5 MB |" in card
     assert "image_bytes" not in card
@@ -57,5 +57,5 @@ def test_card_of_another_format(servable, folder):
 
 
 def test_names_of_classes(servable, folder):
-    model_card.write(servable, folder, "saved_model", None, REPORT)
+    export_card.write(servable, folder, "saved_model", None, REPORT)
     assert read_labels(folder / "labels.txt") == servable.class_names
