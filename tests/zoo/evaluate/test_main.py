@@ -261,7 +261,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
             "expected images of 10 classes, as lambda_resnet14 knows. Received: 2 classes (blue, r",
         ),
         ("--run OTHER", "expected the classes of lambda_resnet14, of which number 3 is 'III'. Rec"),
-        ("--run HEADLESS", "expected a model with a classifier of 10 classes. Received: lambda_r"),
+        ("--run HEADLESS", "expected 768 class_names, one for each output of the model"),
         ("--run BROKEN", "run: expected an intact model. Received: BROKEN/model.keras ("),
         ("--run FLIPPED", "run: expected an intact model. Received: FLIPPED/model.keras ("),
     ],
