@@ -109,12 +109,13 @@ def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
         writing.wait(timeout=60)
         return verify.Report({"features": 0.0}, 1, None, 18)
 
-    monkeypatch.setattr(exporter, "_servable", lambda _: servable)
-    monkeypatch.setattr(exporter.Photographs, "samples", lambda _: None)
     monkeypatch.setattr(exporter, "_write", write)
-    settings = config("--model", "lambda_resnet14", "--weights", "imagenet", "--output", tmp_path)
     with ThreadPoolExecutor(3) as pool:
-        folders = list(pool.map(export.run, [settings] * 3))
+        calls = [
+            pool.submit(exporter.export, servable, None, tmp_path, "saved_model", {})
+            for _ in range(3)
+        ]
+        folders = [call.result() for call in calls]
     assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
     assert len({(folder / "written by").read_text() for folder in folders}) == 3
     assert sorted(path.name for path in folders[0].parent.iterdir()) == ["1", "2", "3"]
@@ -162,7 +163,7 @@ def _run_the_code_of_the_card(folder: Path) -> None:
 
 @pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])
 def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
-    monkeypatch.setattr(exporter, "_servable", lambda _: pytest.fail("the model came first"))
+    monkeypatch.setattr(Servable, "from_weights", lambda *_: pytest.fail("the model came first"))
     with pytest.raises(ValueError, match=r"output: expected a folder that can be written\. "):
         export.run(config(*of_weights[:-1], tmp_path / output))
 
