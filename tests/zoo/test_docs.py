@@ -49,6 +49,7 @@ HOW = {
     r"python -m zoo\.benchmark": PARSED,  # measures for minutes
     r"tpu_configs/tpu_vm\.sh --help": RUN,
     r"pip install": EXTRAS,  # needs a network
+    r"pip uninstall": NOT_HERE,
     r"make": TARGET,  # CI runs them
     r"docker": NOT_HERE,  # needs docker and TensorFlow Serving
 }
