@@ -586,8 +586,8 @@ class LambdaLayer(keras.layers.Layer):
                     "expected a context of as many examples as the inputs. "
                     f"Received: {batches[1]} for {batches[0]}"
                 )
-        if context_mask is not None:
-            check_mask("context_mask", context_mask, context.shape[:-1])
+            if context_mask is not None:
+                check_mask("context_mask", context_mask, context.shape[:-1])
 
     def _check_shared(self, position_embeddings, grid):
         expected = (*relative_positions(self.scope, grid), self.intra_depth, self.key_dim)
