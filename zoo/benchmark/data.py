@@ -78,11 +78,11 @@ def run(config: Config, arguments: Sequence[str]) -> None:
         batches = -(-config.images // config.batch)
         computations = {name: cpu_time(dataset, batches) for name, dataset in datasets.items()}
         timings = time_all(computations, config.repeats, 0.0, progress)
-    report.add(rows(timings, batches * config.batch))
+    results = summary(timings, batches * config.batch)
+    report.content |= {key: results[key] for key in ("randaugment_ms", "tpu_v3_8")}
+    report.add(results["rows"])
     print_table("Input pipelines", "pipeline", COLUMNS, report.rows)
-    times = report.content["randaugment_ms"] = augmentation_times(report.rows)
-    tpu = report.content["tpu_v3_8"] = needed_cores(report.rows)
-    report.write()
+    times, tpu = results["randaugment_ms"], results["tpu_v3_8"]
     print(
         f"RandAugment itself takes {times['ours']:.1f} ms per image, that of Keras "
         f"{times['keras']:.1f} ms, {times['ratio']:.1f} times as long."
@@ -203,34 +203,22 @@ def cpu_time(dataset: Any, batches: int) -> Callable[[], Run]:
     return lambda: run
 
 
-def rows(timings: Mapping[str, Timing], images: int) -> list[dict[str, Any]]:
-    """Returns what is written of each pipeline.
+def summary(timings: Mapping[str, Timing], images: int) -> dict[str, Any]:
+    """Returns the rows of the pipelines, and what follows from them.
 
     Args:
         timings: By pipeline.
         images: Images of one round.
     """
     rounds = {name: [images / s for s in timing.rounds] for name, timing in timings.items()}
-    first = median(next(iter(rounds.values())))
-    return [
-        {
-            "pipeline": name,
-            "images_per_second": median(rates),
-            "ratio": median(rates) / first,
-            "rounds": rates,
-        }
-        for name, rates in rounds.items()
-    ]
-
-
-def augmentation_times(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Returns the CPU time of both kinds of RandAugment itself, in ms per image."""
-    ms = {row["pipeline"]: 1e3 / row["images_per_second"] for row in rows}
-    ours, keras = ms[RANDAUGMENT] - ms[OURS], ms[KERAS] - ms[OURS]
-    return {"ours": ours, "keras": keras, "ratio": keras / ours}
-
-
-def needed_cores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Returns what 8 TPUv3 cores train in a second, and how many CPU cores feed them."""
-    rate = next(row["images_per_second"] for row in rows if row["pipeline"] == RANDAUGMENT)
-    return {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rate}
+    rates = {name: median(values) for name, values in rounds.items()}
+    first = next(iter(rates.values()))
+    ours, keras = (1e3 / rates[name] - 1e3 / rates[OURS] for name in (RANDAUGMENT, KERAS))
+    return {
+        "rows": [
+            {"pipeline": n, "images_per_second": rates[n], "ratio": rates[n] / first, "rounds": r}
+            for n, r in rounds.items()
+        ],
+        "randaugment_ms": {"ours": ours, "keras": keras, "ratio": keras / ours},
+        "tpu_v3_8": {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rates[RANDAUGMENT]},
+    }

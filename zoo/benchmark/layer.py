@@ -11,7 +11,7 @@ from zoo.benchmark.cases import BASELINE, MODES, Case, LayerSettings
 from zoo.benchmark.report import Column, progress
 from zoo.benchmark.settings import BackendSettings
 from zoo.benchmark.subjects import MEMORY, MS, Bench
-from zoo.benchmark.timing import time_all, together
+from zoo.benchmark.timing import time_in_turn, together
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
@@ -85,8 +85,10 @@ def measure_peak(backend: "Backend", policy: str) -> float:
     def prepare():
         return together(backend.compile(keras.ops.matmul, *matrices).run)
 
-    name = f"product of two {dtype} matrices"
-    return 2 * size**3 / min(time_all({name: prepare}, 10, 0.1, progress)[name].rounds)
+    timing = time_in_turn({"matrix product": prepare}, 10, 0.1, progress)["matrix product"]
+    if isinstance(timing, str):
+        raise ValueError(f"expected a dtype that the hardware multiplies. Received: {timing}")
+    return 2 * size**3 / min(timing.rounds)
 
 
 def compare(case: Case, peak: float, mode: str, figures: Mapping[str, dict[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,7 +107,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 
 def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
-    """Exports a network and yields the rows of each batch size."""
+    """Exports a network and yields the rows of each batch size, one for each path."""
     import numpy as np
 
     from zoo.exporting.model_card import megabytes
@@ -120,10 +120,29 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
         for batch in config.batches:
             shape = (batch, servable.image_size, servable.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
-            rows = time_calls(answers, images, config, f"{network.name}, batch {batch}: ")
+            timings = time_all(
+                {n: lambda a=a, i=images: singly(lambda: a(i)) for n, a in answers.items()},
+                config.repeats,
+                config.min_ms / 1e3,
+                lambda text, batch=batch: progress(text and f"{network.name}, {batch}: {text}"),
+            )
+            p50s = {name: float(np.median(timing.samples)) for name, timing in timings.items()}
+            expected = answers[PREDICT](images)
             yield [
-                {"model": network.name, "batch": batch, "megabytes": sizes.get(row["path"]), **row}
-                for row in rows
+                {
+                    "model": network.name,
+                    "batch": batch,
+                    "megabytes": sizes.get(name),
+                    "path": name,
+                    "p50_ms": 1e3 * p50s[name],
+                    "p99_ms": 1e3 * float(np.percentile(timing.samples, 99)),
+                    "images_per_second": batch / p50s[name],
+                    "calls": len(timing.samples),
+                    "max_difference": float(np.abs(answers[name](images) - expected).max()),
+                    "ratio_to_predict": p50s[PREDICT] / p50s[name],
+                    "ratio_to_function": p50s[BARE] / p50s[name],
+                }
+                for name, timing in timings.items()
             ]
 
 
@@ -159,7 +178,8 @@ def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Answer]
         progress(f"{name}: writing {title}")
         writers[kind].write(servable, folder / kind)
         settings = {} if kind == "saved_model" else {"threads": threads()}
-        answers[title] = _asking(RUNTIMES[kind](folder / kind, **settings))
+        ask = partial(RUNTIMES[kind](folder / kind, **settings).answer, "serving_default")
+        answers[title] = lambda images, ask=ask: ask({"images": images})["probabilities"]
     return answers
 
 
@@ -173,51 +193,3 @@ def _bare(servable: "Servable") -> Answer:
         return servable.model(preprocess_input(images), training=False)
 
     return lambda images: function(tf.constant(images)).numpy()
-
-
-def _asking(runtime: Any) -> Answer:
-    def answer(images):
-        return runtime.answer("serving_default", {"images": images})["probabilities"]
-
-    return answer
-
-
-def time_calls(
-    answers: Mapping[str, Answer], images: "np.ndarray", config: Config, title: str = ""
-) -> list[dict[str, Any]]:
-    """Returns a row for each path.
-
-    Args:
-        answers: The paths; Keras predict and the bare tf.function are among them.
-        images: What they are asked about.
-        config: Rounds and calls.
-        title: What progress begins with.
-    """
-    import numpy as np
-
-    timings = time_all(
-        {name: lambda a=answer: singly(lambda: a(images)) for name, answer in answers.items()},
-        config.repeats,
-        config.min_ms / 1e3,
-        lambda text: progress(text and title + text),
-    )
-    expected = answers[PREDICT](images)
-    rows = []
-    for name, timing in timings.items():
-        p50, p99 = np.percentile(timing.samples, [50, 99])
-        difference = np.abs(answers[name](images) - expected).max()
-        rows.append(
-            {
-                "path": name,
-                "p50_ms": 1e3 * p50,
-                "p99_ms": 1e3 * p99,
-                "images_per_second": len(images) / p50,
-                "calls": len(timing.samples),
-                "max_difference": float(difference),
-            }
-        )
-    rates = {row["path"]: row["images_per_second"] for row in rows}
-    for row in rows:
-        row["ratio_to_predict"] = row["images_per_second"] / rates[PREDICT]
-        row["ratio_to_function"] = row["images_per_second"] / rates[BARE]
-    return rows

@@ -9,8 +9,7 @@ import pytest
 
 from zoo import cli
 from zoo.benchmark import __main__ as command
-from zoo.benchmark import subjects, timing
-from zoo.benchmark.layer import Config
+from zoo.benchmark import layer, subjects, timing
 
 ROOT = Path(__file__).parents[3]
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
@@ -84,7 +83,7 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
     ],
 )
 def test_wrong_settings_are_one_line(monkeypatch, tmp_path, arguments, message):
-    for module in (subjects, timing):
+    for module in (layer, subjects, timing):
         monkeypatch.setattr(module, "time_in_turn", lambda *_: pytest.fail("work has begun"))
     monkeypatch.chdir(tmp_path)
     if "--output" not in arguments and " " in arguments:
@@ -101,7 +100,7 @@ def test_help(monkeypatch, capsys):
         cli.run(command.main, backends=cli.BACKENDS)
     assert caught.value.code == 0
     printed = capsys.readouterr().out
-    for name in Config.model_fields:
+    for name in layer.Config.model_fields:
         assert f"--{name}" in printed
 
 
