@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from zoo import cli
 from zoo.benchmark.report import Column, Report, digits, print_table, progress
 from zoo.benchmark.settings import BenchmarkSettings, Rounds
 from zoo.benchmark.timing import Run, Timing, time_all, together
@@ -54,6 +55,7 @@ class Config(BenchmarkSettings):
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
+    cli.use_backend("tensorflow")
     report = Report(config, arguments, ["tensorflow"], CONVENTIONS)
     computations: dict[str, Callable[[], Run]] = {BARE: lambda: together(_bare(config))}
     for count in config.steps_per_execution:
