@@ -7,7 +7,7 @@ from typing import Protocol
 
 import keras
 
-from lambda_keras.applications.preprocessing import is_number, is_positive_integer
+from lambda_keras.layers.arguments import check_bools, check_number, is_positive_integer
 from lambda_keras.models import specs
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
@@ -103,15 +103,14 @@ def build(
         )
     if pooling not in (None, "avg", "max"):
         raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
-    check_bool("include_top", include_top)
+    check_bools(include_top=include_top)
     if not is_positive_integer(classes):
         raise ValueError(
             f"expected classes to be a positive integer. Received: classes={classes!r}"
         )
     for field in ("dropout_rate", "stochastic_depth_rate"):
         rate = getattr(spec, field, 0)
-        if not is_number(rate) or not 0 <= rate < 1:
-            raise ValueError(f"expected a rate from 0 to 1, below 1. Received: {field}={rate!r}")
+        check_number(lambda x: 0 <= x < 1, "a rate from 0 to 1, below 1", **{field: rate})
     if name is not None and (not isinstance(name, str) or not name or "/" in name):
         raise ValueError(f"expected a name without a slash. Received: name={name!r}")
     try:
@@ -131,12 +130,6 @@ def build(
 
 def _minimum_size(spec: Spec) -> int:
     return 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
-
-
-def check_bool(name: str, value) -> None:
-    """Refuses what is neither true nor false, such as `"no"`."""
-    if value not in (True, False):
-        raise ValueError(f"expected {name} to be True or False. Received: {name}={value!r}")
 
 
 def _inputs(input_tensor, input_shape, minimum):

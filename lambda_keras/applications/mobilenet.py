@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import keras
 
-from lambda_keras.applications.common import Shape, Weights, build, check_bool
-from lambda_keras.applications.preprocessing import is_number
+from lambda_keras.applications.common import Shape, Weights, build
+from lambda_keras.layers.arguments import check_bools, check_number
 from lambda_keras.models import specs
 
 
@@ -90,7 +90,6 @@ def LambdaMobileNetV2(
 
 
 def _build(spec: specs.MobileNetSpec, *arguments) -> keras.Model:
-    check_bool("expand_lambda", spec.expand_lambda)
-    if not is_number(spec.alpha) or not 0 < spec.alpha < math.inf:
-        raise ValueError(f"expected alpha to be a positive number. Received: alpha={spec.alpha!r}")
+    check_bools(expand_lambda=spec.expand_lambda)
+    check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
     return build(spec, *arguments)

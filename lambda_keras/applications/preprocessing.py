@@ -5,7 +5,6 @@ are those of `keras.applications`.
 """
 
 import math
-import numbers
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from lambda_keras.layers.arguments import is_number, is_positive_integer
 from lambda_keras.weights.published import PUBLISHED
 
 if TYPE_CHECKING:
@@ -283,13 +283,3 @@ def _are_three_numbers(values) -> bool:
         and len(values) == 3
         and all(is_number(value) and math.isfinite(value) for value in values)
     )
-
-
-def is_positive_integer(value) -> bool:
-    """Whether a value is an integer above 0, of Python or NumPy, and no bool."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def is_number(value) -> bool:
-    """Whether a value is a real number, of Python or NumPy, and no bool."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

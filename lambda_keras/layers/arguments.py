@@ -1,6 +1,16 @@
 """Checks of arguments: one line each, which says what was expected and what came."""
 
-from numbers import Real
+from numbers import Integral, Real
+
+
+def is_positive_integer(value) -> bool:
+    """Whether a value is an integer above 0, of Python or NumPy, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def is_number(value) -> bool:
+    """Whether a value is a real number, of Python or NumPy, and no bool."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def received(**arguments) -> str:
@@ -24,7 +34,7 @@ def check_bools(**arguments):
 def check_number(condition, expected: str, **argument):
     """Checks that an argument is a number, no NaN, of which the condition holds."""
     ((name, value),) = argument.items()
-    if isinstance(value, bool) or not isinstance(value, Real) or not condition(value):
+    if not is_number(value) or not condition(value):
         raise ValueError(f"expected {expected}. {received(**{name: value})}")
 
 

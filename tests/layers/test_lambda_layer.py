@@ -119,8 +119,8 @@ def test_half_precision_is_near_float32(implementation, dtype):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_softmax_of_keys_is_computed_in_float32(causal):
-    """4096 keys 8.03 below the largest weigh as much as it does; bfloat16 would say 8.0 or 8.06."""
-    keys = np.full((1, 4097, 1, 1), -3.015625, "float32")  # exact in bfloat16
+    """4096 keys are 8.03 below the largest; bfloat16 would say 8.0."""
+    keys = np.full((1, 4097, 1, 1), -3.0, "float32")  # exact in bfloat16
     keys[:, 0] = 5.03125
     values = np.ones_like(keys)
     values[:, 0] = 0.0
@@ -129,22 +129,20 @@ def test_softmax_of_keys_is_computed_in_float32(causal):
     ]
     outputs = content_outputs(*tensors, causal=causal)
     received = float(keras.ops.cast(outputs[0, -1, 0, 0], "float32"))
-    others = 4096 * np.exp(-8.046875)
+    others = 4096 * np.exp(-8.03125)
     assert received == pytest.approx(others / (1 + others), rel=5e-3)
 
 
-def test_softmax_of_queries_is_computed_in_float32():
-    """Equal to the bit to float32's, rounded once."""
-    layer = small(key_dim=64, query_normalization="softmax", dtype="bfloat16")
-    queries = keras.ops.cast(normal(1, 40, 2, 64) * 3, "bfloat16")
-    one_hot = keras.ops.cast(np.eye(64)[0], "bfloat16")
-    values = keras.ops.zeros((1, 40, 4, 1), "bfloat16")
-    received = layer.apply_lambdas(
-        queries, None, values, None, one_hot, None, None, (40,), (40,), training=False
-    )
-    expected = keras.ops.softmax(keras.ops.cast(queries, "float32"))[..., :1]
-    expected = keras.ops.cast(keras.ops.cast(expected, "bfloat16"), "float32")
-    np.testing.assert_array_equal(to_numpy(keras.ops.cast(received, "float32")), to_numpy(expected))
+def test_softmax_of_queries_is_computed_in_float32(monkeypatch):
+    """Backends may do so themselves for bfloat16; the layer does not rely on it."""
+    layer = small(query_normalization="softmax", dtype="bfloat16")
+    x = normal(2, 4, 6)
+    layer.build(x.shape)
+    seen = []
+    softmax = keras.ops.softmax
+    monkeypatch.setattr(keras.ops, "softmax", lambda x: seen.append(x) or softmax(x))
+    layer(x)
+    assert [keras.backend.standardize_dtype(tensor.dtype) for tensor in seen] == ["float32"]
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -6,7 +6,7 @@ from importlib import import_module
 from zoo.cli.run import BACKENDS, run_command
 from zoo.errors import unknown
 
-# Name: (module with `main`, what it measures). The modules are imported when they are asked for.
+# Name: (module with `Config` and `run`, what it measures); imported when it is asked for.
 COMMANDS = {
     "data": ("zoo.benchmark.data", "decoding, cropping and RandAugment, in images/s per core"),
     "layer": ("zoo.benchmark.layer", "time and memory of every implementation of the layer"),
@@ -24,7 +24,8 @@ def main(arguments: Sequence[str]) -> None:
         arguments: Command line arguments without the program's name.
 
     Raises:
-        ValueError: If there is no such command.
+        ValueError: If there is no such command, or one of its settings is wrong.
+        ImportError: If a package that it needs is not installed.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m zoo.benchmark COMMAND [OPTIONS]\n\ncommands:")
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     if arguments[0] not in COMMANDS:
         raise ValueError(f"no such command. {unknown(arguments[0], COMMANDS)}")
-    import_module(COMMANDS[arguments[0]][0]).main(arguments[1:])
+    command = import_module(COMMANDS[arguments[0]][0])
+    command.run(command.Config.from_command_line(arguments[1:]), arguments[1:])
 
 
 if __name__ == "__main__":

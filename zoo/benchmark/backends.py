@@ -1,68 +1,42 @@
-"""The layer compiled as users of each Keras backend run it.
+"""Layers and models compiled as users of each Keras backend run them.
 
 Import this after `zoo.cli.use_backend`: it imports Keras.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers import LambdaLayer
-from lambda_keras.layers.position_lambdas import fastest, relative_outputs
-from zoo.benchmark.cases import FORWARD, HEADS, KEY_DIM, POSITION, Case
 
-Step = Callable[[], Any]  # starts a computation and returns its outputs, maybe before they are done
+@dataclass(frozen=True)
+class Step:
+    """A compiled computation together with its inputs.
 
-
-class PositionLambdas(keras.layers.Layer):
-    """The position lambdas of a case, applied to their queries: the layer without its other parts.
-
-    Inputs `(b, height, width, h * k + v)` are queries and values side by side, outputs are
-    `(b, height, width, h * v)`.
+    Args:
+        start: Starts it and returns its outputs, maybe before they are done.
+        backend: Waits for them, and measures memory.
+        program: What JAX compiled.
     """
 
-    def __init__(self, case: Case, implementation: str, dtype: str):
-        super().__init__(dtype=dtype)
-        self.case, self.implementation = case, implementation
+    start: Callable[[], Any]
+    backend: "Backend"
+    program: Any = None
 
-    def build(self, input_shape):
-        self.embeddings = self.add_weight(
-            shape=(self.case.scope, self.case.scope, 1, KEY_DIM), initializer="random_normal"
-        )
-
-    def call(self, inputs, training=False):
-        case = self.case
-        grid, n = (case.size, case.size), case.size**2
-        queries = ops.reshape(inputs[..., : HEADS * KEY_DIM], (-1, n, HEADS, KEY_DIM))
-        values = ops.reshape(inputs[..., HEADS * KEY_DIM :], (-1, n, case.value_dim, 1))
-        name = self.implementation
-        if name == "auto":
-            name = fastest(grid, (case.scope, case.scope), case.value_dim, 1, False, training)
-        embeddings = ops.cast(ops.convert_to_tensor(self.embeddings), inputs.dtype)
-        outputs = relative_outputs(queries, values, embeddings, grid, grid, name)
-        return ops.reshape(outputs, (-1, *case.output_shape[1:]))
-
-
-def create_layer(case: Case, implementation: str, dtype: str) -> keras.layers.Layer:
-    """Returns a built layer with weights that depend on the case alone."""
-    keras.utils.set_random_seed(0)
-    if case.part == POSITION:
-        layer = PositionLambdas(case, implementation, dtype)
-    else:
-        layer = LambdaLayer(
-            case.depth,
-            num_heads=HEADS,
-            key_dim=KEY_DIM,
-            scope=case.scope,
-            implementation=implementation,
-            dtype=dtype,
-        )
-    layer.build((None, *case.input_shape[1:]))
-    return layer
+    def run(self, calls: int) -> None:
+        """Computes so many times and waits for the end."""
+        at_once = self.backend.accelerator is not None
+        outputs = None
+        for _ in range(calls):
+            outputs = self.start()
+            if not at_once:  # steps started together would share the cores
+                self.backend.wait(outputs)
+        self.backend.wait(outputs)
 
 
 def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
@@ -83,33 +57,6 @@ class Backend(ABC):
     def __init__(self, xla: bool = False):
         self.xla = xla
 
-    def step(self, case: Case, implementation: str, dtype: str, mode: str) -> Step:
-        """Compiles the layer: inference, or training with all gradients.
-
-        The training step returns outputs, updated statistics and gradients by inputs and weights:
-        what nobody asked for, a compiler would leave out.
-        """
-        layer = create_layer(case, implementation, dtype)
-        inputs = random_tensor(case.input_shape, layer.compute_dtype, 1)
-        if mode == FORWARD:
-            return self.forward(layer, inputs)
-        cotangent = random_tensor(case.output_shape, layer.compute_dtype, 2)
-        return self.forward_backward(layer, inputs, cotangent)
-
-    def runner(self, step: Step) -> Callable[[int], None]:
-        """Returns what runs a step so many times and waits for its end."""
-        at_once = self.accelerator is not None
-
-        def run(calls):
-            outputs = None
-            for _ in range(calls):
-                outputs = step()
-                if not at_once:  # steps started together would share the cores
-                    self.wait(outputs)
-            self.wait(outputs)
-
-        return run
-
     @property
     @abstractmethod
     def accelerator(self) -> str | None:
@@ -119,13 +66,17 @@ class Backend(ABC):
     def compile(self, function: Callable, *tensors: Any) -> Step:
         """Compiles a function of tensors."""
 
-    @abstractmethod
     def forward(self, layer: keras.layers.Layer, inputs: Any) -> Step:
         """Compiles the layer in inference."""
+        return self.compile(lambda x: layer(x, training=False), inputs)
 
     @abstractmethod
     def forward_backward(self, layer: keras.layers.Layer, inputs: Any, cotangent: Any) -> Step:
-        """Compiles the layer in training, and the gradients of `sum(outputs * cotangent)`."""
+        """Compiles the layer in training, and the gradients of `sum(outputs * cotangent)`.
+
+        Returns outputs, updated statistics and gradients by inputs and weights: what nobody asked
+        for, a compiler would leave out.
+        """
 
     @abstractmethod
     def train(self, model: keras.Model, images: Any, labels: Any) -> Step:
@@ -158,7 +109,7 @@ class TensorFlow(Backend):
         self._gpus = tf.config.list_physical_devices("GPU")
         self._device = "GPU:0" if self._gpus else "CPU:0"
 
-    @property
+    @cached_property
     def accelerator(self):
         if not self._gpus:
             return None
@@ -168,10 +119,7 @@ class TensorFlow(Backend):
         compiled = self.tf.function(function, jit_compile=self.xla, autograph=False)
         # Traced here, because TensorFlow warns when many functions of one name are traced by calls.
         concrete = compiled.get_concrete_function(*tensors)
-        return lambda: concrete(*tensors)
-
-    def forward(self, layer, inputs):
-        return self.compile(lambda x: layer(x, training=False), inputs)
+        return Step(lambda: concrete(*tensors), self)
 
     def forward_backward(self, layer, inputs, cotangent):
         def train(inputs, cotangent):
@@ -203,10 +151,10 @@ class TensorFlow(Backend):
 
     def temporary_bytes(self, step):
         memory = self.tf.config.experimental
-        self.wait(step())
+        self.wait(step.start())
         memory.reset_memory_stats(self._device)
         before = memory.get_memory_info(self._device)["current"]
-        self.wait(step())
+        self.wait(step.start())
         return memory.get_memory_info(self._device)["peak"] - before
 
 
@@ -221,44 +169,22 @@ class Jax(Backend):
 
         self.jax = jax
 
-    @property
+    @cached_property
     def accelerator(self):
         device = self.jax.devices()[0]
         return None if device.platform == "cpu" else device.device_kind
 
     def compile(self, function, *tensors):
         compiled = self.jax.jit(function).lower(*tensors).compile()
-
-        def step():
-            return compiled(*tensors)
-
-        step.analysis = compiled.memory_analysis()  # pyright: ignore[reportFunctionMemberAccess]
-        return step
+        return Step(lambda: compiled(*tensors), self, compiled)
 
     def forward(self, layer, inputs):
-        return self.compile(self.pure_forward(layer), *weights_of(layer), inputs)
-
-    def forward_backward(self, layer, inputs, cotangent):
-        return self.compile(
-            self.pure_forward_backward(layer), *weights_of(layer), inputs, cotangent
-        )
-
-    def train(self, model, images, labels):
-        variables = (*weights_of(model), model.optimizer.variables, model.metrics_variables)
-        state = tuple([getattr(v, "value", v) for v in group] for group in variables)
-        return self.compile(lambda s, x, y: model.train_step(s, (x, y)), state, images, labels)
-
-    def pure_forward(self, layer: keras.layers.Layer) -> Callable:
-        """Returns inference as a function of trainable weights, the other ones, and inputs."""
-
         def infer(trainable, state, inputs):
             return layer.stateless_call(trainable, state, inputs, training=False)[0]
 
-        return infer
+        return self.compile(infer, *_weights(layer), inputs)
 
-    def pure_forward_backward(self, layer: keras.layers.Layer) -> Callable:
-        """Returns training as a function of the same, and of the cotangent of the outputs."""
-
+    def forward_backward(self, layer, inputs, cotangent):
         def train(trainable, state, inputs, cotangent):
             def call(trainable, inputs):
                 return layer.stateless_call(trainable, state, inputs, training=True)
@@ -267,7 +193,16 @@ class Jax(Backend):
             by_weights, by_inputs = pull_back(cotangent)
             return outputs, state, [by_inputs, *by_weights]
 
-        return train
+        return self.compile(train, *_weights(layer), inputs, cotangent)
+
+    def train(self, model, images, labels):
+        return self.compile(*self.training(model, images, labels))
+
+    def training(self, model: keras.Model, images: Any, labels: Any) -> tuple[Any, ...]:
+        """Returns Keras' training step and its arguments: what it changes, images and labels."""
+        variables = (*_weights(model), model.optimizer.variables, model.metrics_variables)
+        state = tuple([getattr(v, "value", v) for v in group] for group in variables)
+        return lambda s, x, y: model.train_step(s, (x, y)), state, images, labels
 
     def wait(self, outputs):
         self.jax.block_until_ready(outputs)
@@ -277,7 +212,7 @@ class Jax(Backend):
         return "temporary memory of the compiled program, by XLA's own analysis"
 
     def temporary_bytes(self, step):
-        return step.analysis.temp_size_in_bytes
+        return step.program.memory_analysis().temp_size_in_bytes
 
 
 class Torch(Backend):
@@ -292,31 +227,28 @@ class Torch(Backend):
         self.torch = torch
         self._cuda = torch.cuda.is_available()
 
-    @property
+    @cached_property
     def accelerator(self):
         return self.torch.cuda.get_device_name() if self._cuda else None
 
     def compile(self, function, *tensors):
-        def step():
+        def start():
             with self.torch.no_grad():
                 return function(*tensors)
 
-        return step
-
-    def forward(self, layer, inputs):
-        return self.compile(lambda x: layer(x, training=False), inputs)
+        return Step(start, self)
 
     def forward_backward(self, layer, inputs, cotangent):
         sources = [inputs.requires_grad_(), *(weight.value for weight in layer.trainable_weights)]
 
-        def step():
+        def start():
             outputs = layer(inputs, training=True)
             return outputs.detach(), self.torch.autograd.grad(outputs, sources, cotangent)
 
-        return step
+        return Step(start, self)
 
     def train(self, model, images, labels):
-        return lambda: model.train_step((images, labels))
+        return Step(lambda: model.train_step((images, labels)), self)
 
     def wait(self, outputs):
         if self._cuda:
@@ -332,15 +264,14 @@ class Torch(Backend):
 
     def temporary_bytes(self, step):
         cuda = self.torch.cuda
-        self.wait(step())
+        self.wait(step.start())
         cuda.reset_peak_memory_stats()
         before = cuda.memory_allocated()
-        self.wait(step())
+        self.wait(step.start())
         return cuda.max_memory_allocated() - before
 
 
-def weights_of(layer: keras.layers.Layer) -> tuple[list, list]:
-    """Returns the values of the trainable and of the other variables."""
+def _weights(layer: keras.layers.Layer) -> tuple[list, list]:
     return (
         [weight.value for weight in layer.trainable_variables],
         [weight.value for weight in layer.non_trainable_variables],

@@ -1,24 +1,29 @@
-"""What the layer is measured on: feature maps and scopes, and what they cost on paper."""
+"""Layers on feature maps, and how a command line says which."""
 
+import math
 import re
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
-from zoo.benchmark.settings import JsonFile
-from zoo.cli.settings import Settings
+from zoo.benchmark.settings import BenchmarkSettings, EachOnce
+from zoo.benchmark.subjects import FORWARD, FORWARD_BACKWARD, Dtype, Subject
 from zoo.errors import unknown
 from zoo.flops import POSITION as POSITIONS
 from zoo.flops import lambda_layer_flops
 
+if TYPE_CHECKING:
+    import keras
+
+    from zoo.benchmark.backends import Backend, Step
+
 HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
-FORWARD, FORWARD_BACKWARD = "forward", "forward_backward"
 MODES = (FORWARD, FORWARD_BACKWARD)
 BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
 LAYER, POSITION = "layer", "position"
 Part = Literal["layer", "position"]
-Dtype = Literal["float32", "mixed_bfloat16", "mixed_float16", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,13 @@ class Case:
         return self.depth // HEADS
 
     @property
-    def input_shape(self) -> tuple[int, int, int, int]:
+    def input_shape(self) -> tuple[int, ...]:
         """Shape of inputs; queries and values, side by side, for the position lambdas alone."""
         channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.value_dim
         return (self.batch, self.size, self.size, channels)
 
     @property
-    def output_shape(self) -> tuple[int, int, int, int]:
+    def output_shape(self) -> tuple[int, ...]:
         """Shape of outputs."""
         return (self.batch, self.size, self.size, self.depth)
 
@@ -78,7 +83,118 @@ class Case:
         )
 
 
-class LayerSettings(Settings):
+@dataclass(frozen=True)
+class LayerSubject(Subject):
+    """A Keras layer on random inputs.
+
+    Args:
+        case: Shapes of inputs and outputs.
+        dtype: Keras dtype policy.
+    """
+
+    case: Case
+    dtype: str
+
+    @abstractmethod
+    def create(self) -> "keras.layers.Layer":
+        """Returns the layer; its weights are drawn from a fixed seed."""
+
+    def build(self) -> "keras.layers.Layer":
+        """Returns the built layer."""
+        import keras
+
+        keras.utils.set_random_seed(0)
+        layer = self.create()
+        layer.build((None, *self.case.input_shape[1:]))
+        return layer
+
+    def steps(self, mode, backend):
+        return {"": lambda: self._step(mode, backend)}
+
+    def _step(self, mode: str, backend: "Backend") -> "Step":
+        from zoo.benchmark.backends import random_tensor
+
+        layer = self.build()
+        inputs = random_tensor(self.case.input_shape, layer.compute_dtype, 1)
+        if mode == FORWARD:
+            return backend.forward(layer, inputs)
+        cotangent = random_tensor(self.case.output_shape, layer.compute_dtype, 2)
+        return backend.forward_backward(layer, inputs, cotangent)
+
+
+@dataclass(frozen=True)
+class Implementation(LayerSubject):
+    """An implementation of the lambda layer, or of its position lambdas alone.
+
+    Args:
+        implementation: By its name in `lambda_keras.layers.LambdaLayer`.
+        dense_limit_gb: Dense embeddings larger than this are refused.
+    """
+
+    implementation: str
+    dense_limit_gb: float = math.inf
+
+    @property
+    def name(self):
+        return self.implementation
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {**vars(self.case), "implementation": self.implementation}
+
+    def create(self):
+        import keras
+
+        from lambda_keras.layers import LambdaLayer
+        from lambda_keras.layers.position_lambdas import DENSE
+        from zoo.benchmark.position_lambdas import PositionLambdas
+
+        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
+        dense_gb = self.case.dense_bytes(itemsize=4 if full else 2) / 1e9
+        if self.implementation in DENSE and dense_gb > self.dense_limit_gb:
+            raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
+        kind = LambdaLayer if self.case.part == LAYER else PositionLambdas
+        return kind(
+            self.case.depth,
+            num_heads=HEADS,
+            key_dim=KEY_DIM,
+            scope=self.case.scope,
+            implementation=self.implementation,
+            dtype=self.dtype,
+        )
+
+
+def _odd(scopes: tuple[int, ...]) -> tuple[int, ...]:
+    if any(scope < 1 or scope % 2 == 0 for scope in scopes):
+        raise ValueError(f"expected positive odd numbers. Received: {scopes}")
+    return scopes
+
+
+def _sizes(sizes: tuple[str, ...]) -> tuple[str, ...]:
+    for size in sizes:
+        if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
+            raise ValueError(
+                f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
+            )
+        if int(size.split("x")[1]) % HEADS:
+            raise ValueError(
+                f"expected depths divisible by {HEADS}, the number of heads. Received: {size!r}"
+            )
+    return sizes
+
+
+Scopes = Annotated[
+    tuple[int, ...], EachOnce, AfterValidator(_odd), Field(description="Scopes: odd numbers.")
+]
+Sizes = Annotated[
+    tuple[str, ...],
+    EachOnce,
+    AfterValidator(_sizes),
+    Field(description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH."),
+]
+
+
+class LayerSettings(BenchmarkSettings):
     """Settings of every command that measures the layer."""
 
     part: Part = Field(
@@ -87,46 +203,12 @@ class LayerSettings(Settings):
     )
     dtype: Dtype = Field(default="float32", description="Keras dtype policy of the layer.")
     batch: int = Field(default=4, ge=1, description="Examples, for sizes that do not say.")
-    scopes: tuple[int, ...] = Field(default=(7, 23), description="Scopes: odd numbers.")
-    sizes: tuple[str, ...] = Field(
-        default=("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1"),
-        description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH.",
-    )
+    scopes: Scopes = (7, 23)
+    sizes: Sizes = ("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1")
     implementations: tuple[str, ...] = Field(
         default=(),
         description="Implementations beside einsum, which all are compared with; empty: all.",
     )
-    output: JsonFile | None = Field(
-        default=None, description="JSON file to write; a picture .png beside it where there is one."
-    )
-
-    @field_validator("scopes", "sizes")
-    @classmethod
-    def _not_empty(cls, values: tuple) -> tuple:
-        if not values:
-            raise ValueError("expected one or more")
-        return values
-
-    @field_validator("scopes")
-    @classmethod
-    def _odd(cls, scopes: tuple[int, ...]) -> tuple[int, ...]:
-        if any(scope < 1 or scope % 2 == 0 for scope in scopes):
-            raise ValueError(f"expected positive odd numbers. Received: {scopes}")
-        return scopes
-
-    @field_validator("sizes")
-    @classmethod
-    def _sizes(cls, sizes: tuple[str, ...]) -> tuple[str, ...]:
-        for size in sizes:
-            if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
-                raise ValueError(
-                    f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
-                )
-            if int(size.split("x")[1]) % HEADS:
-                raise ValueError(
-                    f"expected depths divisible by {HEADS}, the number of heads. Received: {size!r}"
-                )
-        return sizes
 
     def cases(self) -> list[Case]:
         """Returns every feature map with every scope."""
@@ -137,19 +219,26 @@ class LayerSettings(Settings):
             for size, depth, *batch in parsed
         ]
 
-    def chosen(self, existing: tuple[str, ...]) -> list[str]:
-        """Returns the implementations to measure, the baseline first.
+    def subjects(self, dense_limit_gb: float = math.inf) -> dict[Case, list[Implementation]]:
+        """Returns what to measure on each feature map, the baseline first. Imports Keras.
 
         Args:
-            existing: All names that LambdaLayer takes; known once Keras is imported.
+            dense_limit_gb: Dense embeddings larger than this are refused.
 
         Raises:
             ValueError: If there is no such implementation.
         """
+        from lambda_keras.layers.lambda_layer import CHOICES
+
+        existing = CHOICES["implementation"]
         for name in self.implementations:
             if name not in existing:
                 raise ValueError(
                     f"implementations: no such implementation. {unknown(name, existing)}"
                 )
         names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
-        return sorted(names, key=lambda name: name == "auto")  # auto last: it quotes the others
+        ordered = sorted(names, key=lambda name: name == "auto")  # last: it quotes the others
+        return {
+            case: [Implementation(case, self.dtype, name, dense_limit_gb) for name in ordered]
+            for case in self.cases()
+        }

@@ -3,7 +3,7 @@
 import io
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from zoo.benchmark import report
-from zoo.benchmark.settings import JsonFile
+from zoo.benchmark.report import Column, Report, print_table, progress
+from zoo.benchmark.settings import BenchmarkSettings, Rounds
+from zoo.benchmark.timing import Run, Timing, time_all
 from zoo.cli.run import use_backend
-from zoo.cli.settings import Settings
 from zoo.config import DataConfig
 from zoo.errors import needs_extra
 
@@ -27,6 +27,7 @@ PHOTO_SIZE, QUALITY = (500, 375), 95  # as most images of ImageNet
 OURS, RANDAUGMENT = "decode + crop", "decode + crop + RandAugment"
 PLAIN, KERAS = "plain TFDS pipeline", "decode + crop + keras.layers.RandAugment"
 
+COLUMNS = (Column("images/s per core", "images_per_second"), Column("ratio", "ratio"))
 CONVENTIONS = {
     "images": "the photographs china.jpg and flower.jpg of scikit-learn, made 500 x 375 and "
     "written in turn as JPEGs of quality 95 into files of TFDS; from these to preprocessed batches",
@@ -35,17 +36,17 @@ CONVENTIONS = {
     PLAIN: "tfds.load, which decodes whole images; then the same crop, resizing and flip",
     KERAS: "batches of zoo.data through keras.layers.RandAugment, 2 operations, which then changes "
     "all images of a batch alike",
+    "randaugment_ms": "CPU time per image of each RandAugment without decode + crop",
+    "tpu_v3_8": "images per second that 8 TPUv3 cores train with LambdaResNet-50 at 160 "
+    "(1024 in 0.089 s, Table 20), and the cores that feed them at the rate with RandAugment",
     "images_per_second": "per core: images divided by seconds of CPU time of the whole process, "
     "median over the rounds, all pipelines in turn, one thread each; starting a pipeline is not "
     "counted",
     "ratio": "images per second divided by those of the first row",
-    "randaugment_ms": "CPU time per image of each RandAugment without decode + crop",
-    "tpu_v3_8": "images per second that 8 TPUv3 cores train with LambdaResNet-50 at 160 "
-    "(1024 in 0.089 s, Table 20), and the cores that feed them at the rate with RandAugment",
 }
 
 
-class DataBenchmarkConfig(Settings):
+class Config(BenchmarkSettings):
     """Times input pipelines per CPU core, from JPEGs in TFDS files to preprocessed batches.
 
     Ours with and without RandAugment, a plain pipeline on TFDS, and keras.layers.RandAugment. The
@@ -59,41 +60,38 @@ class DataBenchmarkConfig(Settings):
         default=224, ge=8, le=2048, description="Height and width of the crops in pixels."
     )
     batch: int = Field(default=32, ge=1, le=RECORDS, description="Images per batch.")
-    repeats: int = Field(default=5, ge=1, description="Rounds, of which the median counts.")
-    output: JsonFile | None = Field(default=None, description="JSON file to write.")
+    repeats: Rounds = 5
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then measures, prints and writes.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-
-    Raises:
-        ValueError: If a setting is wrong.
-        ImportError: If a package is not installed.
-    """
-    config = DataBenchmarkConfig.from_command_line(arguments)
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Measures, prints and writes."""
     use_backend("tensorflow")
     with needs_extra("train"):
         import sklearn.datasets  # noqa: F401
         import tensorflow_datasets  # noqa: F401
     packages = ("tensorflow", "tensorflow-datasets", "tf-models-official")
-    result = report.describe("data", arguments, config, packages)
-    result["conventions"] = CONVENTIONS
-    report.print_head(result)
+    report = Report(config, arguments, packages, CONVENTIONS)
     with tempfile.TemporaryDirectory() as folder:
-        report.progress("writing photographs")
+        progress("writing photographs")
         write_photographs(Path(folder))
-        rounds = measure(pipelines(folder, config), config)
-    report.progress("")
-    result["rows"] = rows(rounds)
-    result["randaugment_ms"] = augmentation_times(result["rows"])
-    result["tpu_v3_8"] = needed_cores(result["rows"])
-    print_rows(result)
-    if config.output is not None:
-        report.write(result, config.output)
-        print(f"wrote {config.output}")
+        datasets = pipelines(folder, config)
+        batches = -(-config.images // config.batch)
+        computations = {name: cpu_time(dataset, batches) for name, dataset in datasets.items()}
+        timings = time_all(computations, config.repeats, 0.0, progress)
+    results = summary(timings, batches * config.batch)
+    report.content |= {key: results[key] for key in ("randaugment_ms", "tpu_v3_8")}
+    report.add(results["rows"])
+    print_table("Input pipelines", "pipeline", COLUMNS, report.rows)
+    times, tpu = results["randaugment_ms"], results["tpu_v3_8"]
+    print(
+        f"RandAugment itself takes {times['ours']:.1f} ms per image, that of Keras "
+        f"{times['keras']:.1f} ms, {times['ratio']:.1f} times as long."
+    )
+    print(
+        f"A TPU v3-8 trains LambdaResNet-50 at 160 with {tpu['images_per_second']:,.0f} images/s: "
+        f"{tpu['cores']:.1f} such cores feed it with RandAugment."
+    )
+    report.finish()
 
 
 def write_photographs(folder: Path) -> None:
@@ -127,7 +125,7 @@ def write_photographs(folder: Path) -> None:
     writer.close_all()
 
 
-def pipelines(folder: str, config: DataBenchmarkConfig) -> dict[str, Any]:
+def pipelines(folder: str, config: Config) -> dict[str, Any]:
     """Returns endless data sets of preprocessed batches, on one thread each."""
     import keras
     import tensorflow as tf
@@ -164,7 +162,7 @@ def pipelines(folder: str, config: DataBenchmarkConfig) -> dict[str, Any]:
     return {name: dataset.with_options(options) for name, dataset in datasets.items()}
 
 
-def _plain(folder: str, config: DataBenchmarkConfig) -> Any:
+def _plain(folder: str, config: Config) -> Any:
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -191,68 +189,36 @@ def _plain(folder: str, config: DataBenchmarkConfig) -> Any:
     return dataset.batch(config.batch).map(finish).prefetch(tf.data.AUTOTUNE)
 
 
-def measure(datasets: Mapping[str, Any], config: DataBenchmarkConfig) -> dict[str, list[float]]:
-    """Returns images per second of CPU time, of every pipeline in every round."""
-    batches = -(-config.images // config.batch)
-    rounds = {name: [] for name in datasets}
-    for i in range(config.repeats):
-        for name, dataset in datasets.items():
-            report.progress(f"round {i + 1} of {config.repeats}: {name}")
-            rounds[name].append(batches * config.batch / _cpu_seconds(dataset, batches))
-    return rounds
+def cpu_time(dataset: Any, batches: int) -> Callable[[], Run]:
+    """Returns what `time_in_turn` asks for: CPU time of so many batches, starting not counted."""
+
+    def run(calls: int) -> list[float]:
+        iterator = iter(dataset)  # anew: while another is timed, this one shall not fetch ahead
+        next(iterator)  # with which the pipeline starts
+        start = time.process_time()  # to which other processes do not add
+        for _ in range(calls * batches):
+            next(iterator)
+        return [(time.process_time() - start) / calls]
+
+    return lambda: run
 
 
-def _cpu_seconds(dataset: Any, batches: int) -> float:
-    """Returns the CPU time of so many batches, to which other processes do not add."""
-    iterator = iter(dataset)
-    next(iterator)  # with which the pipeline starts
-    start = time.process_time()
-    for _ in range(batches):
-        next(iterator)
-    return time.process_time() - start
+def summary(timings: Mapping[str, Timing], images: int) -> dict[str, Any]:
+    """Returns the rows of the pipelines, and what follows from them.
 
-
-def rows(rounds: Mapping[str, list[float]]) -> list[dict[str, Any]]:
-    """Returns what is written of each pipeline."""
-    first = median(next(iter(rounds.values())))
-    return [
-        {
-            "pipeline": name,
-            "images_per_second": median(rates),
-            "ratio": median(rates) / first,
-            "rounds": rates,
-        }
-        for name, rates in rounds.items()
-    ]
-
-
-def augmentation_times(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Returns the CPU time of both kinds of RandAugment itself, in ms per image."""
-    ms = {row["pipeline"]: 1e3 / row["images_per_second"] for row in rows}
-    ours, keras = ms[RANDAUGMENT] - ms[OURS], ms[KERAS] - ms[OURS]
-    return {"ours": ours, "keras": keras, "ratio": keras / ours}
-
-
-def needed_cores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Returns what 8 TPUv3 cores train in a second, and how many CPU cores feed them."""
-    rate = next(row["images_per_second"] for row in rows if row["pipeline"] == RANDAUGMENT)
-    return {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rate}
-
-
-def print_rows(result: Mapping[str, Any]) -> None:
-    """Prints the table, and what it means for a TPU."""
-    width = max(len(row["pipeline"]) for row in result["rows"]) + 2
-    print(report.table_line(["per core", "images/s", "ratio"], width))
-    for row in result["rows"]:
-        figures = [report.digits(row[name]) for name in ("images_per_second", "ratio")]
-        print(report.table_line([row["pipeline"], *figures], width))
-    times, tpu = result["randaugment_ms"], result["tpu_v3_8"]
-    print(
-        f"RandAugment itself takes {times['ours']:.1f} ms per image, that of Keras "
-        f"{times['keras']:.1f} ms, {times['ratio']:.1f} times as long."
-    )
-    print(
-        f"A TPU v3-8 trains LambdaResNet-50 at 160 with {tpu['images_per_second']:,.0f} images/s: "
-        f"{tpu['cores']:.1f} such cores feed it with RandAugment.",
-        flush=True,
-    )
+    Args:
+        timings: By pipeline.
+        images: Images of one round.
+    """
+    rounds = {name: [images / s for s in timing.rounds] for name, timing in timings.items()}
+    rates = {name: median(values) for name, values in rounds.items()}
+    first = next(iter(rates.values()))
+    ours, keras = (1e3 / rates[name] - 1e3 / rates[OURS] for name in (RANDAUGMENT, KERAS))
+    return {
+        "rows": [
+            {"pipeline": n, "images_per_second": rates[n], "ratio": rates[n] / first, "rounds": r}
+            for n, r in rounds.items()
+        ],
+        "randaugment_ms": {"ours": ours, "keras": keras, "ratio": keras / ours},
+        "tpu_v3_8": {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rates[RANDAUGMENT]},
+    }

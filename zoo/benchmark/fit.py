@@ -1,21 +1,31 @@
 """What `fit` costs beside the training steps: `python -m zoo.benchmark fit --help`."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import Field, PositiveInt, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from zoo.benchmark import report
-from zoo.benchmark.settings import JsonFile
-from zoo.benchmark.timing import Timing, time_in_turn
-from zoo.cli.settings import LocalPath, Settings
+from zoo.benchmark.report import Column, Report, digits, print_table, progress
+from zoo.benchmark.settings import BenchmarkSettings, Rounds
+from zoo.benchmark.timing import Run, Timing, time_all, together
+from zoo.cli.run import use_backend
+from zoo.cli.settings import LocalPath
 from zoo.registry import find_model
 
 BARE = "tf.function"
+CONVENTIONS = {
+    "seconds_per_step": "median over the rounds, all in turn in one process",
+    "overhead": f"time beside that of {BARE}, as a share of it",
+}
+COLUMNS = (
+    Column("ms per step", "seconds_per_step", partial(digits, factor=1e3)),
+    Column("overhead", "overhead", "{:+.1%}".format),
+)
 
 
-class FitConfig(Settings):
+class Config(BenchmarkSettings):
     """Times epochs of the trainer's fit against the same steps in a bare tf.function, in turn.
 
     The bare steps read the same data, and compute loss, gradients and update; fit counts metrics,
@@ -34,8 +44,7 @@ class FitConfig(Settings):
     steps_per_execution: list[PositiveInt] = Field(
         default=[1, 10], description="Steps per call of the compiled function, each in turn."
     )
-    repeats: int = Field(default=7, ge=1, description="Rounds, of which the median counts.")
-    output: JsonFile | None = Field(default=None, description="Write a report to this .json file.")
+    repeats: Rounds = 7
 
     @field_validator("model")
     @classmethod
@@ -44,46 +53,33 @@ class FitConfig(Settings):
         return name
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, times and prints.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
-    config = FitConfig.from_command_line(arguments)
-    result = report.describe("fit", arguments, config, ["tensorflow"])
-    report.print_head(result)
-    computations: dict[str, Callable[[], Callable[[int], None]]] = {BARE: lambda: _bare(config)}
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Measures, prints and writes."""
+    use_backend("tensorflow")
+    report = Report(config, arguments, ["tensorflow"], CONVENTIONS)
+    computations: dict[str, Callable[[], Run]] = {BARE: lambda: together(_bare(config))}
     for count in config.steps_per_execution:
-        computations[f"fit, {count} per execution"] = lambda count=count: _fit(config, count)
-    timings = time_in_turn(computations, config.repeats, 0.0, report.progress)
-    report.progress("")
-    result["rows"] = _rows(config, timings)
-    print(report.table_line(["", "ms per step", "overhead"], 24, 13))
-    for row in result["rows"]:
-        cells = [row["what"], report.digits(row["seconds_per_step"], 1000)]
-        print(report.table_line([*cells, f"{row['overhead']:+.1%}"], 24, 13))
-    if config.output is not None:
-        report.write(result, config.output)
+        name = f"fit, {count} per execution"
+        computations[name] = lambda count=count: together(_fit(config, count))
+    timings = time_all(computations, config.repeats, 0.0, progress)
+    report.add(_rows(config, timings))
+    print_table(f"{config.model}, {config.steps} steps", "what", COLUMNS, report.rows)
+    report.finish()
 
 
-def _rows(config: FitConfig, timings: dict[str, Timing | str]) -> list[dict[str, Any]]:
-    rows, bare = [], timings[BARE]
-    for name, timing in timings.items():
-        if isinstance(timing, str) or isinstance(bare, str):
-            raise ValueError(f"{name} fails: {timing}")
-        rows.append(
-            {
-                "what": name,
-                "seconds_per_step": timing.seconds / config.steps,
-                "rounds": [seconds / config.steps for seconds in timing.rounds],
-                "overhead": timing.seconds / bare.seconds - 1,
-            }
-        )
-    return rows
+def _rows(config: Config, timings: dict[str, Timing]) -> list[dict[str, Any]]:
+    return [
+        {
+            "what": name,
+            "seconds_per_step": timing.seconds / config.steps,
+            "rounds": [seconds / config.steps for seconds in timing.rounds],
+            "overhead": timing.seconds / timings[BARE].seconds - 1,
+        }
+        for name, timing in timings.items()
+    ]
 
 
-def _data(config: FitConfig, classes: int) -> Any:
+def _data(config: Config, classes: int) -> Any:
     import numpy as np
     import tensorflow as tf
 
@@ -95,7 +91,7 @@ def _data(config: FitConfig, classes: int) -> Any:
     return data.batch(config.batch_size, drop_remainder=True).cache().repeat().prefetch(4)
 
 
-def _create(config: FitConfig) -> tuple[Any, Any, Any]:
+def _create(config: Config) -> tuple[Any, Any, Any]:
     import keras
 
     from zoo.registry import create_model
@@ -105,7 +101,7 @@ def _create(config: FitConfig) -> tuple[Any, Any, Any]:
     return network, keras.optimizers.SGD(0.001, momentum=0.9), _data(config, 10)
 
 
-def _bare(config: FitConfig) -> Callable[[int], None]:
+def _bare(config: Config) -> Callable[[int], None]:
     import keras
     import tensorflow as tf
 
@@ -130,7 +126,7 @@ def _bare(config: FitConfig) -> Callable[[int], None]:
     return run
 
 
-def _fit(config: FitConfig, steps_per_execution: int) -> Callable[[int], None]:
+def _fit(config: Config, steps_per_execution: int) -> Callable[[int], None]:
     from zoo.train.model import TrainingModel
 
     network, optimizer, data = _create(config)

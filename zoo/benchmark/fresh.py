@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,41 +13,53 @@ from typing import Any
 from zoo.benchmark.timing import reason
 
 
-def call(module: str, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Asks the `answer` function of a module, in a process of its own.
+def call(
+    function: Callable[..., dict[str, Any]],
+    *arguments: Any,
+    environment: Mapping[str, str],
+    seconds: int | None = None,
+) -> dict[str, Any]:
+    """Calls a function in a process of its own.
 
     Args:
-        module: Runs `serve` as its main program.
-        request: What to ask, fit for JSON.
+        function: Returns what fits JSON.
+        *arguments: Its arguments, fit for `pickle`, as the function itself.
         environment: Variables to set beside the ones of this process.
+        seconds: Time limit; None: none.
 
     Returns:
-        The answer; or `{"reason": ...}` if there is none.
+        What the function returns; or `{"reason": ...}` if it fails.
     """
     path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    result = subprocess.run(
-        [sys.executable, "-m", module, json.dumps(request)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **environment},
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
-    if result.returncode == -signal.SIGALRM:
-        return {"reason": f"did not compile in {request['seconds']} s"}
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "zoo.benchmark.fresh"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **environment},
+            input=pickle.dumps((function, arguments)),
+            capture_output=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return {"reason": f"did not end in {seconds} s"}
     if result.returncode < 0:
         return {"reason": f"killed by {signal.Signals(-result.returncode).name}"}
     if result.returncode:
-        lines = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
-        return {"reason": lines[-1][:200]}
-    return json.loads(result.stdout.splitlines()[-1])
+        errors = result.stderr.decode(errors="replace").strip().splitlines()
+        return {"reason": errors[-1][:200] if errors else f"exit code {result.returncode}"}
+    return json.loads(result.stdout.splitlines()[-1])  # libraries may print before
 
 
-def serve(answer: Callable[..., dict[str, Any]]) -> None:
-    """Prints what `answer` returns for the request, as the main program of a fresh process."""
+def main() -> None:
+    """Prints what the function that stands on the standard input returns."""
     try:
-        result = answer(**json.loads(sys.argv[1]))
+        function, arguments = pickle.load(sys.stdin.buffer)
+        result = function(*arguments)
     except Exception as error:  # of any library; the process that asked goes on
         result = {"reason": reason(error)}
     print(json.dumps(result), flush=True)
     # libtpu never ends by itself, and nothing is left to clean up.
     os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,16 +1,18 @@
-"""Networks by their names on the command line, and the steps of them that are timed."""
+"""Networks on random images, by their names on the command line."""
 
+import importlib.util
 import math
-import os
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from zoo.benchmark.report import threads
+from zoo.benchmark.subjects import FORWARD, TRAINING, Dtype, Subject
 from zoo.cli.plain_yaml import typed
 from zoo.errors import unknown
 from zoo.registry import TABLE, create_model, find_model
@@ -18,12 +20,9 @@ from zoo.registry import TABLE, create_model, find_model
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
 
-FORWARD, TRAINING = "forward", "training"
 MODES = (FORWARD, TRAINING)
-ZOO, KERAS, TIMM = "lambda_keras", "keras", "timm"
-Dtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
-SHAPED_HERE = ("include_top", "input_shape", "input_tensor")  # overrides nobody may set
-SAME_OUTPUTS = {"implementation"}  # overrides that leave the published accuracy as it is
+SHAPED_HERE = ("include_top", "input_shape", "input_tensor")  # arguments nobody may set
+SAME_OUTPUTS = {"implementation"}  # arguments that leave the published accuracy as it is
 MEMORY_FORMATS = ("contiguous_format", "channels_last")  # PyTorch's: none is always the faster
 
 # keras.applications by name: constructor, published image size, published ImageNet top-1 in percent
@@ -43,225 +42,291 @@ KERAS_APPLICATIONS = {
 }
 
 
+# Image size that was published, ImageNet top-1 in percent at that size, and where; None if nothing.
+Published = tuple[int | None, float | None, str]
+
+
 @dataclass(frozen=True)
-class Entry:
-    """One network for one image size.
+class Network(Subject):
+    """A network of one library with random weights on random images of one size.
 
     Args:
-        text: The entry as it was given.
-        library: `"lambda_keras"`, `"keras"` (keras.applications) or `"timm"`.
-        name: Name of the network in its library.
+        text: The network as it was given, `NAME[@SIZE][:ARGUMENT=VALUE]...`.
+        model: Its name in its library.
         image_size: Height and width of the images in pixels.
         overrides: Arguments of its constructor.
+        batch: Images.
+        dtype: Keras dtype policy.
     """
 
     text: str
-    library: str
-    name: str
+    model: str
     image_size: int
     overrides: Mapping[str, Any]
+    batch: int
+    dtype: Dtype
+
+    library: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()  # to be installed, besides Keras and its backend
+    takes_arguments: ClassVar[bool] = False
 
     @classmethod
-    def parse(cls, text: str) -> "Entry":
-        """Reads `NAME[@SIZE][:ARGUMENT=VALUE]...`.
-
-        Without a size it is the published one. The networks of the zoo alone take arguments.
+    @abstractmethod
+    def find(cls, model: str) -> Published:
+        """Returns what is known of a network by its name.
 
         Raises:
-            ValueError: If it reads otherwise, or there is no such network.
-
-        Example:
-
-        >>> Entry.parse("resnet50@160:placement=LLLL").overrides
-        {'placement': 'LLLL'}
+            ValueError: If the library has no such network.
         """
-        match = re.fullmatch(r"([\w.]+)(?:@(\d+))?((?::\w+=[^:]+)*)", text)
-        if not match:
-            raise ValueError(
-                "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
-                f"resnet50@224:placement=LLLL. Received: {text!r}"
-            )
-        name, given_size, arguments = match.groups()
-        library, _, name = name.rpartition(".")
-        published = _published_size(library or ZOO, name)
-        size = int(given_size) if given_size else published
-        if size is None:
-            raise ValueError(f"expected an image size, NAME@SIZE. Received: {text!r}")
-        if not 8 <= size <= 2048:
-            raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
-        pairs = [argument.split("=", 1) for argument in arguments.split(":")[1:]]
-        overrides = typed(dict(pairs))
-        if overrides and library:
-            raise ValueError(f"expected arguments for networks of the zoo only. Received: {text!r}")
-        for taken in SHAPED_HERE:
-            if taken in overrides:
-                raise ValueError(f"expected other arguments than {taken}. Received: {text!r}")
-        return cls(text, library or ZOO, name, size, overrides)
 
-    @property
-    def title(self) -> str:
-        """The entry without its image size."""
-        return re.sub(r"@\d+", "", self.text)
+    @abstractmethod
+    def build(self) -> Any:
+        """Returns the network as its library has it.
 
-    @property
-    def published(self) -> tuple[float | None, str]:
-        """Published ImageNet top-1 in percent at this image size, and where it was published."""
-        if self.image_size == _published_size(self.library, self.name):
-            if self.library == KERAS:
-                return KERAS_APPLICATIONS[self.name][2], "keras.io/api/applications"
-            row = TABLE.get(self.name)
-            if row and self.overrides.keys() <= SAME_OUTPUTS:
-                return row.top1, row.source
-        return None, ""
-
-
-def _published_size(library: str, name: str) -> int | None:
-    if library == ZOO:
-        return find_model(name).image_size
-    if library == KERAS:
-        if name not in KERAS_APPLICATIONS:
-            raise ValueError(
-                f"expected a network of keras.applications. {unknown(name, KERAS_APPLICATIONS)}"
-            )
-        return KERAS_APPLICATIONS[name][1]
-    if library == TIMM:  # whose names are known when it is imported
-        row = TABLE.get(name)
-        return row.image_size if row and row.source == TIMM else None
-    raise ValueError(f"expected keras.NAME or timm.NAME. {unknown(library, (KERAS, TIMM))}")
-
-
-class Network(ABC):
-    """A network and what it computes on random images.
-
-    Args:
-        entry: Which network.
-        batch: Images.
-        dtype: Keras dtype policy.
-        backend: Compiles, waits and measures memory.
-    """
-
-    def __init__(self, entry: Entry, batch: int, dtype: Dtype, backend: "Backend"):
-        self.entry, self.batch, self.dtype, self.backend = entry, batch, dtype, backend
+        Raises:
+            ValueError: If it has no such argument or image size.
+        """
 
     @property
     @abstractmethod
     def parameters(self) -> int:
         """Number of trainable parameters."""
 
-    @abstractmethod
-    def steps(self, mode: str) -> "dict[str, Callable[[], Step]]":
-        """Returns what prepares a step, by variant; of several variants the fastest counts."""
+    @property
+    def name(self):
+        return self.text
+
+    @property
+    def published(self) -> tuple[float | None, str]:
+        """Top-1 of this network with these arguments at this image size, and its source."""
+        size, top1, source = self.find(self.model)
+        same = self.image_size == size and self.overrides.keys() <= SAME_OUTPUTS
+        return (top1, source) if same else (None, "")
+
+    @property
+    def identity(self):
+        top1, source = self.published
+        return {
+            "entry": self.text,
+            "title": re.sub(r"@\d+", "", self.text),
+            "library": self.library,
+            "model": self.model,
+            "image_size": self.image_size,
+            "overrides": self.overrides,
+            "batch": self.batch,
+            "parameters": self.parameters,
+            "top1": top1,
+            "top1_source": source,
+        }
 
 
-class KerasNetwork(Network):
-    """A network of the zoo or of keras.applications, with random weights."""
+@dataclass(frozen=True)
+class ZooNetwork(Network):
+    """A network of the zoo."""
 
-    def __init__(self, entry: Entry, batch: int, dtype: Dtype, backend: "Backend"):
-        super().__init__(entry, batch, dtype, backend)
+    library = "lambda_keras"
+    takes_arguments = True
+
+    @classmethod
+    def find(cls, model):
+        row = find_model(model)
+        return row.image_size, row.top1, row.source
+
+    def build(self):
         import keras
 
         keras.utils.set_random_seed(0)
         policy = keras.config.dtype_policy()
-        keras.config.set_dtype_policy(dtype)
+        keras.config.set_dtype_policy(self.dtype)
         try:
-            shape = (entry.image_size, entry.image_size, 3)
-            if entry.library == KERAS:
-                constructor = getattr(keras.applications, KERAS_APPLICATIONS[entry.name][0])
-                self.model = constructor(weights=None, input_shape=shape)
-            else:
-                self.model = create_model(entry.name, input_shape=shape, **entry.overrides)
+            return self.create((self.image_size, self.image_size, 3))
         finally:
             keras.config.set_dtype_policy(policy)
 
+    def create(self, shape: tuple[int, int, int]) -> Any:
+        """Returns a new model for images of a shape."""
+        return create_model(self.model, input_shape=shape, **self.overrides)
+
+    @cached_property
+    def built(self) -> Any:
+        """The model that steps share."""
+        return self.build()
+
     @property
     def parameters(self):
-        return sum(math.prod(weight.shape) for weight in self.model.trainable_variables)
+        return sum(math.prod(weight.shape) for weight in self.built.trainable_variables)
 
     @cached_property
     def images(self) -> Any:
         """Random images, shape `(batch, size, size, 3)`."""
         from zoo.benchmark.backends import random_tensor
 
-        size = self.entry.image_size
-        return random_tensor((self.batch, size, size, 3), "float32", 1)
+        return random_tensor((self.batch, self.image_size, self.image_size, 3), "float32", 1)
 
-    def steps(self, mode):
-        return {"": self._forward if mode == FORWARD else self._training}
+    def steps(self, mode, backend):
+        if mode == FORWARD:
+            return {"": lambda: backend.forward(self.built, self.images)}
+        return {"": lambda: self._train(backend)}
 
-    def _forward(self) -> "Step":
-        return self.backend.forward(self.model, self.images)
-
-    def _training(self) -> "Step":
+    def _train(self, backend: "Backend") -> "Step":
         import keras
 
-        classes = self.model.output_shape[-1]
+        classes = self.built.output_shape[-1]
         labels = keras.ops.one_hot(keras.ops.arange(self.batch) % classes, classes)
-        # With rate 0 every step sees the same weights, so that none can run into NaN.
+        self.compile()
+        self.built.optimizer.build(self.built.trainable_variables)
+        return backend.train(self.built, self.images, labels)
+
+    def compile(self) -> None:
+        """Gives the model a loss and an optimizer.
+
+        With rate 0 every step sees the same weights, so that none can run into NaN.
+        """
+        import keras
+
         optimizer = keras.optimizers.SGD(learning_rate=0.0, momentum=0.9)
-        self.model.compile(optimizer, "categorical_crossentropy", jit_compile=False)
-        self.model.optimizer.build(self.model.trainable_variables)
-        return self.backend.train(self.model, self.images, labels)
+        self.built.compile(optimizer, "categorical_crossentropy", jit_compile=False)
 
 
+@dataclass(frozen=True)
+class KerasNetwork(ZooNetwork):
+    """A network of keras.applications."""
+
+    library = "keras"
+    takes_arguments = False
+
+    @classmethod
+    def find(cls, model):
+        if model not in KERAS_APPLICATIONS:
+            raise ValueError(
+                f"expected a network of keras.applications. {unknown(model, KERAS_APPLICATIONS)}"
+            )
+        return *KERAS_APPLICATIONS[model][1:], "keras.io/api/applications"
+
+    def create(self, shape):
+        import keras
+
+        constructor = getattr(keras.applications, KERAS_APPLICATIONS[self.model][0])
+        return constructor(weights=None, input_shape=shape)
+
+
+@dataclass(frozen=True)
 class TimmNetwork(Network):
-    """A network of timm on PyTorch, in inference, with random weights."""
+    """A network of timm on PyTorch, in inference."""
 
-    def __init__(self, entry: Entry, batch: int, dtype: Dtype):
-        from zoo.benchmark.backends import Torch
+    library = "timm"
+    packages = ("timm", "torch")
 
-        super().__init__(entry, batch, dtype, Torch())
-        self.torch, self.timm = import_module("torch"), import_module("timm")
-        if not self.timm.is_model(entry.name):
-            nearest = get_close_matches(entry.name, self.timm.list_models(), cutoff=0.0)
+    @classmethod
+    def find(cls, model):
+        row = TABLE.get(model)  # timm's own names are known when it is imported
+        if row and row.source == cls.library:
+            return row.image_size, row.top1, row.source
+        return None, None, ""
+
+    def build(self):
+        timm = import_module("timm")
+        if not timm.is_model(self.model):
+            nearest = get_close_matches(self.model, timm.list_models(), cutoff=0.0)
             raise ValueError(
                 f"expected the name of a network of timm, such as {' or '.join(nearest)}. "
-                f"Received: {entry.name!r}"
+                f"Received: {self.model!r}"
             )
-        self.torch.set_num_threads(threads())
-        self.torch.backends.cudnn.benchmark = True
+        import_module("torch").manual_seed(0)
+        return timm.create_model(self.model).eval()
 
     @cached_property
     def parameters(self):
-        weights = self.timm.create_model(self.entry.name).parameters()
-        return sum(weight.numel() for weight in weights if weight.requires_grad)
+        return sum(weight.numel() for weight in self.build().parameters() if weight.requires_grad)
 
-    def steps(self, mode):
+    def steps(self, mode, backend):
         names = MEMORY_FORMATS if mode == FORWARD else ()
         return {name: lambda name=name: self._forward(name) for name in names}
 
     def _forward(self, memory_format: str) -> "Step":
-        torch, size = self.torch, self.entry.image_size
-        torch.manual_seed(0)
-        device = "cuda" if self.backend.accelerator else "cpu"
+        from zoo.benchmark.backends import Step, Torch
+
+        torch, backend = import_module("torch"), Torch()
+        torch.set_num_threads(threads())
+        torch.backends.cudnn.benchmark = True
+        device = "cuda" if backend.accelerator else "cpu"
         layout = getattr(torch, memory_format)
-        module = self.timm.create_model(self.entry.name).eval().to(device)
+        module = self.build().to(device)
         for weight in module.parameters():
             if weight.ndim == 4:  # `Module.to(memory_format)` fails on those of Conv3d
                 weight.data = weight.data.to(memory_format=layout)
-        images = torch.randn(self.batch, 3, size, size).to(device, memory_format=layout)
+        images = torch.randn(self.batch, 3, self.image_size, self.image_size)
+        images = images.to(device, memory_format=layout)
         dtype = getattr(torch, self.dtype.removeprefix("mixed_"))
 
-        def step():
+        def start():
             mixed = dtype != torch.float32
             with torch.inference_mode(), torch.autocast(device, dtype, enabled=mixed):
                 return module(images)
 
-        return step
+        return Step(start, backend)
 
 
-def create(entry: Entry, batch: int, dtype: Dtype, backend: "Backend") -> Network:
-    """Builds the network of an entry.
+LIBRARIES: dict[str, type[Network]] = {"": ZooNetwork, "keras": KerasNetwork, "timm": TimmNetwork}
+
+
+def parse(
+    text: str,
+    batch: int = 1,
+    dtype: Dtype = "float32",
+    libraries: Mapping[str, type[Network]] = LIBRARIES,
+) -> Network:
+    """Reads `NAME[@SIZE][:ARGUMENT=VALUE]...`; without a size it is the published one.
+
+    Args:
+        text: What to read.
+        batch: Images.
+        dtype: Keras dtype policy.
+        libraries: What stands before the name, and its kind of network.
 
     Raises:
-        ValueError: If there is no such network, or it has no such argument or image size.
+        ValueError: If it reads otherwise, or there is no such network.
+
+    Example:
+
+    >>> from zoo.benchmark.networks import parse
+    >>> parse("resnet50@160:placement=LLLL").overrides
+    {'placement': 'LLLL'}
     """
-    if entry.library == TIMM:
-        return TimmNetwork(entry, batch, dtype)
-    return KerasNetwork(entry, batch, dtype, backend)
+    match = re.fullmatch(r"([\w.]+)(?:@(\d+))?((?::\w+=[^:]+)*)", text)
+    if not match:
+        raise ValueError(
+            "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
+            f"resnet50@224:placement=LLLL. Received: {text!r}"
+        )
+    name, given_size, arguments = match.groups()
+    library, _, model = name.rpartition(".")
+    if library not in libraries:
+        raise ValueError(f"expected LIBRARY.NAME. {unknown(library, filter(None, libraries))}")
+    kind = libraries[library]
+    published, *_ = kind.find(model)
+    size = int(given_size) if given_size else published
+    if size is None:
+        raise ValueError(f"expected an image size, NAME@SIZE. Received: {text!r}")
+    if not 8 <= size <= 2048:
+        raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
+    overrides = typed(dict(argument.split("=", 1) for argument in arguments.split(":")[1:]))
+    if overrides and not kind.takes_arguments:
+        raise ValueError(f"expected arguments for networks of the zoo only. Received: {text!r}")
+    for taken in SHAPED_HERE:
+        if taken in overrides:
+            raise ValueError(f"expected other arguments than {taken}. Received: {text!r}")
+    return kind(text, model, size, overrides, batch, dtype)
 
 
-def threads() -> int:
-    """Returns how many threads TensorFlow computes with on this CPU."""
-    from zoo.benchmark.report import cores
+def installed(networks: Sequence[Network]) -> list[str]:
+    """Returns the packages of networks besides Keras and its backend.
 
-    return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
+    Raises:
+        ImportError: If one is not installed.
+    """
+    packages = list(dict.fromkeys(name for network in networks for name in network.packages))
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f"{package} is not installed: pip install {' '.join(packages)}")
+    return packages

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from zoo.benchmark.cases import BASELINE, FORWARD, LAYER, MODES, POSITION
-from zoo.benchmark.networks import TRAINING, ZOO
+from zoo.benchmark.cases import BASELINE, LAYER, MODES, POSITION
+from zoo.benchmark.networks import ZooNetwork
 from zoo.benchmark.report import place
+from zoo.benchmark.subjects import FORWARD, TRAINING
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
 
@@ -112,7 +113,7 @@ def _legend(figure: Figure) -> None:
 
 def _family(row: dict[str, Any]) -> str:
     """Returns the name with `*` for its depth, the first number: `lambda_resnet*_c4`."""
-    prefix = "" if row["library"] == ZOO else f"{row['library']}."
+    prefix = "" if row["library"] == ZooNetwork.library else f"{row['library']}."
     return prefix + re.sub(r"\d+", "*", row["model"], count=1)
 
 

@@ -1,54 +1,141 @@
-"""What every benchmark writes down: hardware, versions, settings and rows."""
+"""What every benchmark prints and writes down: hardware, versions, settings and rows."""
 
 import json
 import os
 import platform
 import shlex
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import rich.table
 from pydantic_core import to_jsonable_python
+from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
+from rich.table import Table
 
-from zoo.cli.settings import Settings
+from zoo.benchmark.settings import BenchmarkSettings
 from zoo.files import atomic_write
 
 
-def describe(
-    command: str, arguments: Sequence[str], config: Settings, packages: Sequence[str]
-) -> dict[str, Any]:
-    """Returns the head of a report: when, how, on what, with what.
+def digits(number: float, factor: float = 1.0) -> str:
+    """Returns three significant digits."""
+    number *= factor
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:#.3g}".rstrip(".")
 
-    Call it when the backend is chosen: it imports Keras.
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: its head, the key of its figures in the rows, how they are written."""
+
+    title: str
+    key: str
+    form: Callable[[Any], str] = digits
+
+    def cell(self, row: Mapping[str, Any]) -> str:
+        """Returns what the table has in the line of a row."""
+        return "-" if row[self.key] is None else self.form(row[self.key])
+
+
+def print_table(
+    title: str, name: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Prints a table, and below it what could not be measured, and why.
 
     Args:
-        command: Name of the benchmark.
-        arguments: Its command line arguments.
-        config: Its settings.
-        packages: Distributions whose versions matter, besides Keras and NumPy.
+        title: What stands above it.
+        name: Key of the first column.
+        columns: The others.
+        rows: Their figures, and `reason` and `memory_reason` where there are any.
     """
-    import lambda_keras
+    table = Table(name, *(rich.table.Column(one.title, justify="right") for one in columns))
+    for row in rows:
+        table.add_row(row[name], *(column.cell(row) for column in columns))
+    # As wide as it is: a line too long for a terminal is better than a cut figure.
+    console = Console(width=200, highlight=False, markup=False)
+    console.print(f"\n{title}", table, sep="\n")
+    for row in rows:
+        for reason in filter(None, (row.get("reason"), row.get("memory_reason"))):
+            print(f"  - {row[name]}: {reason}")
 
-    return {
-        "benchmark": command,
-        "command": shlex.join(["python", "-m", "zoo.benchmark", command, *arguments]),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": {
-            "cpu": _cpu_model(),
-            "cores": cores(),
-            "machine": platform.machine(),
-            "system": platform.system(),
-        },
-        "versions": {
-            "python": platform.python_version(),
-            "lambda_keras": lambda_keras.__version__,
-            **{name: metadata.version(name) for name in ("keras", "numpy", *packages)},
-        },
-        "settings": config.model_dump(mode="json"),
-    }
+
+class Report:
+    """What one benchmark found out; written after every table, so that nothing is lost.
+
+    Make it when the backend is chosen: it imports Keras.
+
+    Args:
+        config: Settings of the benchmark.
+        arguments: Its command line arguments.
+        packages: Distributions whose versions matter, besides Keras and NumPy.
+        conventions: What figures and other words of the report mean.
+        hardware: What matters besides the CPU.
+    """
+
+    def __init__(
+        self,
+        config: BenchmarkSettings,
+        arguments: Sequence[str],
+        packages: Sequence[str],
+        conventions: Mapping[str, str],
+        hardware: Mapping[str, Any] | None = None,
+    ):
+        import lambda_keras
+
+        program = config.model_config.get("cli_prog_name") or ""
+        self.output = config.output
+        self.rows: list[dict[str, Any]] = []
+        self.content: dict[str, Any] = {
+            "benchmark": program.split()[-1],
+            "command": f"{program} {shlex.join(arguments)}".rstrip(),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "hardware": {
+                "cpu": _cpu_model(),
+                "cores": cores(),
+                "machine": platform.machine(),
+                "system": platform.system(),
+                **(hardware or {}),
+            },
+            "versions": {
+                "python": platform.python_version(),
+                "lambda_keras": lambda_keras.__version__,
+                **{name: metadata.version(name) for name in ("keras", "numpy", *packages)},
+            },
+            "settings": config.model_dump(mode="json"),
+            "conventions": conventions,
+            "rows": self.rows,
+        }
+        print(place(self.content))
+        print(", ".join(f"{name} {version}" for name, version in self.content["versions"].items()))
+
+    def add(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Takes further rows, and writes what there is."""
+        self.rows += rows
+        self.write()
+
+    def write(self) -> None:
+        """Writes the JSON file, whole or not at all; nothing if none is wanted."""
+        if self.output is not None:
+            with atomic_write(self.output) as beside:
+                beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
+
+    def finish(self, draw: Callable[[dict[str, Any], Path], None] | None = None) -> None:
+        """Draws a picture beside the JSON file and says what was written.
+
+        Args:
+            draw: Draws the report; None: there is no picture.
+        """
+        if self.output is None:
+            return
+        written = [self.output]
+        if draw is not None:
+            written.append(self.output.with_suffix(".png"))
+            draw(self.content, written[-1])
+        print("\nwrote", " and ".join(map(str, written)))
 
 
 def cores() -> int:
@@ -58,42 +145,26 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def place(report: dict[str, Any]) -> str:
+def threads() -> int:
+    """Returns how many threads TensorFlow computes with on this CPU."""
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
+
+
+def place(report: Mapping[str, Any]) -> str:
     """Returns what a report was measured on, in a few words."""
     hardware = report["hardware"]
     return hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} CPU cores"
 
 
-def print_head(report: dict[str, Any]) -> None:
-    """Prints what a report was measured on and with."""
-    print(place(report))
-    print(", ".join(f"{name} {version}" for name, version in report["versions"].items()))
-
-
-def write(report: dict[str, Any], path: Path) -> None:
-    """Writes a report as JSON, whole or not at all."""
-    with atomic_write(path) as beside:
-        beside.write_text(json.dumps(to_jsonable_python(report), indent=1) + "\n")
-
-
 def progress(text: str) -> None:
-    """Shows what is going on in one line that is overwritten; nothing where nobody watches."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
+    """Shows what is going on in one line that is overwritten; nothing where nobody watches.
 
-
-def table_line(cells: Sequence[str], first: int = 18, width: int = 9) -> str:
-    """Returns a line of a table: the first cell on the left, the others aligned on the right."""
-    return f"{cells[0]:<{first}}" + "".join(f"{cell:>{width}}" for cell in cells[1:])
-
-
-def digits(number: float | None, factor: float = 1.0) -> str:
-    """Returns three significant digits, or "-" for None."""
-    if number is None:
-        return "-"
-    number *= factor
-    return f"{number:.0f}" if abs(number) >= 100 else f"{number:#.3g}".rstrip(".")
+    No spinner: its thread would disturb what is timed.
+    """
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    if console.is_terminal:
+        console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
+        console.print(text, end="")
 
 
 def _cpu_model() -> str:

@@ -21,23 +21,42 @@ def _json(path: Path) -> Path:
     return path
 
 
+def _each_once(values: tuple) -> tuple:
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"expected one or more, each once. Received: {values}")
+    return values
+
+
 JsonFile = Annotated[OutputFile, AfterValidator(_json)]
+EachOnce = AfterValidator(_each_once)
+Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
+MinMs = Annotated[
+    float,
+    Field(
+        gt=0,
+        allow_inf_nan=False,
+        description="Faster computations are called several times per round.",
+    ),
+]
 
 
-class TimedSettings(Settings):
-    """Settings of every command that times something."""
+class BenchmarkSettings(Settings):
+    """Settings of every benchmark."""
+
+    output: JsonFile | None = Field(
+        default=None, description="JSON file to write; a picture .png beside it where there is one."
+    )
+
+
+class BackendSettings(BenchmarkSettings):
+    """Settings of every command that times subjects on a Keras backend."""
 
     backend: Literal["tensorflow", "jax", "torch"] | None = Field(
         default=None, description="Keras backend; None: KERAS_BACKEND, or else tensorflow."
     )
     xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
-    repeats: int = Field(default=7, ge=1, description="Rounds, of which the median counts.")
-    min_ms: float = Field(
-        default=50,
-        gt=0,
-        allow_inf_nan=False,
-        description="Faster computations are called several times per round.",
-    )
+    repeats: Rounds = 7
+    min_ms: MinMs = 50
     memory: bool = Field(
         default=False,
         description="Measure temporary memory too; with PyTorch on CPU in fresh processes.",
@@ -62,10 +81,15 @@ class TimedSettings(Settings):
 
         Raises:
             ImportError: If the backend is not installed.
+            ValueError: If memory is wanted that cannot be measured here.
         """
         use_backend(self.keras_backend)
         with needs_extra(self.keras_backend):
             import_module(self.keras_backend)
         from zoo.benchmark.backends import current_backend
+        from zoo.benchmark.memory import check_platform
 
-        return current_backend(self.xla)
+        backend = current_backend(self.xla)
+        if self.memory and not backend.memory_method:
+            check_platform()
+        return backend

@@ -5,9 +5,13 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import median
+from itertools import chain
+from statistics import fmean, median
+from typing import Any
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
+
+Run = Callable[[int], list[float]]  # computes so many times; the mean of what it returns counts
 
 
 @dataclass(frozen=True)
@@ -18,15 +22,42 @@ class Timing:
         seconds: Median over the rounds.
         rounds: Seconds per call in each round.
         calls: Calls per round.
+        samples: All seconds that the computation returned.
     """
 
     seconds: float
     rounds: list[float]
     calls: int
+    samples: list[float]
+
+
+def together(compute: Callable[[int], Any]) -> Run:
+    """Times so many calls as one.
+
+    Args:
+        compute: Computes so many times and waits for the end.
+    """
+
+    def run(calls: int) -> list[float]:
+        start = time.perf_counter()
+        compute(calls)
+        return [(time.perf_counter() - start) / calls]
+
+    return run
+
+
+def singly(compute: Callable[[], Any]) -> Run:
+    """Times every call by itself, but for one more that finds the caches of what ran before."""
+
+    def run(calls: int) -> list[float]:
+        once = together(lambda _: compute())
+        return [once(1)[0] for _ in range(calls + 1)][1:]
+
+    return run
 
 
 def time_in_turn(
-    computations: Mapping[str, Callable[[], Callable[[int], None]]],
+    computations: Mapping[str, Callable[[], Run]],
     rounds: int,
     shortest: float,
     progress: Callable[[str], None] = lambda _: None,
@@ -34,8 +65,7 @@ def time_in_turn(
     """Times every computation once per round, after two calls to compile and to warm up.
 
     Args:
-        computations: By name, what compiles a computation and returns what runs it so many times
-            and waits for its end.
+        computations: By name, what compiles a computation and returns what runs and times it.
         rounds: Number of rounds.
         shortest: Seconds; shorter computations are called several times in a round.
         progress: Is told what is going on.
@@ -49,32 +79,46 @@ def time_in_turn(
         try:
             run = prepare()
             run(1)
-            seconds = _time(run, 1)
+            warm = run(1)
         except Exception as error:  # whatever the backend raises: the others go on
             failures[name] = reason(error)
             continue
-        if seconds < SLOW:
-            runs[name] = run
+        seconds = fmean(warm)
         calls[name] = max(1, min(1000, math.ceil(shortest / seconds)))
-        samples[name] = [] if name in runs else [seconds]
+        samples[name] = [warm]
+        if seconds < SLOW:
+            runs[name], samples[name] = run, []
     shuffle = random.Random(0).shuffle
     for i in range(rounds):
         order = list(runs)
         shuffle(order)  # what ran before leaves its data in the caches
         for name in order:
             progress(f"round {i + 1} of {rounds}: {name}")
-            samples[name].append(_time(runs[name], calls[name]) / calls[name])
-    timings = {name: Timing(median(samples[name]), samples[name], calls[name]) for name in calls}
-    return {name: timings.get(name) or failures[name] for name in computations}
+            samples[name].append(runs[name](calls[name]))
+    progress("")
+
+    def timing(name: str) -> Timing:
+        means = [fmean(turn) for turn in samples[name]]
+        return Timing(median(means), means, calls[name], list(chain(*samples[name])))
+
+    return {name: failures.get(name) or timing(name) for name in computations}
+
+
+def time_all(*arguments: Any) -> dict[str, Timing]:
+    """Returns what `time_in_turn` does, where no computation may fail.
+
+    Raises:
+        RuntimeError: If one fails.
+    """
+    timings: dict[str, Timing] = {}
+    for name, timing in time_in_turn(*arguments).items():
+        if isinstance(timing, str):
+            raise RuntimeError(f"{name} fails: {timing}")
+        timings[name] = timing
+    return timings
 
 
 def reason(error: Exception) -> str:
     """Returns the kind and the first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
-
-
-def _time(run: Callable[[int], None], calls: int) -> float:
-    start = time.perf_counter()
-    run(calls)
-    return time.perf_counter() - start

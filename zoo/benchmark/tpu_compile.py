@@ -1,17 +1,21 @@
 """Compiles for a TPU without one: `python -m zoo.benchmark tpu-compile`."""
 
 import os
-import signal
-import time
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from zoo.benchmark import fresh, report, tpu_step
-from zoo.benchmark.cases import BASELINE, FORWARD, MODES, Case, Dtype, LayerSettings
+from zoo.benchmark import fresh
+from zoo.benchmark.cases import BASELINE, MODES, LayerSettings, Scopes, Sizes
+from zoo.benchmark.networks import Network, ZooNetwork, parse
+from zoo.benchmark.report import Column, Report, digits, print_table, progress
+from zoo.benchmark.subjects import TRAINING, Dtype, Subject
 from zoo.cli.run import use_backend
 
 PACKAGES = {"jax": ("jax", "libtpu"), "tensorflow": ("tensorflow-tpu", "libtpu")}
@@ -19,19 +23,88 @@ INSTALL = {  # releases that go together; each in an environment of its own
     "jax": "pip install jax==0.10.2 libtpu==0.0.42.1",
     "tensorflow": "pip install tensorflow-tpu==2.20.0 libtpu==0.0.14",
 }
-SECONDS, MODEL_SECONDS = 60, 3 * 3600
-TOPOLOGY = "v5e:2x2"  # the smallest that libtpu describes; one chip of it is compiled for
+# What TensorFlow hands over is the same for every TPU.
+TARGETS = {"jax": "TPU v5e:2x2, one chip", "tensorflow": "TPU"}
+SECONDS, MODEL_SECONDS = 120, 3 * 3600
+HBM_BYTES = 16 * 2**30  # of a TPU v5e chip, and of a TPU v3 core
+LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING = 0.1, 0.9, 0.9999, 0.1
+
 CONVENTIONS = {
+    "step": "forward with training=True, categorical cross-entropy with label smoothing, gradients "
+    f"by all trainable variables, SGD with momentum {MOMENTUM}, moving averages "
+    "of the weights, statistics of batch normalizations; dropout and stochastic depth if the "
+    "network has them; images in float32",
     "operations": "floating-point operations of the compiled program, by XLA's cost analysis",
     "bytes_accessed": "bytes that its operations read and write, by XLA's cost analysis",
-    "temporary_bytes": "its temporary memory in HBM, by XLA's memory analysis",
+    "argument_bytes": "inputs and outputs in HBM, for a step weights, momenta, averages, batch "
+    "statistics and images; what is updated in place counts once",
+    "temporary_bytes": "activations and whatever else is needed in HBM for a while",
+    "code_bytes": "the program itself, which lies in HBM, too",
+    "hbm_bytes": f"all of these, on one chip; it has {HBM_BYTES}",
+    "instructions": "of the program that TensorFlow hands to the TPU's compiler",
+    "lowering_seconds": "time of tracing and lowering on this machine's CPU",
     "seconds": "time of the compilation on this machine's CPU",
     "ratios": f"operations, bytes and memory divided by those of {BASELINE}, the paper's order",
 }
-FIGURES = ("operations", "bytes_accessed", "temporary_bytes")
+_giga = partial(digits, factor=1e-9)
+LOWERED = Column("lowered", "lowering_seconds", "{:.1f} s".format)
+COLUMNS = {  # by what compiles
+    "jax": (
+        Column("GFLOP", "operations", _giga),
+        Column("GB", "bytes_accessed", _giga),
+        Column("arg. GB", "argument_bytes", _giga),
+        Column("temp GB", "temporary_bytes", _giga),
+        Column("code GB", "code_bytes", _giga),
+        Column("HBM", "hbm_bytes", lambda size: f"{size / HBM_BYTES:.0%}"),
+        LOWERED,
+        Column("compiled", "seconds", "{:.1f} s".format),
+    ),
+    "tensorflow": (Column("instructions", "instructions", str), LOWERED),
+}
+COMPARED = ("operations", "bytes_accessed", "temporary_bytes")  # with the baseline
+RATIOS = tuple(Column(f"x {key}", f"{key} ratio") for key in COMPARED)
 
 
-class TpuCompileConfig(LayerSettings):
+@dataclass(frozen=True)
+class TrainedNetwork(ZooNetwork):
+    """A network and the step that trains it."""
+
+    @property
+    def identity(self):
+        return {"network": self.text, "batch": self.batch}
+
+    def compile(self):
+        import keras
+
+        optimizer = keras.optimizers.SGD(
+            LEARNING_RATE, momentum=MOMENTUM, use_ema=True, ema_momentum=EMA
+        )
+        loss = keras.losses.CategoricalCrossentropy(label_smoothing=LABEL_SMOOTHING)
+        self.built.compile(optimizer, loss)
+
+
+def parse_step(text: str, dtype: Dtype = "mixed_bfloat16") -> Network:
+    """Reads `NAME@SIZExBATCH[:ARGUMENT=VALUE]...`.
+
+    Raises:
+        ValueError: If it reads otherwise, or there is no such network.
+
+    Example:
+
+    >>> from zoo.benchmark.tpu_compile import parse_step
+    >>> parse_step("lambda_resnet50@160x128:dropout_rate=0.2").identity
+    {'network': 'lambda_resnet50@160:dropout_rate=0.2', 'batch': 128}
+    """
+    match = re.fullmatch(r"(\w+@\d+)x([1-9]\d*)(.*)", text)
+    if not match:
+        raise ValueError(
+            "expected NAME@SIZExBATCH[:ARGUMENT=VALUE]..., such as lambda_resnet50@160x128. "
+            f"Received: {text!r}"
+        )
+    return parse(match[1] + match[3], int(match[2]), dtype, {"": TrainedNetwork})
+
+
+class Config(LayerSettings):
     """Compiles for TPU v5e on a machine without one, and says what it costs.
 
     The lambda layer in all its implementations; or, with --model, the whole training step of
@@ -56,23 +129,20 @@ class TpuCompileConfig(LayerSettings):
         "environment of its own: pip install tensorflow-tpu==2.20.0 libtpu==0.0.14",
     )
     dtype: Dtype = Field(default="mixed_bfloat16", description="Keras dtype policy.")
-    scopes: tuple[int, ...] = Field(default=(23,), description="Scopes: odd numbers.")
-    sizes: tuple[str, ...] = Field(
-        default=("56x64x32", "14x256x64"),
-        description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH.",
-    )
+    scopes: Scopes = (23,)
+    sizes: Sizes = ("56x64x32", "14x256x64")
     seconds: int | None = Field(
         default=None,
         ge=1,
-        description=f"Time limit of one compilation; None: {SECONDS} for the layer, "
-        f"{MODEL_SECONDS} for a network.",
+        description="Time limit of one compilation with all that it needs; "
+        f"None: {SECONDS} for the layer, {MODEL_SECONDS} for a network.",
     )
 
     @field_validator("model")
     @classmethod
     def _steps(cls, model: tuple[str, ...]) -> tuple[str, ...]:
         for text in model:
-            tpu_step.Step.parse(text)
+            parse_step(text)
         return model
 
     @model_validator(mode="after")
@@ -88,18 +158,17 @@ class TpuCompileConfig(LayerSettings):
         """Time limit of one compilation in seconds."""
         return self.seconds or (MODEL_SECONDS if self.model else SECONDS)
 
+    def tables(self) -> Iterator[tuple[str, str, Sequence[Subject]]]:
+        """Yields what is compiled, table by table: title, mode and subjects. Imports Keras."""
+        for text in self.model:
+            yield f"{text}, training step", TRAINING, [parse_step(text, self.dtype)]
+        for case, implementations in () if self.model else self.subjects().items():
+            for mode in MODES:
+                yield f"{case}, {mode.replace('_', ' + ')}", mode, implementations
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then compiles, prints and writes.
 
-    Args:
-        arguments: Command line arguments without the program's name.
-
-    Raises:
-        ValueError: If a setting is wrong.
-        ImportError: If jax or libtpu is missing.
-    """
-    config = TpuCompileConfig.from_command_line(arguments)
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Measures, prints and writes."""
     packages = PACKAGES[config.backend]
     for package in packages:
         try:
@@ -109,100 +178,63 @@ def main(arguments: Sequence[str]) -> None:
             raise ImportError(message) from None
     use_backend(config.backend)
     os.environ.update(_environment())
-    result = report.describe("tpu-compile", arguments, config, packages)
-    # What TensorFlow hands over is the same for every TPU.
-    result["hardware"]["target"] = f"TPU {TOPOLOGY}, one chip" if config.backend == "jax" else "TPU"
-    result["conventions"] = tpu_step.CONVENTIONS if config.model else CONVENTIONS
-    result["rows"] = []
-
-    def keep(rows: list[dict[str, Any]]) -> None:
-        result["rows"] += rows
-        if config.output is not None:  # after each table, so that nothing is lost
-            report.write(result, config.output)
-
-    if config.model:
-        _compile_networks(config, keep)
-    else:
-        _compile_layer(config, keep)
-    if config.output is not None:
-        print(f"wrote {config.output}")
+    columns, target = COLUMNS[config.backend], TARGETS[config.backend]
+    report = Report(config, arguments, packages, CONVENTIONS, {"target": target})
+    for title, mode, subjects in config.tables():
+        rows = compile_in_turn(subjects, mode, config)
+        if not config.model:
+            add_ratios(rows)
+        report.add(rows)
+        title = f"{title}, {config.dtype}, {target}"
+        if config.model:
+            print_table(title, "network", columns, rows)
+        else:
+            flat = [row | {f"{key} ratio": of for key, of in row["ratios"].items()} for row in rows]
+            print_table(title, "implementation", (*columns, *RATIOS), flat)
+    report.finish()
 
 
-def _compile_networks(config: TpuCompileConfig, keep: Callable[[list], None]) -> None:
-    steps = [tpu_step.Step.parse(text) for text in config.model]
-    doing = "compiled for TPU v5e" if config.backend == "jax" else "lowered for TPU"
-    print(f"training step, {config.dtype}, {doing} by {config.backend}")
-    tpu_step.print_rows(steps, config.backend, config.dtype, config.limit, lambda r: keep([r]))  # pyright: ignore[reportArgumentType]
-
-
-def _compile_layer(config: TpuCompileConfig, keep: Callable[[list], None]) -> None:
-    from lambda_keras.layers.lambda_layer import CHOICES
-
-    implementations = config.chosen(CHOICES["implementation"])
-    for case in config.cases():
-        for mode in MODES:
-            print(f"{case}, {mode.replace('_', ' + ')}, {config.dtype}, TPU v5e")
-            print(report.table_line(_HEAD))
-            rows = []
-            for name in implementations:
-                report.progress(f"compiling {name}")
-                rows.append(compile_one(case, name, mode, config, rows[:1]))
-                report.progress("")
-                print_row(rows[-1])
-            print(flush=True)
-            keep(rows)
-
-
-def compile_one(
-    case: Case,
-    implementation: str,
-    mode: str,
-    config: TpuCompileConfig,
-    baseline: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
-    """Returns the figures of one compilation.
+def compile_in_turn(subjects: Sequence[Subject], mode: str, config: Config) -> list[dict[str, Any]]:
+    """Returns one row per subject, each compiled in a process of its own.
 
     Args:
-        case: Shapes.
-        implementation: Of the layer.
-        mode: One of `MODES`.
-        config: dtype and time limit.
-        baseline: The row to compare with; empty: the new row itself.
+        subjects: What to compile; the first one is what the others are compared with.
+        mode: One that they know.
+        config: Backend and time limit.
     """
-    request = {
-        "case": vars(case),
-        "implementation": implementation,
-        "dtype": config.dtype,
-        "mode": mode,
-        "seconds": config.limit,
-    }
-    row = {
-        **vars(case),
-        "implementation": implementation,
-        "mode": mode,
-        **dict.fromkeys((*FIGURES, "seconds", "reason")),
-        **fresh.call("zoo.benchmark.tpu_compile", request, {}),
-    }
-    base = baseline[0] if baseline else row
-    row["ratios"] = {
-        name: row[name] / base[name] if row[name] is not None and base[name] else None
-        for name in FIGURES
-    }
-    return row
+    rows: list[dict[str, Any]] = []
+    for subject in subjects:
+        progress(f"compiling {subject.name}, which may take an hour")
+        answer = fresh.call(
+            compile_one,
+            subject,
+            mode,
+            environment={"KERAS_BACKEND": config.backend},
+            seconds=config.limit,
+        )
+        missing = dict.fromkeys((*(column.key for column in COLUMNS[config.backend]), "reason"))
+        rows.append({**subject.identity, "mode": mode, **missing, **answer})
+    progress("")
+    return rows
 
 
-_HEAD = ("implementation", "GFLOP", "ratio", "GB", "ratio", "temp GB", "ratio", "compiled")
+def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
+    """Compares the rows of a table with the first one."""
+    for row in rows:
+        row["ratios"] = {
+            key: row[key] / rows[0][key] if row[key] is not None and rows[0][key] else None
+            for key in COMPARED
+        }
 
 
-def print_row(row: dict[str, Any]) -> None:
-    """Prints one line of the table."""
-    if row["reason"]:
-        print(f"{row['implementation']:<18}- {row['reason']}", flush=True)
-        return
-    cells = []
-    for name in FIGURES:
-        cells += [report.digits(row[name], 1e-9), report.digits(row["ratios"][name])]
-    print(report.table_line([row["implementation"], *cells, f"{row['seconds']:.1f} s"]), flush=True)
+def compile_one(subject: Subject, mode: str) -> Any:
+    """Returns the figures of one compilation; for a fresh process."""
+    import keras
+
+    from zoo.benchmark.tpu import BACKENDS
+
+    backend = BACKENDS[keras.backend.backend()]()
+    return subject.steps(mode, backend)[""]()
 
 
 def _environment() -> dict[str, str]:
@@ -214,55 +246,3 @@ def _environment() -> dict[str, str]:
         "TPU_LIBRARY_PATH": str(libtpu.get_library_path()),
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # nothing is there that two processes could share
     }
-
-
-def described_device() -> Any:
-    """Returns a chip that JAX compiles for, though there is none."""
-    from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
-
-    return topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices[0]
-
-
-def _answer(
-    case: dict[str, Any], implementation: str, dtype: str, mode: str, seconds: int
-) -> dict[str, float]:
-    lowered = _lower(Case(**case), implementation, dtype, mode, described_device())
-    signal.alarm(seconds)  # ends this process: a compiler in C++ heeds no exception
-    start = time.perf_counter()
-    compiled = lowered.compile()
-    duration = time.perf_counter() - start
-    signal.alarm(0)
-    cost = compiled.cost_analysis()
-    return {
-        "operations": cost["flops"],
-        "bytes_accessed": cost["bytes accessed"],
-        "temporary_bytes": compiled.memory_analysis().temp_size_in_bytes,
-        "seconds": duration,
-    }
-
-
-def _lower(case: Case, implementation: str, dtype: str, mode: str, device: Any) -> Any:
-    """Returns the layer lowered for a TPU device that is only described."""
-    import jax  # pyright: ignore[reportMissingImports]
-
-    from zoo.benchmark.backends import Jax, create_layer, weights_of
-
-    layer = create_layer(case, implementation, dtype)
-    placed = jax.sharding.SingleDeviceSharding(device)
-
-    def described(shape, dtype):
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
-
-    weights = [[described(w.shape, w.dtype) for w in group] for group in weights_of(layer)]
-    tensors = [described(case.input_shape, layer.compute_dtype)]
-    backend = Jax()
-    if mode == FORWARD:
-        function = backend.pure_forward(layer)
-    else:
-        function = backend.pure_forward_backward(layer)
-        tensors.append(described(case.output_shape, layer.compute_dtype))
-    return jax.jit(function).trace(*weights, *tensors).lower(lowering_platforms=("tpu",))
-
-
-if __name__ == "__main__":
-    fresh.serve(_answer)

@@ -1,10 +1,19 @@
-"""Settings that all commands on the layer share, and the operations of the paper."""
+"""Feature maps and scopes, the operations of the paper, and which implementations there are."""
 
 import math
 
 import pytest
 
-from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, LAYER, POSITION, Case, LayerSettings
+from lambda_keras.layers.lambda_layer import CHOICES
+from zoo.benchmark.cases import (
+    FORWARD,
+    FORWARD_BACKWARD,
+    LAYER,
+    POSITION,
+    Case,
+    Implementation,
+    LayerSettings,
+)
 
 
 def test_sizes_and_scopes_make_cases():
@@ -22,35 +31,14 @@ def test_sizes_and_scopes_make_cases():
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--sizes", "8"], "sizes: expected SIZExDEPTH"),
-        (["--sizes", "0x8"], "sizes: expected SIZExDEPTH"),
-        (["--sizes", "8x8x8x8"], "sizes: expected SIZExDEPTH"),
-        (["--sizes", "8x6"], "divisible by 4"),
-        (["--scopes", "4"], "scopes: expected positive odd numbers"),
-        (["--scopes", "-3"], "scopes: expected positive odd numbers"),
-        (["--output", "table.txt"], r"ends in \.json.*Received: 'table.txt'"),
-        (["--dtype", "float3"], "did you mean 'float32'"),
-        (["--batch", "0"], "batch"),
-        (["--part", "content"], "Received: .content.. Allowed: layer, position"),
-        (["--bach", "1"], "did you mean '--batch'"),
-    ],
-)
-def test_wrong_settings_are_one_line(arguments, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        LayerSettings.from_command_line(arguments)
-    assert "\n" not in str(caught.value)
+def test_baseline_is_always_measured_and_first_and_auto_last():
+    def names(**settings):
+        (subjects,) = LayerSettings(sizes=("4x8",), scopes=(3,), **settings).subjects().values()
+        return [subject.name for subject in subjects]
 
-
-def test_baseline_is_always_measured_and_first():
-    existing = ("auto", "einsum", "conv")
-    assert LayerSettings().chosen(existing) == ["einsum", "conv", "auto"]
-    chosen = LayerSettings(implementations=("auto", "conv")).chosen(existing)
-    assert chosen == ["einsum", "conv", "auto"]
-    with pytest.raises(ValueError, match="did you mean 'conv'"):
-        LayerSettings(implementations=("conf",)).chosen(existing)
+    assert names(implementations=("auto", "conv")) == ["einsum", "conv", "auto"]
+    assert sorted(names()) == sorted(CHOICES["implementation"])
+    assert (names()[0], names()[-1]) == ("einsum", "auto")
 
 
 @pytest.mark.parametrize("scope", [3, 23])
@@ -74,5 +62,10 @@ def test_flops_count_every_product_twice(scope):
         assert case.flops(FORWARD_BACKWARD) == 3 * case.flops(FORWARD)
 
 
-def test_size_of_dense_embeddings():
-    assert Case(64, 256, 1, 23).dense_bytes(4) == 4096 * 4096 * 16 * 4
+def test_dense_embeddings_that_would_not_fit_are_refused():
+    case = Case(64, 256, 1, 23)
+    assert case.dense_bytes(itemsize=4) == 4096 * 4096 * 16 * 4
+    with pytest.raises(MemoryError, match=r"its embeddings alone take 1\.1 GB"):
+        Implementation(case, "float32", "einsum", dense_limit_gb=1).build()
+    Implementation(case, "mixed_bfloat16", "einsum", dense_limit_gb=1).build()
+    Implementation(case, "float32", "auto", dense_limit_gb=1).build()

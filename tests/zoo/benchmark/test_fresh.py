@@ -5,10 +5,9 @@ import pytest
 from zoo.benchmark import fresh
 
 MODULE = """
-import os, signal, sys
-from zoo.benchmark import fresh
+import os, signal, sys, time
 
-def answer(kind, seconds=7):
+def answer(kind):
     if kind == "environment":
         print("noise")
         return {"variable": os.environ["VARIABLE"]}
@@ -16,31 +15,27 @@ def answer(kind, seconds=7):
         raise ValueError("what is wrong")
     if kind == "exit":
         sys.exit("last words")
-    os.kill(os.getpid(), getattr(signal, kind))
-
-fresh.serve(answer)
+    if kind == "long":
+        time.sleep(60)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.fixture
-def ask(tmp_path, monkeypatch):
-    (tmp_path / "some_worker.py").write_text(MODULE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return lambda **request: fresh.call("some_worker", request, {"VARIABLE": "here"})
-
-
-def test_answer(ask):
-    assert ask(kind="environment") == {"variable": "here"}
-
-
 @pytest.mark.parametrize(
-    ("kind", "reason"),
+    ("kind", "expected"),
     [
-        ("error", "ValueError: what is wrong"),
-        ("exit", "last words"),
-        ("SIGKILL", "killed by SIGKILL"),
-        ("SIGALRM", "did not compile in 7 s"),
+        ("environment", {"variable": "here"}),
+        ("error", {"reason": "ValueError: what is wrong"}),
+        ("exit", {"reason": "last words"}),
+        ("long", {"reason": "did not end in 1 s"}),
+        ("kill", {"reason": "killed by SIGKILL"}),
     ],
 )
-def test_reason(ask, kind, reason):
-    assert ask(kind=kind, seconds=7) == {"reason": reason}
+def test_answer(tmp_path, monkeypatch, kind, expected):
+    (tmp_path / "some_worker.py").write_text(MODULE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    from some_worker import answer
+
+    limit = 1 if kind == "long" else None
+    assert fresh.call(answer, kind, environment={"VARIABLE": "here"}, seconds=limit) == expected

@@ -1,15 +1,18 @@
-"""`python -m zoo.benchmark` finds its commands and imports no more than they need."""
+"""`python -m zoo.benchmark` finds its commands, imports what they need, refuses bad input."""
 
+import importlib.util
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from zoo.benchmark import __main__ as command
+from zoo.benchmark import layer, subjects, timing
+from zoo.cli.run import BACKENDS, run_command
 
 ROOT = Path(__file__).parents[3]
+NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
@@ -17,16 +20,6 @@ def test_commands_are_listed(capsys, arguments):
     command.main(arguments)
     printed = capsys.readouterr().out
     assert all(name in printed for name in command.COMMANDS)
-
-
-def test_unknown_command():
-    with pytest.raises(ValueError, match="did you mean 'layer'"):
-        command.main(["layers"])
-
-
-@pytest.mark.parametrize("module", [module for module, _ in command.COMMANDS.values()])
-def test_commands_are_there(module):
-    assert callable(import_module(module).main)
 
 
 @pytest.mark.parametrize("name", command.COMMANDS)
@@ -42,3 +35,94 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
     loaded = {name.split(".")[0] for name in result.stdout.splitlines()[-1].split()}
     assert "zoo" in loaded
     assert not loaded & {"keras", "tensorflow", "jax", "torch", "sklearn", "matplotlib"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("layers", "did you mean 'layer'"),
+        ("layer --sizes 8", "sizes: expected SIZExDEPTH"),
+        ("layer --sizes 0x8", "sizes: expected SIZExDEPTH"),
+        ("layer --sizes 8x8x8x8", "sizes: expected SIZExDEPTH"),
+        ("layer --sizes 8x6", "divisible by 4"),
+        ("layer --sizes 8x8,8x8", "each once"),
+        ("layer --scopes 4", "scopes: expected positive odd numbers. Received: .4"),
+        ("layer --scopes -3", "scopes: expected positive odd numbers. Received: .-3"),
+        ("layer --output table.txt", r"ends in \.json.*Received: 'table.txt'"),
+        ("layer --dtype float3", "did you mean 'float32'"),
+        ("layer --batch 0", "batch"),
+        ("layer --part content", "Received: .content.. Allowed: layer, position"),
+        ("layer --bach 1", "did you mean '--batch'"),
+        ("layer --implementations convv", "did you mean 'conv'"),
+        ("layer --backend jax --xla true", "tensorflow backend only.*Received: jax"),
+        ("layer --backend theano", "backend: no such choice"),
+        ("layer --repeats 0", "repeats"),
+        ("layer --min_ms 0", "min_ms"),
+        ("models --models lambda_resnet15", "models: expected the name.*did you mean 'lambda_res"),
+        ("models --models lambda_resnet14,lambda_resnet14", "each once"),
+        ("models --models lambda_resnet14@32:scope=7", "expected an argument of LambdaResNet14"),
+        ("models --models lambda_resnet50@16", "at least 32 pixels"),
+        ("models --models keras.mobilenet@16", "at least 32x32"),
+        ("models --modes backward", "modes: no such mode.*Allowed: forward, training"),
+        ("models --modes forward,forward", "each once"),
+        ("models --dtype float16", "Allowed: float32, mixed_bfloat16, mixed_float16"),
+        ("models --batch 0", "batch"),
+        ("fit --model lambda_resnet15", "did you mean 'lambda_resnet152'"),
+        ("data --images 0", "images"),
+        ("data --batch 999", "batch"),
+        ("serving --models keras.resnet50", "expected networks of the zoo"),
+        ("serving --batches 0", "batches"),
+        ("serving --batches 1,1", "each once"),
+        ("serving --threads 0", "threads"),
+        ("tpu-compile --backend tensorflow", "expected jax without --model. Received: tensorflow"),
+        (f"tpu-compile --model {NETWORK} --dtype float16", "expected a mixed one"),
+        ("tpu-compile --model lambda_resnet50@160", "expected NAME@SIZExBATCH"),
+        ("tpu-compile --model lambda_resnet50x8", "expected NAME@SIZExBATCH"),
+        ("tpu-compile --model lambda_resnet50@160x0", "expected NAME@SIZExBATCH"),
+        ("tpu-compile --model lambda_resnet51@160x8", "did you mean 'lambda_resnet50'"),
+    ],
+)
+def test_wrong_settings_are_one_line(monkeypatch, tmp_path, arguments, message):
+    for module in (layer, subjects, timing):
+        monkeypatch.setattr(module, "time_in_turn", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.chdir(tmp_path)
+    if "--output" not in arguments and " " in arguments:
+        arguments += " --output report.json"
+    with pytest.raises(ValueError, match=message) as caught:
+        command.main(arguments.split())
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_help(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmark", "layer", "--help"])
+    with pytest.raises(SystemExit) as caught:
+        run_command(command.main, backends=BACKENDS)
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    for name in layer.Config.model_fields:
+        assert f"--{name}" in printed
+
+
+def test_missing_backend_is_one_line():
+    script = (
+        "import sys; sys.modules['jax'] = None; sys.argv[1:] = ['layer', '--backend', 'jax'];"
+        "from zoo.cli.run import run_command; from zoo.benchmark.__main__ import main;"
+        "run_command(main, backends=BACKENDS)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "jax is not installed: pip install 'lambda_keras[jax]'" in result.stderr
+
+
+@pytest.mark.parametrize("package", ["timm", "torch"])
+def test_missing_timm_says_what_to_install(monkeypatch, package):
+    found = importlib.util.find_spec("json")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == package else found
+    )
+    with pytest.raises(ImportError, match=f"{package} is not installed: pip install timm torch"):
+        command.main(["models", "--models", "lambda_resnet14,timm.lambda_resnet26t"])

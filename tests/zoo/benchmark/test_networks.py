@@ -1,4 +1,4 @@
-"""Networks by name: how entries are read, what was published, and that their steps are Keras'."""
+"""Networks by name: how they are read, what was published, and that their steps are Keras'."""
 
 import importlib.util
 import math
@@ -8,22 +8,25 @@ import numpy as np
 import pytest
 
 from zoo.benchmark.backends import Torch, current_backend
-from zoo.benchmark.networks import FORWARD, KERAS_APPLICATIONS, TRAINING, Entry, create, threads
+from zoo.benchmark.networks import FORWARD, KERAS_APPLICATIONS, TRAINING, parse
 
 TIMM_INSTALLED = all(importlib.util.find_spec(package) for package in ("timm", "torch"))
 
 
-def test_entries():
-    assert Entry.parse("lambda_resnet50@192") == Entry(
-        "lambda_resnet50@192", "lambda_keras", "lambda_resnet50", 192, {}
+def test_names():
+    network = parse("lambda_resnet50@192", 8, "mixed_bfloat16")
+    assert (network.library, network.model, network.image_size) == (
+        "lambda_keras",
+        "lambda_resnet50",
+        192,
     )
-    assert Entry.parse("lambda_resnet50").image_size == 160
-    assert Entry.parse("keras.efficientnet_b3").image_size == 300
-    assert Entry.parse("timm.lambda_resnet26t").image_size == 256
-    assert Entry.parse("timm.some_network@96").name == "some_network"
-    entry = Entry.parse("resnet50@160:placement=LLLL:scope=7:use_content=false")
-    assert entry.overrides == {"placement": "LLLL", "scope": 7, "use_content": False}
-    assert entry.title == "resnet50:placement=LLLL:scope=7:use_content=false"
+    assert (network.batch, network.dtype, network.overrides) == (8, "mixed_bfloat16", {})
+    assert parse("lambda_resnet50").image_size == 160
+    assert parse("keras.efficientnet_b3").image_size == 300
+    assert parse("timm.lambda_resnet26t").image_size == 256
+    assert parse("timm.some_network@96").model == "some_network"
+    network = parse("resnet50@160:placement=LLLL:scope=7:use_content=false")
+    assert network.overrides == {"placement": "LLLL", "scope": 7, "use_content": False}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +44,9 @@ def test_entries():
         ("resnet50:input_shape=64", "other arguments than input_shape"),
     ],
 )
-def test_wrong_entries(text, message):
+def test_wrong_names(text, message):
     with pytest.raises(ValueError, match=message) as caught:
-        Entry.parse(text)
+        parse(text)
     assert "\n" not in str(caught.value)
 
 
@@ -61,7 +64,7 @@ def test_wrong_entries(text, message):
     ],
 )
 def test_accuracy_is_of_this_network_at_this_size_only(text, top1):
-    assert Entry.parse(text).published[0] == top1
+    assert parse(text).published[0] == top1
 
 
 def test_constructors_exist():
@@ -69,14 +72,22 @@ def test_constructors_exist():
         assert callable(getattr(keras.applications, constructor))
 
 
-def test_forward_is_inference():
-    network = create(Entry.parse("lambda_resnet14@32"), 2, "float32", current_backend())
-    outputs = network.steps(FORWARD)[""]()()
-    expected = network.model(network.images, training=False)
+def test_identity():
+    identity = parse("lambda_resnet14@32:classes=1000", 2).identity
+    assert (identity["title"], identity["entry"]) == (
+        "lambda_resnet14:classes=1000",
+        "lambda_resnet14@32:classes=1000",
+    )
+    assert (identity["parameters"], identity["batch"]) == (855_544, 2)
+
+
+def test_forward_is_inference(tiny_networks):
+    network = parse("lambda_resnet14@32", 2)
+    outputs = network.steps(FORWARD, current_backend())[""]().start()
+    expected = network.built(network.images, training=False)
     np.testing.assert_allclose(
         *map(keras.ops.convert_to_numpy, (outputs, expected)), rtol=1e-4, atol=1e-6
     )
-    assert network.parameters == 855_544
 
 
 def arrays(tensors):
@@ -84,14 +95,14 @@ def arrays(tensors):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
-def test_training_step_is_that_of_fit(dtype):
-    network = create(Entry.parse("lambda_resnet14@32:classes=3"), 2, dtype, current_backend())
-    model = network.model
+def test_training_step_is_that_of_fit(tiny_networks, dtype):
+    network = parse("lambda_resnet14@32:classes=3", 2, dtype)
+    model = network.built
     assert model.layers[1].compute_dtype == dtype.removeprefix("mixed_")
     assert keras.config.dtype_policy().name == "float32"
-    step = network.steps(TRAINING)[""]()
+    step = network.steps(TRAINING, current_backend())[""]()
     weights, statistics = arrays(model.trainable_variables), arrays(model.non_trainable_variables)
-    outputs = step()
+    outputs = step.start()
     if keras.backend.backend() == "jax":  # returns what the others assign
         logs, (trainable, others, optimizer, _) = outputs
     else:
@@ -107,27 +118,15 @@ def test_training_step_is_that_of_fit(dtype):
     assert 1 in [int(count) for count in arrays(optimizer) if count.dtype.kind == "i"]  # iterations
 
 
-def test_unfit_argument():
-    with pytest.raises(ValueError, match="did you mean 'scope'"):
-        create(Entry.parse("resnet50@32:scpe=7"), 1, "float32", current_backend())
-
-
-def test_threads(monkeypatch):
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
-    assert threads() == 3
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
-    assert threads() >= 1
-
-
 @pytest.mark.skipif(not TIMM_INSTALLED, reason="needs the optional packages timm and torch")
 def test_timm():
-    entry = Entry.parse("timm.lambda_resnet26t@64")
-    network = create(entry, 1, "float32", current_backend())
-    assert isinstance(network.backend, Torch)
+    network = parse("timm.lambda_resnet26t@64")
     assert network.parameters == 10_958_272
-    assert network.steps(TRAINING) == {}
-    outputs = [prepare()().numpy() for prepare in network.steps(FORWARD).values()]
+    assert network.steps(TRAINING, current_backend()) == {}
+    steps = [prepare() for prepare in network.steps(FORWARD, current_backend()).values()]
+    assert isinstance(steps[0].backend, Torch)
+    outputs = [step.start().numpy() for step in steps]
     assert outputs[0].shape == (1, 1000)
     np.testing.assert_allclose(*outputs, rtol=1e-2, atol=1e-3)
     with pytest.raises(ValueError, match="such as lambda_resnet26t"):
-        create(Entry.parse("timm.lambda_resnet26@64"), 1, "float32", current_backend())
+        _ = parse("timm.lambda_resnet26@64").identity

@@ -36,8 +36,7 @@ def report(names, scopes=(7,), memory=None, missing=()):
     }
 
 
-@pytest.mark.parametrize("memory", [None, 1000])
-@pytest.mark.parametrize("scopes", [(7,), (23, 7)])
+@pytest.mark.parametrize(("scopes", "memory"), [((7,), None), ((23, 7), 1000)])
 def test_picture_grows_with_scopes_and_memory(tmp_path, scopes, memory):
     names = ("einsum", *(f"form {i}" for i in range(12)), "auto")
     plots.plot_layer(report(names, scopes, memory), tmp_path / "layer.png")

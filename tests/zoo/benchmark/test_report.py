@@ -1,29 +1,54 @@
-"""What benchmarks write down."""
+"""What benchmarks print and write down."""
 
 import json
 
 import pytest
 
 from zoo.benchmark import report
-from zoo.benchmark.cases import LayerSettings
+from zoo.benchmark.layer import Config
+from zoo.benchmark.report import Column, Report
 
 
-def test_report_says_when_how_on_what_and_with_what(tmp_path):
-    config = LayerSettings(sizes=("4x8",), output=tmp_path / "a.json")
-    head = report.describe("layer", ["--sizes", "4x8", "--x", "a b"], config, ["tensorflow"])
-    report.write(head, tmp_path / "a.json")
-    read = json.loads((tmp_path / "a.json").read_text())
+def test_report_says_when_how_on_what_and_with_what(tmp_path, capsys):
+    config = Config(sizes=("4x8",), output=tmp_path / "new" / "a.json")
+    arguments = ["--sizes", "4x8", "--x", "a b"]
+    head = Report(config, arguments, ["tensorflow"], {"ms": "time"}, {"accelerator": None})
+    head.add([{"ms": 1}])
+    head.add([{"ms": 2}])
+    head.finish(lambda content, path: path.write_text(content["benchmark"]))
+    read = json.loads((tmp_path / "new" / "a.json").read_text())
+    assert read["benchmark"] == (tmp_path / "new" / "a.png").read_text() == "layer"
     assert read["command"] == "python -m zoo.benchmark layer --sizes 4x8 --x 'a b'"
+    assert read["date"] > "2020"
     assert read["settings"]["sizes"] == ["4x8"]
     assert read["hardware"]["cores"] >= 1
-    assert read["hardware"]["cpu"]
+    assert {"cpu", "accelerator"} <= set(read["hardware"])
     assert set(read["versions"]) == {"python", "lambda_keras", "keras", "numpy", "tensorflow"}
+    assert read["conventions"] == {"ms": "time"}
+    assert read["rows"] == [{"ms": 1}, {"ms": 2}]
+    printed = capsys.readouterr().out
+    assert f"{read['hardware']['cpu']}, {read['hardware']['cores']} CPU cores\n" in printed
+    assert "a.json and " in printed
+
+
+def test_table_has_every_row_and_why_one_is_empty(capsys):
+    columns = [Column("ms", "ms"), Column("share", "of", "{:.1%}".format)]
+    rows = [
+        {"who": "[a]", "ms": 12.345, "of": 0.5, "reason": None, "memory_reason": "no memory"},
+        {"who": "b", "ms": None, "of": None, "reason": "MemoryError: [4, 4] is too large"},
+    ]
+    report.print_table("Title", "who", columns, rows)
+    title, *lines = capsys.readouterr().out.strip().splitlines()
+    assert title == "Title"
+    cells = [line.replace("│", " ").split() for line in lines]
+    assert ["[a]", "12.3", "50.0%"] in cells
+    assert ["b", "-", "-"] in cells
+    assert lines[-2:] == ["  - [a]: no memory", "  - b: MemoryError: [4, 4] is too large"]
 
 
 @pytest.mark.parametrize(
     ("number", "factor", "expected"),
     [
-        (None, 1.0, "-"),
         (1234.5, 1.0, "1234"),
         (12.345, 1.0, "12.3"),
         (1.3, 1.0, "1.30"),
@@ -37,13 +62,13 @@ def test_digits(number, factor, expected):
     assert report.digits(number, factor) == expected
 
 
-def test_place_is_the_accelerator_if_there_is_one(capsys):
-    head = {"hardware": {"cpu": "a CPU", "cores": 2}, "versions": {"keras": "3.1", "numpy": "2"}}
-    report.print_head(head)
-    assert capsys.readouterr().out == "a CPU, 2 CPU cores\nkeras 3.1, numpy 2\n"
-    head["hardware"]["accelerator"] = "a GPU"
+def test_place_is_the_accelerator_if_there_is_one():
+    head = {"hardware": {"cpu": "a CPU", "cores": 2, "accelerator": "a GPU"}}
     assert report.place(head) == "a GPU"
 
 
-def test_cores():
-    assert report.cores() >= 1
+def test_threads(monkeypatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
+    assert report.threads() == 3
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
+    assert report.threads() == report.cores() >= 1

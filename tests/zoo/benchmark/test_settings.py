@@ -1,28 +1,34 @@
 """Settings that the timing commands share."""
 
+import sys
+
 import pytest
 
-from zoo.benchmark.settings import TimedSettings
+from zoo.benchmark.backends import TensorFlow
+from zoo.benchmark.settings import BackendSettings
 
 
 def test_backend_is_the_setting_or_the_variable(monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    assert TimedSettings().keras_backend == "jax"
-    assert TimedSettings(backend="torch").keras_backend == "torch"
+    assert BackendSettings().keras_backend == "jax"
+    assert BackendSettings(backend="torch").keras_backend == "torch"
     monkeypatch.delenv("KERAS_BACKEND")
-    assert TimedSettings().keras_backend == "tensorflow"
+    assert BackendSettings().keras_backend == "tensorflow"
 
 
 def test_backend_starts_with_its_settings():
-    backend = TimedSettings(backend="tensorflow", xla=True).start_backend()
+    backend = BackendSettings(backend="tensorflow", xla=True).start_backend()
     assert (backend.package, backend.xla) == ("tensorflow", True)
-
-
-def test_xla_is_for_tensorflow():
-    with pytest.raises(ValueError, match=r"tensorflow backend only.*Received: torch"):
-        TimedSettings(backend="torch", xla=True)
 
 
 def test_another_backend_than_the_one_in_use():
     with pytest.raises(RuntimeError, match="already runs on tensorflow"):
-        TimedSettings(backend="jax").start_backend()
+        BackendSettings(backend="jax").start_backend()
+
+
+def test_memory_that_cannot_be_measured_is_refused_at_the_start(monkeypatch):
+    monkeypatch.setattr(TensorFlow, "memory_method", None)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    BackendSettings(backend="tensorflow").start_backend()
+    with pytest.raises(ValueError, match=r"--memory: expected Linux"):
+        BackendSettings(backend="tensorflow", memory=True).start_backend()

@@ -3,6 +3,7 @@
 import pytest
 
 from zoo.benchmark import timing
+from zoo.benchmark.timing import Timing, singly, time_all, time_in_turn, together
 
 
 @pytest.fixture
@@ -16,43 +17,57 @@ def test_computations_take_turns(clock):
     order = []
 
     def computation(name, seconds):
-        def run(calls):
+        def compute(calls):
             order.append(name)
             clock[0] += calls * seconds
 
-        return lambda: run
+        return lambda: together(compute)
 
-    timings = timing.time_in_turn(
+    timings = time_in_turn(
         {"fast": computation("fast", 0.25), "long": computation("long", 2.0)}, 3, 1.0
     )
     assert order[:4] == ["fast", "fast", "long", "long"]
     rounds = [order[i : i + 2] for i in range(4, 10, 2)]
     assert all(sorted(names) == ["fast", "long"] for names in rounds)
     assert rounds[0] != rounds[1] or rounds[1] != rounds[2]
-    assert timings["fast"] == timing.Timing(0.25, [0.25] * 3, calls=4)
-    assert timings["long"] == timing.Timing(2.0, [2.0] * 3, calls=1)
+    assert timings["fast"] == Timing(0.25, [0.25] * 3, 4, [0.25] * 3)
+    assert timings["long"] == Timing(2.0, [2.0] * 3, 1, [2.0] * 3)
 
 
 def test_very_slow_computation_is_timed_once(clock):
     calls = []
 
-    def run(count):
+    def compute(count):
         calls.append(count)
         clock[0] += 60 * count
 
-    timings = timing.time_in_turn({"slow": lambda: run}, 5, 1.0)
-    assert timings["slow"] == timing.Timing(60, [60], 1)
+    timings = time_in_turn({"slow": lambda: together(compute)}, 5, 1.0)
+    assert timings["slow"] == Timing(60, [60], 1, [60])
     assert calls == [1, 1]
+
+
+def test_first_of_single_calls_is_not_counted(clock):
+    durations = iter([9.0, 0.5, 0.75, 9.0, 0.25])
+
+    def compute():
+        clock[0] += next(durations)
+
+    run = singly(compute)
+    assert run(2) == [0.5, 0.75]
+    assert run(1) == [0.25]
 
 
 def test_failures_are_told_and_the_others_go_on(clock):
     def fails():
         raise MemoryError("too large\nand more")
 
-    def run(calls):
+    def compute(calls):
         clock[0] += calls
 
-    timings = timing.time_in_turn({"fails": fails, "works": lambda: run}, 1, 1.0)
+    computations = {"fails": fails, "works": lambda: together(compute)}
+    timings = time_in_turn(computations, 1, 1.0)
     assert list(timings) == ["fails", "works"]
     assert timings["fails"] == "MemoryError: too large"
     assert timings["works"].seconds == 1
+    with pytest.raises(RuntimeError, match="fails fails: MemoryError: too large"):
+        time_all(computations, 1, 1.0)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 import subprocess
 import sys
 from importlib import metadata
@@ -32,79 +31,86 @@ def test_missing_package_says_what_to_install(monkeypatch, backend, package):
         command.main(["tpu-compile", "--backend", backend, "--model", NETWORK])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["--backend", "tensorflow"], "expected jax without --model. Received: tensorflow"),
-        (["--model", NETWORK, "--dtype", "float16"], "expected a mixed one"),
-        (["--model", "lambda_resnet50@160"], "expected NAME@SIZExBATCH"),
-        (["--model", "lambda_resnet51@160x8"], "did you mean 'lambda_resnet50'"),
-    ],
-)
-def test_wrong_settings(arguments, reason):
-    with pytest.raises(ValueError, match=re.escape(reason)):
-        command.main(["tpu-compile", *arguments])
-
-
-def test_time_limit_is_longer_for_networks():
-    config = tpu_compile.TpuCompileConfig
+def test_defaults_are_the_maps_of_the_docs_and_time_limits_longer_for_networks():
+    config = tpu_compile.Config
+    assert [case.input_shape for case in config().cases()] == [(32, 56, 56, 64), (64, 14, 14, 256)]
     assert config().limit == tpu_compile.SECONDS
     assert config(model=(NETWORK,)).limit == tpu_compile.MODEL_SECONDS
     assert config(model=(NETWORK,), seconds=5).limit == 5
 
 
-def test_defaults_are_the_maps_of_the_readme():
-    shapes = [case.input_shape for case in tpu_compile.TpuCompileConfig().cases()]
-    assert shapes == [(32, 56, 56, 64), (64, 14, 14, 256)]
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """Stands for the fresh process: figures by implementation."""
+def test_rows_are_compared_with_the_baseline(monkeypatch):
     answers = {
         "einsum": {"operations": 8e9, "bytes_accessed": 4e9, "temporary_bytes": 0, "seconds": 1.0},
-        "conv": {"reason": "did not compile in 60 s"},
+        "conv": {"reason": "did not end in 60 s"},
         "auto": {"operations": 2e9, "bytes_accessed": 1e9, "temporary_bytes": 0, "seconds": 2.0},
     }
-    monkeypatch.setattr(fresh, "call", lambda _, request, __: answers[request["implementation"]])
+    monkeypatch.setattr(fresh, "call", lambda _, subject, *__, **___: answers[subject.name])
+    config = tpu_compile.Config(implementations=("conv", "auto"))
+    _, mode, subjects = next(config.tables())
+    rows = tpu_compile.compile_in_turn(subjects, mode, config)
+    tpu_compile.add_ratios(rows)
+    assert [(row["implementation"], row["mode"]) for row in rows] == [
+        (name, MODES[0]) for name in answers
+    ]
+    expected = {"operations": 0.25, "bytes_accessed": 0.25, "temporary_bytes": None}
+    assert rows[0]["ratios"]["operations"] == 1
+    assert rows[2]["ratios"] == expected
+    assert rows[1]["reason"] == "did not end in 60 s"
+    assert set(rows[1]["ratios"].values()) == {rows[1]["operations"]} == {None}
+    tpu_compile.add_ratios(rows[1:])  # a baseline that failed
+    assert set(rows[2]["ratios"].values()) == {None}
 
 
-def test_rows_compare_with_the_baseline(compiled, capsys):
-    config = tpu_compile.TpuCompileConfig()
-    case = config.cases()[0]
-    baseline = tpu_compile.compile_one(case, "einsum", MODES[0], config, [])
-    assert baseline["ratios"]["operations"] == 1
-    auto = tpu_compile.compile_one(case, "auto", MODES[0], config, [baseline])
-    assert auto["ratios"] == {
-        "operations": 0.25,
-        "bytes_accessed": 0.25,
-        "temporary_bytes": None,
-    }
-    failed = tpu_compile.compile_one(case, "conv", MODES[0], config, [baseline])
-    assert failed["ratios"]["operations"] is None
-    for row in (auto, failed):
-        tpu_compile.print_row(row)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["auto", "2.00", "0.250", "1.00", "0.250", "0.00", "-", "2.0", "s"]
-    assert lines[1].split(maxsplit=2) == ["conv", "-", "did not compile in 60 s"]
+@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
+def test_every_step_has_its_table_and_its_row(monkeypatch, capsys, tmp_path, backend):
+    columns = tpu_compile.COLUMNS[backend]
+    asked = []
 
+    def call(function, subject, mode, **options):
+        asked.append((function, subject.identity, mode, options))
+        if subject.model == "lambda_resnet420":
+            return {"reason": "did not end"}
+        return {column.key: 2e9 for column in columns}
 
-def test_failed_baseline_leaves_no_ratios(compiled):
-    config = tpu_compile.TpuCompileConfig()
-    failed = tpu_compile.compile_one(config.cases()[0], "conv", MODES[0], config, [])
-    auto = tpu_compile.compile_one(config.cases()[0], "auto", MODES[0], config, [failed])
-    assert set(auto["ratios"].values()) == {None}
+    monkeypatch.setattr(fresh, "call", call)
+    monkeypatch.setattr(tpu_compile, "_environment", dict)
+    monkeypatch.setattr(tpu_compile.cli, "use_backend", lambda name: None)
+    monkeypatch.setitem(tpu_compile.PACKAGES, backend, ())
+    output = tmp_path / "tpu.json"
+    models = "lambda_resnet50@160x128,lambda_resnet420@320x32"
+    settings = f"--backend {backend} --model {models} --seconds 60 --output {output}"
+    command.main(["tpu-compile", *settings.split()])
+    report = json.loads(output.read_text())
+    first, second = report["rows"]
+    assert (first["network"], first["batch"]) == ("lambda_resnet50@160", 128)
+    assert (first["reason"], second["reason"]) == (None, "did not end")
+    assert {second[column.key] for column in columns} == {None}
+    identity, environment = {k: first[k] for k in ("network", "batch")}, {"KERAS_BACKEND": backend}
+    options = {"environment": environment, "seconds": 60}
+    assert asked[0] == (tpu_compile.compile_one, identity, "training", options)
+    assert report["hardware"]["target"].startswith("TPU")
+    assert "- lambda_resnet420@320: did not end" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not INSTALLED, reason="needs the optional packages jax and libtpu")
-def test_compiles_for_a_tpu_that_is_not_there(tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "modes"),
+    [
+        ("--sizes 4x8x2 --scopes 3 --implementations auto", [MODES[0]] * 2 + [MODES[1]] * 2),
+        (f"--model {NETWORK}", ["training"]),
+    ],
+)
+def test_compiles_for_a_tpu_that_is_not_there(tmp_path, settings, modes):
     output = tmp_path / "tpu.json"
-    settings = ["--sizes", "4x8x2", "--scopes", "3", "--implementations", "auto"]
-    subprocess.run(
-        [sys.executable, "-m", "zoo.benchmark", "tpu-compile", *settings, "--output", str(output)],
-        check=True,
-    )
+    benchmark = [sys.executable, "-m", "zoo.benchmark", "tpu-compile", *settings.split()]
+    subprocess.run([*benchmark, "--output", str(output)], check=True)
     rows = json.loads(output.read_text())["rows"]
-    assert [row["mode"] for row in rows] == [MODES[0]] * 2 + [MODES[1]] * 2
-    assert all(row["operations"] > 0 and row["reason"] is None for row in rows)
+    assert [row["mode"] for row in rows] == modes
+    for row in rows:
+        assert row["reason"] is None
+        assert row["operations"] > 0
+        assert row["argument_bytes"] < row["hbm_bytes"] < tpu_compile.HBM_BYTES
+    if modes == ["training"]:  # weights, momenta and averages in float32 at least
+        assert rows[0]["argument_bytes"] > 3 * 4 * 855_544
