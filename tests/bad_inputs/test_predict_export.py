@@ -12,7 +12,7 @@ from PIL import Image
 from zoo import predict
 from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
-from zoo.demo import __main__ as serve_demo
+from zoo.demo import __main__ as demo
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
 
@@ -20,7 +20,7 @@ COMMANDS = {
     "predict": predict.main,
     "export": export.main,
     "evaluate": evaluate.main,
-    "serve_demo": serve_demo.main,
+    "demo": demo.main,
 }
 
 
@@ -89,12 +89,12 @@ ROWS = [
     # Which model.
     ("predict a.jpg", "expected --run, or --model and --weights"),
     ("export", "expected --run, or --model and --weights"),
-    ("serve_demo --weights w.weights.h5", "expected --run, or --model and --weights"),
+    ("demo --weights w.weights.h5", "expected --run, or --model and --weights"),
     (f"predict a.jpg {MODEL}", "of weights for lambda_resnet14: without weights it knows nothing"),
     ("predict a.jpg --model= --weights imagenet", "Received: ''"),
     ("export --model resnet_lambda --weights imagenet", "Received: 'resnet_lambda'"),
     ("export --model \x1b[2J --weights imagenet", r"Received: '\x1b[2J'"),
-    ("serve_demo --run run --model lambda_resnet14", "--run already says which model"),
+    ("demo --run run --model lambda_resnet14", "--run already says which model"),
     ("export --run run --image_size 64", "--run already says which model"),
     (f"predict a.jpg {MODEL} --weights missing.h5", "existing file. Received: 'missing.h5'"),
     (f"predict a.jpg {MODEL} --weights folder", "existing file. Received: 'folder'"),
@@ -103,7 +103,7 @@ ROWS = [
     (f"export {MODEL} --weights /dev/zero", "existing file. Received: '/dev/zero'"),
     (f"export {MODEL} --weights {LONG}", "existing file. Received: 'aaa"),
     (f"evaluate {MODEL} --weights dangling", "existing file. Received: 'dangling'"),
-    (f"serve_demo {MODEL} --weights loop", "existing file. Received: 'loop'"),
+    (f"demo {MODEL} --weights loop", "existing file. Received: 'loop'"),
     (f"predict a.jpg {SOURCE} --image_size 7", "image_size: Input should be greater than or equal"),
     (f"predict a.jpg {SOURCE} --image_size 4096", "image_size: Input should be less than or equal"),
     (f"predict a.jpg {SOURCE} --image_size 32.5", "image_size: Input should be a valid integer"),
@@ -115,8 +115,8 @@ ROWS = [
     (f"export {SOURCE} --labels {LONG}", "labels: expected a path. Received: 'aaa"),
     (f"export {SOURCE} --labels gap.txt", "in every line of 'gap.txt'"),
     (f"export {SOURCE} --labels none.txt", "in every line of 'none.txt'"),
-    (f"serve_demo {SOURCE} --labels latin.txt", "expected text in UTF-8. Received: 'latin.txt'"),
-    ("serve_demo --run run --labels labels.txt", "--run already says which model"),
+    (f"demo {SOURCE} --labels latin.txt", "expected text in UTF-8. Received: 'latin.txt'"),
+    ("demo --run run --labels labels.txt", "--run already says which model"),
     # Runs.
     ("predict a.jpg --run missing", "the folder of a finished run. Received: 'missing'"),
     ("predict a.jpg --run unfinished", "the folder of a finished run. Received: 'unfinished'"),
@@ -187,24 +187,24 @@ ROWS = [
     ),
     (f"evaluate {SOURCE} --averaged false", "averaged: only a --run has other weights"),
     # The page.
-    ("serve_demo --run run --port 0", "port: Input should be greater than or equal to 1"),
-    ("serve_demo --run run --port 65536", "port: Input should be less than or equal to 65535"),
-    ("serve_demo --run run --host=", "expected --host and --port of a free address here"),
-    ("serve_demo --run run --host 1.2.3.4.5", "expected --host and --port of a free address"),
-    (f"serve_demo --run run --host {'a' * 70}", "expected --host and --port of a free address"),
-    ("serve_demo --run run --host 0.0.0.0 --port 0", "port: Input should be greater"),
-    ("serve_demo --run run --password_file missing", "8 or more characters. Received: 'missing'"),
-    ("serve_demo --run run --password_file short", "8 or more characters. Received: 'short'"),
-    ("serve_demo --run run --password_file none.txt", "8 or more characters. Received: 'none.txt'"),
-    ("serve_demo --run run --password_file lines", "8 or more characters. Received: 'lines'"),
-    ("serve_demo --run run --password_file bell", "8 or more characters. Received: 'bell'"),
+    ("demo --run run --port 0", "port: Input should be greater than or equal to 1"),
+    ("demo --run run --port 65536", "port: Input should be less than or equal to 65535"),
+    ("demo --run run --host=", "expected --host and --port of a free address here"),
+    ("demo --run run --host 1.2.3.4.5", "expected --host and --port of a free address"),
+    (f"demo --run run --host {'a' * 70}", "expected --host and --port of a free address"),
+    ("demo --run run --host 0.0.0.0 --port 0", "port: Input should be greater"),
+    ("demo --run run --password_file missing", "8 or more characters. Received: 'missing'"),
+    ("demo --run run --password_file short", "8 or more characters. Received: 'short'"),
+    ("demo --run run --password_file none.txt", "8 or more characters. Received: 'none.txt'"),
+    ("demo --run run --password_file lines", "8 or more characters. Received: 'lines'"),
+    ("demo --run run --password_file bell", "8 or more characters. Received: 'bell'"),
     (
-        "serve_demo --run run --password_file latin.txt",
+        "demo --run run --password_file latin.txt",
         "8 or more characters. Received: 'latin",
     ),
-    ("serve_demo --run run --password_file fifo.jpg", "8 or more characters. Received: 'fifo.jpg'"),
+    ("demo --run run --password_file fifo.jpg", "8 or more characters. Received: 'fifo.jpg'"),
     (
-        "serve_demo --run run --password_file /dev/zero",
+        "demo --run run --password_file /dev/zero",
         "8 or more characters. Received: '/dev/zero",
     ),
     # Settings.
@@ -214,8 +214,8 @@ ROWS = [
     ("export --config list.yaml", "config: expected `key: value` lines in 'list.yaml'"),
     ("export --config tabs.yaml", "config: 'tabs.yaml' is not such YAML"),
     ("evaluate --config bytes.yaml", "config: 'bytes.yaml' is not such YAML"),
-    ("serve_demo --config unknown.yaml", "modell: no such setting. Received: 'modell' (did you me"),
-    ("serve_demo --run run --share true", "no such setting. Received: '--share'"),
+    ("demo --config unknown.yaml", "modell: no such setting. Received: 'modell' (did you me"),
+    ("demo --run run --share true", "no such setting. Received: '--share'"),
     ("export --run run --fromat onnx", "(did you mean '--format'?)"),
 ]
 

@@ -21,13 +21,13 @@ from loopback import free_port
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from zoo.demo import __main__ as serve_demo
+from zoo.demo import __main__ as demo
 from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers
 
-fail = partial(commands.fail, serve_demo.main)
+fail = partial(commands.fail, demo.main)
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
@@ -395,7 +395,7 @@ def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, ho
     monkeypatch.setattr(demo_page, "serve", serve)
     arguments = ("--run", "runs", "--host", host, "--port", str(free_port()))
     if host == "127.0.0.1":
-        serve_demo.main(arguments)
+        demo.main(arguments)
         assert served[0][3:] == (None, True)
         assert modes == [0o700]  # others on this machine neither read uploads nor place links
         assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
