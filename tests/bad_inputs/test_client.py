@@ -376,10 +376,10 @@ def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
         ("a.jpg --model m --url http://a/#b", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url=", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --output answers.json", "expected a file named .json. Received: 'answ"),
-        ("a.jpg --model m --output folder", "a file that can be written. Received: 'folder'"),
+        ("a.jpg --model m --output folder", "a file to write to. Received: 'folder'"),
         (
             "a.jpg --model m --output a.jpg/b.json",
-            "that can be written. Received: 'a.jpg/b.json'",
+            "to write to. Received: 'a.jpg/b.json'",
         ),
         ("a.jpg --model m --output gs://b/a.json", "expected a path of this machine"),
         ("a.jpg --model m --config fifo.jpg", "config: expected a YAML file. Received: 'fifo.jpg'"),

@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +19,7 @@ from zoo.export import __main__ as export
 from zoo.export import exporter, verify
 from zoo.export.__main__ import ExportConfig
 from zoo.export.servable import Servable
+from zoo.files import is_partial
 from zoo.inference.classifier import predict
 
 
@@ -69,6 +73,39 @@ def test_what_is_written(first):
         assert name in files
     assert (first / "labels.txt").read_text().split() == list("0123456789")
     assert "| Weights | run quick, not averaged |" in (first / "model_card.md").read_text()
+
+
+# Killed after the export was written and compared, before it gets its name.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from zoo.export.__main__ import main
+replace = os.replace
+def killed(source, target):
+    if Path(target).name == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+os.replace = killed
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_export_leaves_nothing_behind(run, first, tmp_path):
+    arguments = ["--run", str(run), "--output", str(tmp_path)]
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    folder = tmp_path / first.parent.name
+    (partial,) = folder.iterdir()
+    assert is_partial(partial)
+    assert contents(partial / "1") == contents(first)
+    export.main(arguments)
+    assert [path.name for path in folder.iterdir()] == ["1"]
+    assert contents(folder / "1") == contents(first)
+    for name in ("labels.txt", "model_card.md"):
+        assert (folder / "1" / name).read_text() == (first / name).read_text()
 
 
 def test_an_export_that_answers_otherwise_is_removed(run, tmp_path, monkeypatch):
@@ -164,7 +201,7 @@ def _run_the_code_of_the_card(folder: Path) -> None:
 @pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])
 def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
     monkeypatch.setattr(Servable, "from_weights", lambda *_: pytest.fail("the model came first"))
-    with pytest.raises(ValueError, match=r"output: expected a folder that can be written\. "):
+    with pytest.raises(ValueError, match=r"output: expected a folder to write to\. "):
         export.run(config(*of_weights[:-1], tmp_path / output))
 
 
