@@ -384,7 +384,7 @@ def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
         ("a.jpg --model m --output gs://b/a.json", "expected a path of this machine"),
         ("a.jpg --model m --config fifo.jpg", "config: expected a YAML file. Received: 'fifo.jpg'"),
         ("a.jpg --model m --config none.yaml", "config: expected a YAML file. Received: 'none"),
-        ("a.jpg --model m --config a.jpg", "config: 'a.jpg' is not such YAML"),
+        ("a.jpg --model m --config a.jpg", "config: 'a.jpg' is not YAML of settings"),
         ("a.jpg --model m --timeouts 5", "no such setting. Received: '--timeouts'"),
         ("a.jpg --model m --top 5", "no such setting. Received: '--top'"),
     ],

@@ -81,7 +81,7 @@ COMMANDS = [
         )
     ),
     *(
-        (f"train {' '.join(words)}", "train", words, part)
+        (f"train {' '.join(words)}", "train.__main__", words, part)
         for words, part in (
             (["--strategy", "gpu"], "Received: 'gpu' (did you mean 'tpu'?)"),
             (["--strategy"], "--strategy: expected one argument"),

@@ -11,7 +11,7 @@ from commands import fail
 from PIL import Image
 
 from zoo import convert, predict, run_folder
-from zoo.benchmark import data as benchmark
+from zoo.benchmark import __main__ as benchmark
 from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
 from zoo.evaluate import __main__ as evaluate
@@ -218,7 +218,7 @@ OUTPUTS = [
     (evaluate, f"{SOURCE} --output", ""),
     (export, f"{SOURCE} --output", ""),
     (predict, f"photo.png {SOURCE} --output", ".json"),
-    (benchmark, "--output", ".json"),
+    (benchmark, "data --output", ".json"),
     (convert, f"{SOURCE} --output", ".weights.h5"),
 ]
 PLACES = [
