@@ -45,9 +45,8 @@ test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or li
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
-.venv-torch/installed .venv-benchmark/installed: \
-  INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
-.venv/installed .venv-jax/installed: | .venv-lock/installed
+.venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
+.venv/installed .venv-jax/installed .venv-benchmark/installed: | .venv-lock/installed
 
 .venv/installed: requirements/tensorflow.lock
 .venv-jax/installed: requirements/jax.lock
