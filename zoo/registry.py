@@ -194,9 +194,8 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
 
     constructor = getattr(applications, row.constructor)
     arguments = inspect.signature(constructor).parameters
-    takes_any = any(a.kind is a.VAR_KEYWORD for a in arguments.values())
     for argument in overrides:
-        if argument not in arguments and not takes_any:
+        if argument not in arguments:
             raise ValueError(
                 f"expected an argument of {row.constructor}. {unknown(argument, arguments)}"
             )

@@ -1,6 +1,6 @@
 """Weights of PyTorch implementations: their names and layouts -> the variables of a model.
 
-A naming scheme is a table, `Names`; that of a checkpoint is recognised by its keys.
+A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognised by its keys.
 """
 
 import re
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Names:
+class StateDictScheme:
     """How a PyTorch library names the modules of its residual networks.
 
     Attributes:
@@ -44,7 +44,7 @@ class Names:
 
 
 SCHEMES = (
-    Names(
+    StateDictScheme(
         library="timm",
         marker="stages.",
         block="stages.{stage}.{block}.",
@@ -72,7 +72,7 @@ SCHEMES = (
         position_conv="conv_lambda",
         value_axis=2,
     ),
-    Names(
+    StateDictScheme(
         library="torchvision or lambda.pytorch",
         marker="layer1.",
         block="layer{stage}.{block}.",
@@ -161,7 +161,7 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
     )
 
 
-def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> Names:
+def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:
     """The naming scheme of a checkpoint.
 
     Raises:
@@ -176,7 +176,7 @@ def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> Names:
     )
 
 
-def expected_tensors(model: keras.Model, names: Names) -> Iterator[Tensor]:
+def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Tensor]:
     """Yields the tensors that a checkpoint of the same network holds.
 
     Raises:
@@ -199,7 +199,7 @@ def expected_tensors(model: keras.Model, names: Names) -> Iterator[Tensor]:
         )
 
 
-def _module(layer: str, layers: set[str], names: Names) -> str | None:
+def _module(layer: str, layers: set[str], names: StateDictScheme) -> str | None:
     """Name of the module that is the counterpart of a layer, `None` if there is none."""
     match = _BLOCK_LAYER.fullmatch(layer)
     if match is None:
@@ -211,7 +211,7 @@ def _module(layer: str, layers: set[str], names: Names) -> str | None:
     return module and names.block.format(stage=stage + names.first_stage, block=block) + module
 
 
-def _tensors(layer: keras.Layer, module: str, names: Names) -> Iterator[Tensor]:
+def _tensors(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     if isinstance(layer, keras.layers.Conv2D):
         height, width, depth, filters = layer.kernel.shape
         yield Tensor(
@@ -231,7 +231,7 @@ def _tensors(layer: keras.Layer, module: str, names: Names) -> Iterator[Tensor]:
         yield from _lambda_layer(layer, module, names)
 
 
-def _lambda_layer(layer: Any, module: str, names: Names) -> Iterator[Tensor]:
+def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     # Queries, keys and values, in this order, are one 1x1 convolution.
     kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
     widths = [kernel.shape[1] for kernel in kernels]
