@@ -40,8 +40,8 @@ test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, 
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
-	.venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
-	  tests/zoo/benchmark/test_tpu_compile.py
+	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py
+	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_tpu_compile.py
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
