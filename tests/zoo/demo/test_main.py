@@ -29,7 +29,7 @@ from zoo.inference.lambda_maps import lambda_layers
 
 fail = partial(commands.fail, demo.main)
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CHROMIUM = shutil.which("chromium")
 BROWSER = [
     "--no-sandbox",

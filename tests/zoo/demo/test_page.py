@@ -18,7 +18,7 @@ from zoo.demo.page import MEAN, Demo
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def demo(names=("a", "b", "c", "d", "e", "f"), **changes) -> Demo:

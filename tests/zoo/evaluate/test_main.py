@@ -301,7 +301,7 @@ def test_help_does_not_wait_for_keras():
         "try: evaluate.main(['--help'])\n"
         "except SystemExit: sys.exit('keras' in sys.modules)"
     )
-    root = Path(evaluate.__file__).parents[1]
+    root = Path(evaluate.__file__).parents[2]
     result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True)
     assert result.returncode == 0
     for setting in ("--run", "--averaged", "--model", "--weights", "--data.source", "--output"):

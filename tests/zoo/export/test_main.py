@@ -59,7 +59,7 @@ def test_help_does_not_wait_for_keras():
         "try: export.main(['--help'])\n"
         "except SystemExit: sys.exit('keras' in sys.modules)"
     )
-    root = Path(export.__file__).parents[1]
+    root = Path(export.__file__).parents[2]
     result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True)
     assert result.returncode == 0
     for setting in ("--model", "--weights", "--run", "--labels", "--format", "--calibration"):

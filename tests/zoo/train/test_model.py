@@ -13,7 +13,7 @@ from loopback import free_port
 
 from zoo.train.model import TrainingModel
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 BACKEND = keras.backend.backend()
 # Devices of each backend that have to agree with one device: kind, steps per execution.
 SEVERAL = {
