@@ -21,7 +21,7 @@ from zoo import run_folder
 from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
-from zoo.evaluate import metrics
+from zoo.evaluate import loading
 from zoo.evaluate.__main__ import EvaluateConfig
 from zoo.inference.classifier import read_photo
 from zoo.registry import create_model
@@ -143,7 +143,7 @@ def test_photographs_are_preprocessed_as_those_of_the_weights(weights, tmp_path,
 
     asked = []
     monkeypatch.setattr(
-        metrics, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0
+        loading, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
         evaluate.main(["--model", "lambda_resnet14", "--weights", weights[0]])

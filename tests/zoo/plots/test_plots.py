@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.plots import style
+from zoo.plots import confusion as of_confusion
+from zoo.plots import predictions, training
 
 
 def test_curves_of_one_epoch_and_of_many(tmp_path):
@@ -13,7 +14,7 @@ def test_curves_of_one_epoch_and_of_many(tmp_path):
             name: np.linspace(0.5, 0.9, epochs).tolist()
             for name in ("loss", "val_loss", "accuracy", "val_accuracy")
         }
-        style.plot_curves(history, "title", tmp_path / "curves.png")
+        training.plot_curves(history, "title", tmp_path / "curves.png")
         with Image.open(tmp_path / "curves.png") as image:
             assert image.width > image.height > 300
 
@@ -21,11 +22,11 @@ def test_curves_of_one_epoch_and_of_many(tmp_path):
 @pytest.mark.parametrize(("count", "wrong"), [(3, 1), (40, 5), (40, 40), (40, 0)])
 def test_sheet_shows_mistakes_first(tmp_path, monkeypatch, count, wrong):
     tiles = []
-    monkeypatch.setattr(style, "_tile", lambda *a, wrong: tiles.append((*a[2:], wrong)))
+    monkeypatch.setattr(predictions, "_tile", lambda *a, wrong: tiles.append((*a[2:], wrong)))
     labels = np.arange(count) % 2
     predicted = labels.copy()
     predicted[count - wrong :] ^= 1
-    style.plot_predictions(
+    predictions.plot_predictions(
         np.zeros((count, 8, 8, 3)),
         labels,
         0.1 + 0.8 * np.eye(2)[predicted],
@@ -45,7 +46,7 @@ def test_sheet_shows_mistakes_first(tmp_path, monkeypatch, count, wrong):
 def test_sheet_is_drawn(tmp_path):
     images = np.full((2, 8, 8, 3), 255.0)
     images[..., 1:] = 0
-    style.plot_predictions(
+    predictions.plot_predictions(
         images, np.array([0, 1]), np.eye(2), ["a", "b"], "title", tmp_path / "sheet.png"
     )
     with Image.open(tmp_path / "sheet.png") as picture:
@@ -55,13 +56,13 @@ def test_sheet_is_drawn(tmp_path):
 
 def test_mistakes_come_by_number():
     confusion = np.array([[9, 1, 0], [4, 5, 0], [0, 2, 0]])
-    assert style.confusions(confusion) == [(1, 0, 4), (2, 1, 2), (0, 1, 1)]
-    assert style.confusions(np.diag([3, 0, 2])) == []
+    assert of_confusion.confusions(confusion) == [(1, 0, 4), (2, 1, 2), (0, 1, 1)]
+    assert of_confusion.confusions(np.diag([3, 0, 2])) == []
 
 
 def draw_confusion(confusion, names, path, monkeypatch) -> tuple[list[str], np.ndarray]:
     """Draws a picture; returns the texts in it and its pixels."""
-    texts, save = [], style.save_figure
+    texts, save = [], of_confusion.save_figure
 
     def spy(figure, path):
         (axis,) = figure.axes
@@ -69,8 +70,8 @@ def draw_confusion(confusion, names, path, monkeypatch) -> tuple[list[str], np.n
         texts.extend(text.get_text() for text in labels)
         save(figure, path)
 
-    monkeypatch.setattr(style, "save_figure", spy)
-    style.plot_confusion(confusion, names, "lambda_resnet14: 0.9", path)
+    monkeypatch.setattr(of_confusion, "save_figure", spy)
+    of_confusion.plot_confusion(confusion, names, "lambda_resnet14: 0.9", path)
     with Image.open(path) as picture:
         return texts, np.asarray(picture.convert("RGB"))
 
