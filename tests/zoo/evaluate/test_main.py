@@ -21,7 +21,7 @@ from zoo import run_folder
 from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
-from zoo.evaluate import loading
+from zoo.evaluate import loading, metrics
 from zoo.evaluate.__main__ import EvaluateConfig
 from zoo.inference.classifier import read_photo
 from zoo.registry import create_model
