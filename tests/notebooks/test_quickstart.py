@@ -52,6 +52,6 @@ def test_imports_public_names_only(notebook):
         for node in ast.walk(ast.parse(code_of(notebook)))
         if isinstance(node, ast.ImportFrom)
     ]
-    allowed = re.compile(r"lambda_keras(\.(applications|layers))?|zoo\.\w+")
+    allowed = re.compile(r"lambda_keras(\.(applications|layers))?|zoo(\.\w+)+")
     assert modules
     assert all(allowed.fullmatch(module) for module in modules)

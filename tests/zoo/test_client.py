@@ -28,7 +28,7 @@ from sklearn.datasets import load_sample_images
 from lambda_keras.applications.preprocessing import preprocessing_of
 from zoo import client
 from zoo.cli.run import BACKENDS, run_command
-from zoo.client import ClientConfig, Prediction
+from zoo.client import ClientConfig, ServedPrediction
 from zoo.export import saved_model
 from zoo.export.servable import Servable
 from zoo.inference import classifier as inference
@@ -158,8 +158,8 @@ def test_settings_from_a_file_and_a_version(url, capsys):
     assert capsys.readouterr().out.count("%  ") == 3
 
 
-def prediction(image: bytes) -> Prediction:
-    return Prediction(classes=[len(image)], labels=[""], scores=[1])
+def prediction(image: bytes) -> ServedPrediction:
+    return ServedPrediction(classes=[len(image)], labels=[""], scores=[1])
 
 
 @pytest.mark.parametrize(

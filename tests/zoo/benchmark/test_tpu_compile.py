@@ -75,7 +75,7 @@ def test_every_step_has_its_table_and_its_row(monkeypatch, capsys, tmp_path, bac
 
     monkeypatch.setattr(fresh, "call", call)
     monkeypatch.setattr(tpu_compile, "_environment", dict)
-    monkeypatch.setattr(tpu_compile.cli, "use_backend", lambda name: None)
+    monkeypatch.setattr(tpu_compile, "use_backend", lambda name: None)
     monkeypatch.setitem(tpu_compile.PACKAGES, backend, ())
     output = tmp_path / "tpu.json"
     models = "lambda_resnet50@160x128,lambda_resnet420@320x32"
