@@ -234,7 +234,8 @@ def test_equals_the_reference(grid, context_grid, arguments, masks, implementati
     """Outputs, and gradients by inputs, context and every weight along random directions."""
     arguments = {"num_heads": 2, "key_dim": 3, **arguments}
     rng = np.random.default_rng(zlib.crc32(f"{grid}{arguments}".encode()))
-    batch = 2
+    # Batch normalisation of two values gives +1 and -1: gradients that are rounding alone.
+    batch = 5 if grid == (1, 1) else 2
     inputs = [rng.normal(size=(batch, *grid, 5)).astype("float32")]
     if context_grid is not None:
         inputs.append(rng.normal(size=(batch, *context_grid, 4)).astype("float32"))
