@@ -137,10 +137,10 @@ def _parse(line, request):
 
     _, _, name, *arguments = _arguments(line)
     if name == "zoo.benchmark":
-        from zoo.benchmark.__main__ import COMMANDS as modules
+        from zoo.benchmark.__main__ import command_module
 
         command, *arguments = arguments
-        module = import_module(modules[command][0])
+        module = command_module(command)
     elif name == "zoo.train":
         module = import_module("zoo.config")
     else:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import keras
@@ -50,17 +51,20 @@ class Backend(ABC):
 
     Args:
         xla: Whether TensorFlow compiles with XLA.
+
+    Attributes:
+        package: Its module, and the distribution whose version matters.
+        accelerator: Name of the GPU or TPU that computations run on, if there is one.
+        memory_method: How `temporary_bytes` measures; None if it cannot, on this hardware.
     """
 
-    package: str  # whose version matters
+    package: str
+    accelerator: Any = None
+    memory_method: Any = None
 
     def __init__(self, xla: bool = False):
         self.xla = xla
-
-    @property
-    @abstractmethod
-    def accelerator(self) -> str | None:
-        """Name of the GPU or TPU that computations run on, if there is one."""
+        self.module: Any = import_module(self.package)
 
     @abstractmethod
     def compile(self, function: Callable, *tensors: Any) -> Step:
@@ -86,11 +90,6 @@ class Backend(ABC):
     def wait(self, outputs: Any) -> None:
         """Returns when the outputs are computed."""
 
-    @property
-    @abstractmethod
-    def memory_method(self) -> str | None:
-        """How `temporary_bytes` measures; None if this backend cannot, on this hardware."""
-
     @abstractmethod
     def temporary_bytes(self, step: Step) -> int:
         """Peak memory of a step beside its inputs and weights."""
@@ -101,29 +100,25 @@ class TensorFlow(Backend):
 
     package = "tensorflow"
 
-    def __init__(self, xla: bool = False):
-        super().__init__(xla)
-        import tensorflow as tf
-
-        self.tf = tf
-        self._gpus = tf.config.list_physical_devices("GPU")
-        self._device = "GPU:0" if self._gpus else "CPU:0"
+    @cached_property
+    def gpus(self) -> list[Any]:
+        """GPUs that TensorFlow sees."""
+        return self.module.config.list_physical_devices("GPU")
 
     @cached_property
     def accelerator(self):
-        if not self._gpus:
-            return None
-        return self.tf.config.experimental.get_device_details(self._gpus[0])["device_name"]
+        details = self.module.config.experimental.get_device_details
+        return details(self.gpus[0])["device_name"] if self.gpus else None
 
     def compile(self, function, *tensors):
-        compiled = self.tf.function(function, jit_compile=self.xla, autograph=False)
+        compiled = self.module.function(function, jit_compile=self.xla, autograph=False)
         # Traced here, because TensorFlow warns when many functions of one name are traced by calls.
         concrete = compiled.get_concrete_function(*tensors)
         return Step(lambda: concrete(*tensors), self)
 
     def forward_backward(self, layer, inputs, cotangent):
         def train(inputs, cotangent):
-            with self.tf.GradientTape() as tape:
+            with self.module.GradientTape() as tape:
                 tape.watch(inputs)
                 outputs = layer(inputs, training=True)
             sources = [inputs, *(weight.value for weight in layer.trainable_weights)]
@@ -135,13 +130,20 @@ class TensorFlow(Backend):
         return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
 
     def wait(self, outputs):
-        if self._gpus:  # on a CPU, a function has computed its outputs when it returns
-            self.tf.test.experimental.sync_devices()
+        if self.gpus:  # on a CPU, a function has computed its outputs when it returns
+            self.module.test.experimental.sync_devices()
+
+    def _memory(self) -> dict[str, int]:
+        return self.module.config.experimental.get_memory_info(self._device)
+
+    @property
+    def _device(self) -> str:
+        return "GPU:0" if self.gpus else "CPU:0"
 
     @property
     def memory_method(self):
         try:
-            self.tf.config.experimental.get_memory_info(self._device)
+            self._memory()
         except (RuntimeError, ValueError):  # TensorFlow without oneDNN leaves the CPU to malloc
             return None
         return (
@@ -150,32 +152,26 @@ class TensorFlow(Backend):
         )
 
     def temporary_bytes(self, step):
-        memory = self.tf.config.experimental
         self.wait(step.start())
-        memory.reset_memory_stats(self._device)
-        before = memory.get_memory_info(self._device)["current"]
+        self.module.config.experimental.reset_memory_stats(self._device)
+        before = self._memory()["current"]
         self.wait(step.start())
-        return memory.get_memory_info(self._device)["peak"] - before
+        return self._memory()["peak"] - before
 
 
 class Jax(Backend):
     """`jax.jit`."""
 
     package = "jax"
-
-    def __init__(self, xla: bool = False):
-        super().__init__(xla)
-        import jax  # pyright: ignore[reportMissingImports]
-
-        self.jax = jax
+    memory_method = "temporary memory of the compiled program, by XLA's own analysis"
 
     @cached_property
     def accelerator(self):
-        device = self.jax.devices()[0]
+        device = self.module.devices()[0]
         return None if device.platform == "cpu" else device.device_kind
 
     def compile(self, function, *tensors):
-        compiled = self.jax.jit(function).lower(*tensors).compile()
+        compiled = self.module.jit(function).lower(*tensors).compile()
         return Step(lambda: compiled(*tensors), self, compiled)
 
     def forward(self, layer, inputs):
@@ -189,7 +185,7 @@ class Jax(Backend):
             def call(trainable, inputs):
                 return layer.stateless_call(trainable, state, inputs, training=True)
 
-            outputs, pull_back, state = self.jax.vjp(call, trainable, inputs, has_aux=True)
+            outputs, pull_back, state = self.module.vjp(call, trainable, inputs, has_aux=True)
             by_weights, by_inputs = pull_back(cotangent)
             return outputs, state, [by_inputs, *by_weights]
 
@@ -205,11 +201,7 @@ class Jax(Backend):
         return lambda s, x, y: model.train_step(s, (x, y)), state, images, labels
 
     def wait(self, outputs):
-        self.jax.block_until_ready(outputs)
-
-    @property
-    def memory_method(self):
-        return "temporary memory of the compiled program, by XLA's own analysis"
+        self.module.block_until_ready(outputs)
 
     def temporary_bytes(self, step):
         return step.program.memory_analysis().temp_size_in_bytes
@@ -220,30 +212,20 @@ class Torch(Backend):
 
     package = "torch"
 
-    def __init__(self, xla: bool = False):
-        super().__init__(xla)
-        import torch  # pyright: ignore[reportMissingImports]
-
-        self.torch = torch
-        self._cuda = torch.cuda.is_available()
-
     @cached_property
     def accelerator(self):
-        return self.torch.cuda.get_device_name() if self._cuda else None
+        cuda = self.module.cuda
+        return cuda.get_device_name() if cuda.is_available() else None
 
     def compile(self, function, *tensors):
-        def start():
-            with self.torch.no_grad():
-                return function(*tensors)
-
-        return Step(start, self)
+        return Step(self.module.no_grad()(lambda: function(*tensors)), self)
 
     def forward_backward(self, layer, inputs, cotangent):
         sources = [inputs.requires_grad_(), *(weight.value for weight in layer.trainable_weights)]
 
         def start():
             outputs = layer(inputs, training=True)
-            return outputs.detach(), self.torch.autograd.grad(outputs, sources, cotangent)
+            return outputs.detach(), self.module.autograd.grad(outputs, sources, cotangent)
 
         return Step(start, self)
 
@@ -251,19 +233,16 @@ class Torch(Backend):
         return Step(lambda: model.train_step((images, labels)), self)
 
     def wait(self, outputs):
-        if self._cuda:
-            self.torch.cuda.synchronize()
+        if self.accelerator:
+            self.module.cuda.synchronize()
 
     @property
     def memory_method(self):
-        return (
-            "peak of PyTorch's CUDA allocator in a call, outputs included"
-            if self.accelerator
-            else None
-        )
+        method = "peak of PyTorch's CUDA allocator in a call, outputs included"
+        return method if self.accelerator else None
 
     def temporary_bytes(self, step):
-        cuda = self.torch.cuda
+        cuda = self.module.cuda
         self.wait(step.start())
         cuda.reset_peak_memory_stats()
         before = cuda.memory_allocated()
@@ -280,5 +259,5 @@ def _weights(layer: keras.layers.Layer) -> tuple[list, list]:
 
 def current_backend(xla: bool = False) -> Backend:
     """Returns the backend that Keras runs on."""
-    backends = {"tensorflow": TensorFlow, "jax": Jax, "torch": Torch}
-    return backends[keras.backend.backend()](xla)
+    name = keras.backend.backend()
+    return next(kind for kind in (TensorFlow, Jax, Torch) if kind.package == name)(xla)

@@ -1,14 +1,13 @@
-"""Layers on feature maps, and how a command line says which."""
+"""Lambda layers on feature maps, and how a command line says which."""
 
 import math
 import re
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from zoo.benchmark.settings import BenchmarkSettings, EachOnce
+from zoo.benchmark.settings import BenchmarkSettings, EachOnce, each
 from zoo.benchmark.subjects import FORWARD, FORWARD_BACKWARD, Dtype, Subject
 from zoo.errors import unknown
 from zoo.flops import POSITION as POSITIONS
@@ -27,16 +26,19 @@ Part = Literal["layer", "position"]
 
 
 @dataclass(frozen=True)
-class Case:
-    """One lambda layer on one square feature map.
+class Implementation(Subject):
+    """An implementation of the lambda layer, on random inputs on a square feature map.
 
     Args:
+        name: The implementation, by its name in `lambda_keras.layers.LambdaLayer`.
         size: Height and width of the map.
         depth: Channels, before and after the layer.
         batch: Examples.
         scope: Height and width of the scope.
         part: The whole layer, or the position lambdas applied to their queries alone: what the
             implementations differ in.
+        dtype: Keras dtype policy.
+        dense_limit_gb: Dense embeddings larger than this are refused.
     """
 
     size: int
@@ -44,16 +46,25 @@ class Case:
     batch: int
     scope: int
     part: Part = LAYER
+    dtype: str = "float32"
+    dense_limit_gb: float = math.inf
 
     @property
-    def value_dim(self) -> int:
-        """Value depth v."""
-        return self.depth // HEADS
+    def identity(self):
+        shape = {key: getattr(self, key) for key in ("size", "depth", "batch", "scope", "part")}
+        return {**shape, "implementation": self.name}
+
+    @property
+    def case(self) -> str:
+        """What implementations that are compared have in common."""
+        alone = ", position lambdas alone" if self.part == POSITION else ""
+        map_size = f"{self.size}x{self.size}, depth {self.depth}"
+        return f"{map_size}, batch {self.batch}, scope {self.scope}{alone}"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of inputs; queries and values, side by side, for the position lambdas alone."""
-        channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.value_dim
+        channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.depth // HEADS
         return (self.batch, self.size, self.size, channels)
 
     @property
@@ -76,36 +87,32 @@ class Case:
         """Size of the embeddings `(n, m, u, k)` that the dense implementations build."""
         return self.size**4 * KEY_DIM * itemsize
 
-    def __str__(self) -> str:
-        return (
-            f"{self.size}x{self.size}, depth {self.depth}, batch {self.batch}, scope {self.scope}"
-            + (", position lambdas alone" if self.part == POSITION else "")
-        )
-
-
-@dataclass(frozen=True)
-class LayerSubject(Subject):
-    """A Keras layer on random inputs.
-
-    Args:
-        case: Shapes of inputs and outputs.
-        dtype: Keras dtype policy.
-    """
-
-    case: Case
-    dtype: str
-
-    @abstractmethod
-    def create(self) -> "keras.layers.Layer":
-        """Returns the layer; its weights are drawn from a fixed seed."""
-
     def build(self) -> "keras.layers.Layer":
-        """Returns the built layer."""
+        """Returns the built layer; its weights are drawn from a fixed seed.
+
+        Raises:
+            MemoryError: If its embeddings are dense and larger than the limit.
+        """
         import keras
 
+        from lambda_keras.layers import LambdaLayer
+        from lambda_keras.layers.position_lambdas import DENSE
+        from zoo.benchmark.position_lambdas import PositionLambdas
+
+        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
+        dense_gb = self.dense_bytes(itemsize=4 if full else 2) / 1e9
+        if self.name in DENSE and dense_gb > self.dense_limit_gb:
+            raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
         keras.utils.set_random_seed(0)
-        layer = self.create()
-        layer.build((None, *self.case.input_shape[1:]))
+        layer = (LambdaLayer if self.part == LAYER else PositionLambdas)(
+            self.depth,
+            num_heads=HEADS,
+            key_dim=KEY_DIM,
+            scope=self.scope,
+            implementation=self.name,
+            dtype=self.dtype,
+        )
+        layer.build((None, *self.input_shape[1:]))
         return layer
 
     def steps(self, mode, backend):
@@ -115,81 +122,41 @@ class LayerSubject(Subject):
         from zoo.benchmark.backends import random_tensor
 
         layer = self.build()
-        inputs = random_tensor(self.case.input_shape, layer.compute_dtype, 1)
+        inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
         if mode == FORWARD:
             return backend.forward(layer, inputs)
-        cotangent = random_tensor(self.case.output_shape, layer.compute_dtype, 2)
+        cotangent = random_tensor(self.output_shape, layer.compute_dtype, 2)
         return backend.forward_backward(layer, inputs, cotangent)
 
 
-@dataclass(frozen=True)
-class Implementation(LayerSubject):
-    """An implementation of the lambda layer, or of its position lambdas alone.
+def _odd(scope: int) -> None:
+    if scope < 1 or scope % 2 == 0:
+        raise ValueError(f"expected positive odd numbers. Received: {scope}")
 
-    Args:
-        implementation: By its name in `lambda_keras.layers.LambdaLayer`.
-        dense_limit_gb: Dense embeddings larger than this are refused.
+
+def parse_size(size: str) -> list[int]:
+    """Reads `SIZExDEPTH` or `SIZExDEPTHxBATCH`.
+
+    Raises:
+        ValueError: If it reads otherwise, or the heads do not divide the depth.
     """
-
-    implementation: str
-    dense_limit_gb: float = math.inf
-
-    @property
-    def name(self):
-        return self.implementation
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {**vars(self.case), "implementation": self.implementation}
-
-    def create(self):
-        import keras
-
-        from lambda_keras.layers import LambdaLayer
-        from lambda_keras.layers.position_lambdas import DENSE
-        from zoo.benchmark.position_lambdas import PositionLambdas
-
-        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
-        dense_gb = self.case.dense_bytes(itemsize=4 if full else 2) / 1e9
-        if self.implementation in DENSE and dense_gb > self.dense_limit_gb:
-            raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
-        kind = LambdaLayer if self.case.part == LAYER else PositionLambdas
-        return kind(
-            self.case.depth,
-            num_heads=HEADS,
-            key_dim=KEY_DIM,
-            scope=self.case.scope,
-            implementation=self.implementation,
-            dtype=self.dtype,
+    if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
+        raise ValueError(
+            f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
         )
+    numbers = [int(number) for number in size.split("x")]
+    if numbers[1] % HEADS:
+        raise ValueError(
+            f"expected depths divisible by {HEADS}, the number of heads. Received: {size!r}"
+        )
+    return numbers
 
 
-def _odd(scopes: tuple[int, ...]) -> tuple[int, ...]:
-    if any(scope < 1 or scope % 2 == 0 for scope in scopes):
-        raise ValueError(f"expected positive odd numbers. Received: {scopes}")
-    return scopes
-
-
-def _sizes(sizes: tuple[str, ...]) -> tuple[str, ...]:
-    for size in sizes:
-        if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
-            raise ValueError(
-                f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
-            )
-        if int(size.split("x")[1]) % HEADS:
-            raise ValueError(
-                f"expected depths divisible by {HEADS}, the number of heads. Received: {size!r}"
-            )
-    return sizes
-
-
-Scopes = Annotated[
-    tuple[int, ...], EachOnce, AfterValidator(_odd), Field(description="Scopes: odd numbers.")
-]
+Scopes = Annotated[tuple[int, ...], EachOnce, each(_odd), Field(description="Scopes: odd numbers.")]
 Sizes = Annotated[
     tuple[str, ...],
     EachOnce,
-    AfterValidator(_sizes),
+    each(parse_size),
     Field(description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH."),
 ]
 
@@ -210,16 +177,7 @@ class LayerSettings(BenchmarkSettings):
         description="Implementations beside einsum, which all are compared with; empty: all.",
     )
 
-    def cases(self) -> list[Case]:
-        """Returns every feature map with every scope."""
-        parsed = [tuple(map(int, size.split("x"))) for size in self.sizes]
-        return [
-            Case(size, depth, batch[0] if batch else self.batch, scope, self.part)
-            for scope in self.scopes
-            for size, depth, *batch in parsed
-        ]
-
-    def subjects(self, dense_limit_gb: float = math.inf) -> dict[Case, list[Implementation]]:
+    def subjects(self, dense_limit_gb: float = math.inf) -> list[list[Implementation]]:
         """Returns what to measure on each feature map, the baseline first. Imports Keras.
 
         Args:
@@ -238,7 +196,14 @@ class LayerSettings(BenchmarkSettings):
                 )
         names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
         ordered = sorted(names, key=lambda name: name == "auto")  # last: it quotes the others
-        return {
-            case: [Implementation(case, self.dtype, name, dense_limit_gb) for name in ordered]
-            for case in self.cases()
-        }
+        return [
+            [
+                Implementation(
+                    *(name, size, depth, batch[0] if batch else self.batch),
+                    *(scope, self.part, self.dtype, dense_limit_gb),
+                )
+                for name in ordered
+            ]
+            for scope in self.scopes
+            for size, depth, *batch in map(parse_size, self.sizes)
+        ]

@@ -4,24 +4,21 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
-from zoo.benchmark.report import Column, Report, print_table, progress
+from zoo.benchmark.report import Column, Report, progress
 from zoo.benchmark.settings import BenchmarkSettings, Rounds
 from zoo.benchmark.timing import Run, Timing, time_all
 from zoo.cli.run import use_backend
 from zoo.config import DataConfig
-from zoo.errors import needs_extra
 
 # What 8 TPUv3 cores train in a second: LambdaResNet-50 at 160, bfloat16 (Tables 19 and 20).
 TPU_V3_8 = 1024 / 0.089
 
-NAME, RECORDS, RECORDS_PER_FILE = "photographs", 512, 128
+NAME, RECORDS = "photographs", 512
 PHOTO_SIZE, QUALITY = (500, 375), 95  # as most images of ImageNet
 
 OURS, RANDAUGMENT = "decode + crop", "decode + crop + RandAugment"
@@ -53,8 +50,6 @@ class Config(BenchmarkSettings):
     images are two photographs of scikit-learn, again and again, in a temporary folder.
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark data")
-
     images: int = Field(default=256, ge=1, description="Images per pipeline and round.")
     size: int = Field(
         default=224, ge=8, le=2048, description="Height and width of the crops in pixels."
@@ -66,23 +61,18 @@ class Config(BenchmarkSettings):
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
     use_backend("tensorflow")
-    with needs_extra("train"):
-        import sklearn.datasets  # noqa: F401
-        import tensorflow_datasets  # noqa: F401
-    packages = ("tensorflow", "tensorflow-datasets", "tf-models-official")
+    packages = ("tensorflow", "tensorflow-datasets", "tf-models-official", "scikit-learn")
     report = Report(config, arguments, packages, CONVENTIONS)
     with tempfile.TemporaryDirectory() as folder:
         progress("writing photographs")
-        write_photographs(Path(folder))
+        write_photographs(folder)
         datasets = pipelines(folder, config)
         batches = -(-config.images // config.batch)
         computations = {name: cpu_time(dataset, batches) for name, dataset in datasets.items()}
-        timings = time_all(computations, config.repeats, 0.0, progress)
-    results = summary(timings, batches * config.batch)
-    report.content |= {key: results[key] for key in ("randaugment_ms", "tpu_v3_8")}
-    report.add(results["rows"])
-    print_table("Input pipelines", "pipeline", COLUMNS, report.rows)
-    times, tpu = results["randaugment_ms"], results["tpu_v3_8"]
+        timings = time_all(computations, config.repeats, 0.0)
+    rows, times, tpu = summary(timings, batches * config.batch)
+    report.content |= {"randaugment_ms": times, "tpu_v3_8": tpu}
+    report.table("Input pipelines", "pipeline", COLUMNS, rows)
     print(
         f"RandAugment itself takes {times['ours']:.1f} ms per image, that of Keras "
         f"{times['keras']:.1f} ms, {times['ratio']:.1f} times as long."
@@ -94,7 +84,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     report.finish()
 
 
-def write_photographs(folder: Path) -> None:
+def write_photographs(folder: str) -> None:
     """Writes scikit-learn's two photographs, many times, as a data set of TFDS."""
     import tensorflow_datasets as tfds
     from PIL import Image
@@ -105,24 +95,20 @@ def write_photographs(folder: Path) -> None:
         file = io.BytesIO()
         Image.fromarray(pixels).resize(PHOTO_SIZE).save(file, "JPEG", quality=QUALITY)
         encoded.append(file.getvalue())
-    place = folder / NAME / "1.0.0"
-    place.mkdir(parents=True)
-    identity = tfds.core.DatasetIdentity(
-        name=NAME, version=tfds.core.Version("1.0.0"), data_dir=str(place), module_name=""
+    features = {
+        "image": tfds.features.Image(encoding_format="jpeg"),
+        "label": tfds.features.ClassLabel(num_classes=len(encoded)),
+    }
+    numbers = [i % len(encoded) for i in range(RECORDS)]
+    examples = [(i, {"image": encoded[n], "label": n}) for i, n in enumerate(numbers)]
+    tfds.dataset_builders.store_as_tfds_dataset(
+        NAME,
+        "1.0.0",
+        tfds.features.FeaturesDict(features),
+        {"train": examples},
+        data_dir=folder,
+        disable_shuffling=True,
     )
-    features = tfds.features.FeaturesDict(
-        {
-            "image": tfds.features.Image(encoding_format="jpeg"),
-            "label": tfds.features.ClassLabel(num_classes=len(encoded)),
-        }
-    )
-    info = tfds.core.DatasetInfo(builder=identity, features=features)
-    writer = tfds.core.SequentialWriter(info, max_examples_per_shard=RECORDS_PER_FILE)
-    writer.initialize_splits(["train"])
-    labels = [i % len(encoded) for i in range(RECORDS)]
-    examples = [{"image": io.BytesIO(encoded[label]), "label": label} for label in labels]
-    writer.add_examples({"train": examples})
-    writer.close_all()
 
 
 def pipelines(folder: str, config: Config) -> dict[str, Any]:
@@ -203,8 +189,8 @@ def cpu_time(dataset: Any, batches: int) -> Callable[[], Run]:
     return lambda: run
 
 
-def summary(timings: Mapping[str, Timing], images: int) -> dict[str, Any]:
-    """Returns the rows of the pipelines, and what follows from them.
+def summary(timings: Mapping[str, Timing], images: int) -> tuple[list[dict], dict, dict]:
+    """Returns the rows of the pipelines, times of RandAugment, and what a TPU needs.
 
     Args:
         timings: By pipeline.
@@ -213,12 +199,10 @@ def summary(timings: Mapping[str, Timing], images: int) -> dict[str, Any]:
     rounds = {name: [images / s for s in timing.rounds] for name, timing in timings.items()}
     rates = {name: median(values) for name, values in rounds.items()}
     first = next(iter(rates.values()))
+    rows = [
+        {"pipeline": n, "images_per_second": rates[n], "ratio": rates[n] / first, "rounds": r}
+        for n, r in rounds.items()
+    ]
     ours, keras = (1e3 / rates[name] - 1e3 / rates[OURS] for name in (RANDAUGMENT, KERAS))
-    return {
-        "rows": [
-            {"pipeline": n, "images_per_second": rates[n], "ratio": rates[n] / first, "rounds": r}
-            for n, r in rounds.items()
-        ],
-        "randaugment_ms": {"ours": ours, "keras": keras, "ratio": keras / ours},
-        "tpu_v3_8": {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rates[RANDAUGMENT]},
-    }
+    times = {"ours": ours, "keras": keras, "ratio": keras / ours}
+    return rows, times, {"images_per_second": TPU_V3_8, "cores": TPU_V3_8 / rates[RANDAUGMENT]}

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt, field_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import AfterValidator, Field, PositiveInt
 
-from zoo.benchmark.report import Column, Report, digits, print_table, progress
+from zoo.benchmark.report import Column, Report, digits
 from zoo.benchmark.settings import BenchmarkSettings, Rounds
-from zoo.benchmark.timing import Run, Timing, time_all, together
+from zoo.benchmark.timing import Run, time_all, together
 from zoo.cli.run import use_backend
 from zoo.cli.settings import LocalPath
 from zoo.registry import find_model
@@ -25,6 +24,10 @@ COLUMNS = (
 )
 
 
+def _known(name: str) -> str:
+    return find_model(name).name
+
+
 class Config(BenchmarkSettings):
     """Times epochs of the trainer's fit against the same steps in a bare tf.function, in turn.
 
@@ -32,12 +35,12 @@ class Config(BenchmarkSettings):
     calls callbacks and keeps every epoch exact, too. TensorFlow, one device, random images.
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark fit")
-
     config: LocalPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
-    model: str = Field(default="lambda_resnet14", description="Model, by its name in the zoo.")
+    model: Annotated[str, AfterValidator(_known)] = Field(
+        default="lambda_resnet14", description="Model, by its name in the zoo."
+    )
     image_size: int = Field(default=32, ge=8, description="Height and width in pixels.")
     batch_size: int = Field(default=32, ge=1, description="Images per step.")
     steps: int = Field(default=100, ge=1, description="Steps of an epoch.")
@@ -45,12 +48,6 @@ class Config(BenchmarkSettings):
         default=[1, 10], description="Steps per call of the compiled function, each in turn."
     )
     repeats: Rounds = 7
-
-    @field_validator("model")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        find_model(name)
-        return name
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
@@ -61,14 +58,8 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     for count in config.steps_per_execution:
         name = f"fit, {count} per execution"
         computations[name] = lambda count=count: together(_fit(config, count))
-    timings = time_all(computations, config.repeats, 0.0, progress)
-    report.add(_rows(config, timings))
-    print_table(f"{config.model}, {config.steps} steps", "what", COLUMNS, report.rows)
-    report.finish()
-
-
-def _rows(config: Config, timings: dict[str, Timing]) -> list[dict[str, Any]]:
-    return [
+    timings = time_all(computations, config.repeats, 0.0)
+    rows = [
         {
             "what": name,
             "seconds_per_step": timing.seconds / config.steps,
@@ -77,28 +68,26 @@ def _rows(config: Config, timings: dict[str, Timing]) -> list[dict[str, Any]]:
         }
         for name, timing in timings.items()
     ]
-
-
-def _data(config: Config, classes: int) -> Any:
-    import numpy as np
-    import tensorflow as tf
-
-    rng = np.random.default_rng(0)
-    shape = (4 * config.batch_size, config.image_size, config.image_size, 3)
-    images = rng.standard_normal(shape).astype("float32")
-    labels = np.eye(classes, dtype="float32")[rng.integers(0, classes, len(images))]
-    data = tf.data.Dataset.from_tensor_slices((images, labels))
-    return data.batch(config.batch_size, drop_remainder=True).cache().repeat().prefetch(4)
+    report.table(f"{config.model}, {config.steps} steps", "what", COLUMNS, rows)
+    report.finish()
 
 
 def _create(config: Config) -> tuple[Any, Any, Any]:
+    """Returns a network, its optimizer, and endless batches of random images."""
     import keras
+    import numpy as np
+    import tensorflow as tf
 
     from zoo.registry import create_model
 
-    shape = (config.image_size, config.image_size, 3)
-    network = create_model(config.model, classes=10, input_shape=shape)
-    return network, keras.optimizers.SGD(0.001, momentum=0.9), _data(config, 10)
+    shape, classes = (config.image_size, config.image_size, 3), 10
+    rng, count = np.random.default_rng(0), 4 * config.batch_size
+    images = rng.standard_normal((count, *shape)).astype("float32")
+    labels = np.eye(classes, dtype="float32")[rng.integers(0, classes, count)]
+    data = tf.data.Dataset.from_tensor_slices((images, labels))
+    data = data.batch(config.batch_size, drop_remainder=True).cache().repeat().prefetch(4)
+    network = create_model(config.model, classes=classes, input_shape=shape)
+    return network, keras.optimizers.SGD(0.001, momentum=0.9), data
 
 
 def _bare(config: Config) -> Callable[[int], None]:

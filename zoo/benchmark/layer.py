@@ -5,10 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
-from zoo.benchmark.cases import BASELINE, MODES, Case, LayerSettings
-from zoo.benchmark.report import Column, progress
+from zoo.benchmark.cases import BASELINE, MODES, Implementation, LayerSettings
+from zoo.benchmark.report import Column
 from zoo.benchmark.settings import BackendSettings
 from zoo.benchmark.subjects import MEMORY, MS, Bench
 from zoo.benchmark.timing import time_in_turn, together
@@ -46,8 +45,6 @@ class Config(LayerSettings, BackendSettings):
     backward.
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark layer")
-
     dense_limit_gb: float = Field(
         default=2,
         gt=0,
@@ -63,13 +60,14 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench = Bench(config, arguments, CONVENTIONS)
     cases = config.subjects(config.dense_limit_gb)
     peak = measure_peak(bench.backend, config.dtype)
-    bench.report.content["matrix_peak_gflops"] = peak / 1e9
+    bench.content["matrix_peak_gflops"] = peak / 1e9
     print(f"matrix products: {peak / 1e9:.0f} GFLOP/s at best")
-    for case, implementations in cases.items():
+    for implementations in cases:
+        first = implementations[0]
         bench.measure(
-            implementations, MODES, COLUMNS, partial(compare, case, peak), title=f"{case}, "
+            implementations, MODES, COLUMNS, partial(compare, first, peak), f"{first.case}, "
         )
-    bench.report.finish(plots.plot_layer if config.output is not None else None)
+    bench.finish(plots.plot_layer if config.output is not None else None)
 
 
 def measure_peak(backend: "Backend", policy: str) -> float:
@@ -85,25 +83,28 @@ def measure_peak(backend: "Backend", policy: str) -> float:
     def prepare():
         return together(backend.compile(keras.ops.matmul, *matrices).run)
 
-    timing = time_in_turn({"matrix product": prepare}, 10, 0.1, progress)["matrix product"]
+    timing = time_in_turn({"matrix product": prepare}, 10, 0.1)["matrix product"]
     if isinstance(timing, str):
         raise ValueError(f"expected a dtype that the hardware multiplies. Received: {timing}")
     return 2 * size**3 / min(timing.rounds)
 
 
-def compare(case: Case, peak: float, mode: str, figures: Mapping[str, dict[str, Any]]) -> None:
+def compare(
+    case: Implementation, peak: float, mode: str, figures: Mapping[str, dict[str, Any]]
+) -> None:
     """Adds how every implementation does beside the baseline, the fastest one, and the peak.
 
     Args:
-        case: What they compute.
+        case: One of them.
         peak: Floating-point operations per second.
         mode: Mode of the figures.
         figures: By implementation.
     """
-    times = {name: found["ms"] for name, found in figures.items()}
-    best = min((ms for name, ms in times.items() if ms and name != "auto"), default=None)
-    for name, found in figures.items():
-        ms = times[name]
-        found["speedup"] = ms and times[BASELINE] and times[BASELINE] / ms
+    baseline = figures[BASELINE]["ms"]
+    others = [found["ms"] for name, found in figures.items() if name != "auto"]
+    best = min(filter(None, others), default=None)
+    for found in figures.values():
+        ms = found["ms"]
+        found["speedup"] = ms and baseline and baseline / ms
         found["of_best"] = ms and best and best / ms
         found["peak_share"] = ms and case.flops(mode) / (ms / 1e3) / peak

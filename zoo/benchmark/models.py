@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import AfterValidator, Field
 
-from zoo.benchmark.networks import MODES, Network, installed, parse
-from zoo.benchmark.report import Column, digits
-from zoo.benchmark.settings import BackendSettings, EachOnce
+from zoo.benchmark.networks import MODES, Network, parse
+from zoo.benchmark.report import Column, digits, installed
+from zoo.benchmark.settings import BackendSettings, EachOnce, each
 from zoo.benchmark.subjects import FORWARD, MEMORY, MS, TRAINING, Bench, MixedDtype
 from zoo.errors import unknown
 
@@ -38,6 +37,13 @@ COLUMNS = (
 )
 
 
+def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
+    for mode in modes:
+        if mode not in MODES:
+            raise ValueError(f"no such mode. {unknown(mode, MODES)}")
+    return tuple(mode for mode in MODES if mode in modes)
+
+
 class Config(BackendSettings):
     """Times whole networks, forward and training step, against those of keras.applications.
 
@@ -51,9 +57,7 @@ class Config(BackendSettings):
     in turn in one process. Ratios are to the first network.
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark models")
-
-    models: Annotated[tuple[str, ...], EachOnce] = Field(
+    models: Annotated[tuple[str, ...], EachOnce, each(parse)] = Field(
         default=(
             "lambda_resnet50@160",
             "keras.efficientnet_b1@240",
@@ -64,24 +68,9 @@ class Config(BackendSettings):
     )
     batch: int = Field(default=8, ge=1, description="Images per step.")
     dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the networks.")
-    modes: Annotated[tuple[str, ...], EachOnce] = Field(
+    modes: Annotated[tuple[str, ...], EachOnce, AfterValidator(_in_order)] = Field(
         default=MODES, description="What to time: forward, training."
     )
-
-    @field_validator("models")
-    @classmethod
-    def _networks(cls, models: tuple[str, ...]) -> tuple[str, ...]:
-        for text in models:
-            parse(text)
-        return models
-
-    @field_validator("modes")
-    @classmethod
-    def _modes(cls, modes: tuple[str, ...]) -> tuple[str, ...]:
-        for mode in modes:
-            if mode not in MODES:
-                raise ValueError(f"no such mode. {unknown(mode, MODES)}")
-        return tuple(mode for mode in MODES if mode in modes)
 
     def networks(self) -> list[Network]:
         """Returns what to measure."""
@@ -91,13 +80,14 @@ class Config(BackendSettings):
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
     networks = config.networks()
-    packages = installed(networks)
+    packages = list(dict.fromkeys(name for network in networks for name in network.packages))
+    installed(packages, f"pip install {' '.join(packages)}")
     if config.output is not None:
         # Imported before hours of work: a missing matplotlib should not show after them.
         from zoo.benchmark import plots
     bench = Bench(config, arguments, CONVENTIONS, packages)
     bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
-    bench.report.finish(plots.plot_models if config.output is not None else None)
+    bench.finish(plots.plot_models if config.output is not None else None)
 
 
 def compare(batch: int, mode: str, figures: Mapping[str, dict[str, Any]]) -> None:

@@ -1,13 +1,12 @@
 """Networks on random images, by their names on the command line."""
 
-import importlib.util
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
 
 MODES = (FORWARD, TRAINING)
-SHAPED_HERE = ("include_top", "input_shape", "input_tensor")  # arguments nobody may set
+SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments nobody may set
 SAME_OUTPUTS = {"implementation"}  # arguments that leave the published accuracy as it is
 MEMORY_FORMATS = ("contiguous_format", "channels_last")  # PyTorch's: none is always the faster
 
@@ -42,16 +41,12 @@ KERAS_APPLICATIONS = {
 }
 
 
-# Image size that was published, ImageNet top-1 in percent at that size, and where; None if nothing.
-Published = tuple[int | None, float | None, str]
-
-
 @dataclass(frozen=True)
 class Network(Subject):
     """A network of one library with random weights on random images of one size.
 
     Args:
-        text: The network as it was given, `NAME[@SIZE][:ARGUMENT=VALUE]...`.
+        name: The network as it was given, `NAME[@SIZE][:ARGUMENT=VALUE]...`.
         model: Its name in its library.
         image_size: Height and width of the images in pixels.
         overrides: Arguments of its constructor.
@@ -59,7 +54,6 @@ class Network(Subject):
         dtype: Keras dtype policy.
     """
 
-    text: str
     model: str
     image_size: int
     overrides: Mapping[str, Any]
@@ -68,12 +62,11 @@ class Network(Subject):
 
     library: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()  # to be installed, besides Keras and its backend
-    takes_arguments: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
-    def find(cls, model: str) -> Published:
-        """Returns what is known of a network by its name.
+    def find(cls, model: str) -> tuple[int | None, float | None, str]:
+        """Returns what was published: image size, ImageNet top-1 in percent at it, and where.
 
         Raises:
             ValueError: If the library has no such network.
@@ -93,10 +86,6 @@ class Network(Subject):
         """Number of trainable parameters."""
 
     @property
-    def name(self):
-        return self.text
-
-    @property
     def published(self) -> tuple[float | None, str]:
         """Top-1 of this network with these arguments at this image size, and its source."""
         size, top1, source = self.find(self.model)
@@ -107,8 +96,8 @@ class Network(Subject):
     def identity(self):
         top1, source = self.published
         return {
-            "entry": self.text,
-            "title": re.sub(r"@\d+", "", self.text),
+            "entry": self.name,
+            "title": re.sub(r"@\d+", "", self.name),
             "library": self.library,
             "model": self.model,
             "image_size": self.image_size,
@@ -120,12 +109,10 @@ class Network(Subject):
         }
 
 
-@dataclass(frozen=True)
 class ZooNetwork(Network):
     """A network of the zoo."""
 
     library = "lambda_keras"
-    takes_arguments = True
 
     @classmethod
     def find(cls, model):
@@ -169,10 +156,10 @@ class ZooNetwork(Network):
         return {"": lambda: self._train(backend)}
 
     def _train(self, backend: "Backend") -> "Step":
-        import keras
+        from keras import ops
 
         classes = self.built.output_shape[-1]
-        labels = keras.ops.one_hot(keras.ops.arange(self.batch) % classes, classes)
+        labels = ops.one_hot(ops.arange(self.batch) % classes, classes)
         self.compile()
         self.built.optimizer.build(self.built.trainable_variables)
         return backend.train(self.built, self.images, labels)
@@ -188,12 +175,10 @@ class ZooNetwork(Network):
         self.built.compile(optimizer, "categorical_crossentropy", jit_compile=False)
 
 
-@dataclass(frozen=True)
 class KerasNetwork(ZooNetwork):
     """A network of keras.applications."""
 
     library = "keras"
-    takes_arguments = False
 
     @classmethod
     def find(cls, model):
@@ -210,7 +195,6 @@ class KerasNetwork(ZooNetwork):
         return constructor(weights=None, input_shape=shape)
 
 
-@dataclass(frozen=True)
 class TimmNetwork(Network):
     """A network of timm on PyTorch, in inference."""
 
@@ -220,9 +204,9 @@ class TimmNetwork(Network):
     @classmethod
     def find(cls, model):
         row = TABLE.get(model)  # timm's own names are known when it is imported
-        if row and row.source == cls.library:
-            return row.image_size, row.top1, row.source
-        return None, None, ""
+        if row is None or row.source != cls.library:
+            return None, None, ""
+        return row.image_size, row.top1, row.source
 
     def build(self):
         timm = import_module("timm")
@@ -240,13 +224,13 @@ class TimmNetwork(Network):
         return sum(weight.numel() for weight in self.build().parameters() if weight.requires_grad)
 
     def steps(self, mode, backend):
-        names = MEMORY_FORMATS if mode == FORWARD else ()
-        return {name: lambda name=name: self._forward(name) for name in names}
+        return {name: partial(self._forward, name) for name in MEMORY_FORMATS if mode == FORWARD}
 
     def _forward(self, memory_format: str) -> "Step":
         from zoo.benchmark.backends import Step, Torch
 
-        torch, backend = import_module("torch"), Torch()
+        backend = Torch()
+        torch = backend.module
         torch.set_num_threads(threads())
         torch.backends.cudnn.benchmark = True
         device = "cuda" if backend.accelerator else "cpu"
@@ -282,7 +266,7 @@ def parse(
         text: What to read.
         batch: Images.
         dtype: Keras dtype policy.
-        libraries: What stands before the name, and its kind of network.
+        libraries: The kind of network by what stands before the name.
 
     Raises:
         ValueError: If it reads otherwise, or there is no such network.
@@ -311,22 +295,10 @@ def parse(
     if not 8 <= size <= 2048:
         raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
     overrides = typed(dict(argument.split("=", 1) for argument in arguments.split(":")[1:]))
-    if overrides and not kind.takes_arguments:
+    if overrides and kind.library != ZooNetwork.library:
         raise ValueError(f"expected arguments for networks of the zoo only. Received: {text!r}")
-    for taken in SHAPED_HERE:
-        if taken in overrides:
-            raise ValueError(f"expected other arguments than {taken}. Received: {text!r}")
+    if taken := SHAPED_HERE & overrides.keys():
+        raise ValueError(
+            f"expected other arguments than {', '.join(sorted(taken))}. Received: {text!r}"
+        )
     return kind(text, model, size, overrides, batch, dtype)
-
-
-def installed(networks: Sequence[Network]) -> list[str]:
-    """Returns the packages of networks besides Keras and its backend.
-
-    Raises:
-        ImportError: If one is not installed.
-    """
-    packages = list(dict.fromkeys(name for network in networks for name in network.packages))
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise ImportError(f"{package} is not installed: pip install {' '.join(packages)}")
-    return packages

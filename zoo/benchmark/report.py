@@ -3,15 +3,17 @@
 import json
 import os
 import platform
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from importlib import metadata
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import rich.table
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.control import Control
@@ -30,19 +32,20 @@ def digits(number: float, factor: float = 1.0) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: its head, the key of its figures in the rows, how they are written."""
+    """One column of a table: its head, where its figures are in a row, how they are written."""
 
     title: str
-    key: str
+    key: str  # `ratios.bytes` is row["ratios"]["bytes"]
     form: Callable[[Any], str] = digits
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Returns what the table has in the line of a row."""
-        return "-" if row[self.key] is None else self.form(row[self.key])
+        value: Any = reduce(getitem, self.key.split("."), row)
+        return "-" if value is None else self.form(value)
 
 
 def print_table(
-    title: str, name: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]
+    title: str, name: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> None:
     """Prints a table, and below it what could not be measured, and why.
 
@@ -52,15 +55,31 @@ def print_table(
         columns: The others.
         rows: Their figures, and `reason` and `memory_reason` where there are any.
     """
-    table = Table(name, *(rich.table.Column(one.title, justify="right") for one in columns))
+    table, reasons = Table(name), []
+    for column in columns:
+        table.add_column(column.title, justify="right")
     for row in rows:
         table.add_row(row[name], *(column.cell(row) for column in columns))
+        why = (row.get("reason"), row.get("memory_reason"))
+        reasons += [f"  - {row[name]}: {reason}" for reason in why if reason]
     # As wide as it is: a line too long for a terminal is better than a cut figure.
-    console = Console(width=200, highlight=False, markup=False)
-    console.print(f"\n{title}", table, sep="\n")
-    for row in rows:
-        for reason in filter(None, (row.get("reason"), row.get("memory_reason"))):
-            print(f"  - {row[name]}: {reason}")
+    Console(width=200, highlight=False, markup=False).print(f"\n{title}", table, sep="\n")
+    print(*reasons, sep="\n", end="\n" if reasons else "")
+
+
+def installed(packages: Iterable[str], command: str) -> dict[str, str]:
+    """Returns the versions of packages.
+
+    Raises:
+        ImportError: If one is not there; with the command that installs it.
+    """
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise ImportError(f"{package} is not installed: {command}") from None
+    return versions
 
 
 class Report:
@@ -80,13 +99,15 @@ class Report:
         self,
         config: BenchmarkSettings,
         arguments: Sequence[str],
-        packages: Sequence[str],
+        packages: Iterable[str],
         conventions: Mapping[str, str],
         hardware: Mapping[str, Any] | None = None,
     ):
         import lambda_keras
 
         program = config.model_config.get("cli_prog_name") or ""
+        command = f"pip install 'lambda_keras[{config.extra}]'"
+        versions = installed(("keras", "numpy", *packages), command)
         self.output = config.output
         self.rows: list[dict[str, Any]] = []
         self.content: dict[str, Any] = {
@@ -103,7 +124,7 @@ class Report:
             "versions": {
                 "python": platform.python_version(),
                 "lambda_keras": lambda_keras.__version__,
-                **{name: metadata.version(name) for name in ("keras", "numpy", *packages)},
+                **versions,
             },
             "settings": config.model_dump(mode="json"),
             "conventions": conventions,
@@ -112,10 +133,13 @@ class Report:
         print(place(self.content))
         print(", ".join(f"{name} {version}" for name, version in self.content["versions"].items()))
 
-    def add(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Takes further rows, and writes what there is."""
-        self.rows += rows
+    def table(
+        self, title: str, name: str, columns: Sequence[Column], rows: Iterable[dict[str, Any]]
+    ) -> None:
+        """Takes the rows of a further table, writes what there is, and prints it."""
+        self.rows += (rows := list(rows))
         self.write()
+        print_table(title, name, columns, rows)
 
     def write(self) -> None:
         """Writes the JSON file, whole or not at all; nothing if none is wanted."""
@@ -124,11 +148,7 @@ class Report:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
     def finish(self, draw: Callable[[dict[str, Any], Path], None] | None = None) -> None:
-        """Draws a picture beside the JSON file and says what was written.
-
-        Args:
-            draw: Draws the report; None: there is no picture.
-        """
+        """Says what was written, with the picture beside it if there is something to draw."""
         if self.output is None:
             return
         written = [self.output]
@@ -169,8 +189,5 @@ def progress(text: str) -> None:
 
 def _cpu_model() -> str:
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    named = re.search(r"^model name\s*: (.+)$", info.read_text() if info.is_file() else "", re.M)
+    return named[1] if named else platform.processor() or platform.machine()

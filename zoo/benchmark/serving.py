@@ -7,22 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PositiveInt, field_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import Field, PositiveInt
 
 from zoo.benchmark.networks import Network, ZooNetwork, parse
-from zoo.benchmark.report import Column, Report, print_table, progress, threads
-from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
+from zoo.benchmark.report import Column, Report, progress, threads
+from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds, each
 from zoo.benchmark.timing import singly, time_all
 from zoo.cli.run import use_backend
-from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
     import numpy as np
 
     from zoo.export.servable import Servable
 
-Prediction = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
+Answer = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
 
 PREDICT, BARE = "Keras predict", "tf.function"
 FORMATS = {"saved_model": "SavedModel", "onnx": "ONNX", "openvino": "OpenVINO", "litert": "LiteRT"}
@@ -54,6 +52,11 @@ CONVENTIONS = {
 }
 
 
+def _of_the_zoo(text: str) -> None:
+    if parse(text).library != ZooNetwork.library:
+        raise ValueError(f"expected networks of the zoo. Received: {text!r}")
+
+
 class Config(BenchmarkSettings):
     """Times Keras predict, a bare tf.function and every exported format on the CPU, in turn.
 
@@ -62,9 +65,9 @@ class Config(BenchmarkSettings):
     batch after another: latency as the median and the 99th percentile of single calls.
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark serving")
+    extra = "export"
 
-    models: Annotated[tuple[str, ...], EachOnce] = Field(
+    models: Annotated[tuple[str, ...], EachOnce, each(_of_the_zoo)] = Field(
         default=("lambda_resnet26t@256", "lambda_resnet50@160", "lambda_mobilenet_v2@224"),
         description="Networks.",
     )
@@ -77,14 +80,6 @@ class Config(BenchmarkSettings):
     repeats: Rounds = 20
     min_ms: MinMs = 500
 
-    @field_validator("models")
-    @classmethod
-    def _networks(cls, models: tuple[str, ...]) -> tuple[str, ...]:
-        for text in models:
-            if parse(text).library != ZooNetwork.library:
-                raise ValueError(f"expected networks of the zoo. Received: {text!r}")
-        return models
-
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
@@ -92,17 +87,11 @@ def run(config: Config, arguments: Sequence[str]) -> None:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the other runtimes are on the CPU, too
     use_backend("tensorflow")
-    with needs_extra("export"):
-        import ai_edge_litert.interpreter  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import openvino  # noqa: F401
-        import tf2onnx  # noqa: F401
     packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
     report = Report(config, arguments, packages, CONVENTIONS, {"threads": threads()})
     for network in map(parse, config.models):
         for rows in measure(network, config):
-            report.add(rows)
-            print_table(f"{network.name}, batch {rows[0]['batch']}", "path", COLUMNS, rows)
+            report.table(f"{network.name}, batch {rows[0]['batch']}", "path", COLUMNS, rows)
     report.finish()
 
 
@@ -124,7 +113,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
                 {n: lambda a=a, i=images: singly(lambda: a(i)) for n, a in answers.items()},
                 config.repeats,
                 config.min_ms / 1e3,
-                lambda text, batch=batch: progress(text and f"{network.name}, {batch}: {text}"),
+                f"{network.name}, {batch}: ",
             )
             p50s = {name: float(np.median(timing.samples)) for name, timing in timings.items()}
             expected = answers[PREDICT](images)
@@ -163,15 +152,22 @@ def _servable(network: Network) -> "Servable":
     return Servable(network.model, model, class_names, view, {})
 
 
-def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Prediction]:
+def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Answer]:
     """Writes every format to a folder; returns what answers, by the names of the paths."""
+    import tensorflow as tf
+
+    from lambda_keras.applications import preprocess_input
     from zoo.export import litert, onnx, openvino, saved_model
     from zoo.export.runtimes import RUNTIMES
     from zoo.inference.classifier import predict
 
-    answers: dict[str, Prediction] = {
+    @tf.function(autograph=False)
+    def bare(images):
+        return servable.model(preprocess_input(images), training=False)
+
+    answers: dict[str, Answer] = {
         PREDICT: lambda images: predict(servable.model, images),
-        BARE: _bare(servable),
+        BARE: lambda images: bare(tf.constant(images)).numpy(),
     }
     writers = {"saved_model": saved_model, "onnx": onnx, "openvino": openvino, "litert": litert}
     for kind, title in FORMATS.items():
@@ -181,15 +177,3 @@ def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Predict
         ask = partial(RUNTIMES[kind](folder / kind, **settings).answer, "serving_default")
         answers[title] = lambda images, ask=ask: ask({"images": images})["probabilities"]
     return answers
-
-
-def _bare(servable: "Servable") -> Prediction:
-    import tensorflow as tf
-
-    from lambda_keras.applications import preprocess_input
-
-    @tf.function(autograph=False)
-    def function(images):
-        return servable.model(preprocess_input(images), training=False)
-
-    return lambda images: function(tf.constant(images)).numpy()

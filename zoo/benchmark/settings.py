@@ -1,9 +1,10 @@
 """Settings that commands share."""
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -27,23 +28,36 @@ def _each_once(values: tuple) -> tuple:
     return values
 
 
-JsonFile = Annotated[OutputFile, AfterValidator(_json)]
+def each(check: Callable[[Any], object]) -> AfterValidator:
+    """Makes every value of a tuple pass a check; they stay as they are."""
+
+    def check_all(values: tuple) -> tuple:
+        for value in values:
+            check(value)
+        return values
+
+    return AfterValidator(check_all)
+
+
 EachOnce = AfterValidator(_each_once)
 Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
 MinMs = Annotated[
-    float,
-    Field(
-        gt=0,
-        allow_inf_nan=False,
-        description="Faster computations are called several times per round.",
-    ),
+    float, Field(gt=0, description="Faster computations are called several times per round.")
 ]
 
 
 class BenchmarkSettings(Settings):
-    """Settings of every benchmark."""
+    """Settings of every benchmark; a command has the name of its module."""
 
-    output: JsonFile | None = Field(
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        command = cls.__module__.rpartition(".")[2].replace("_", "-")
+        cls.model_config["cli_prog_name"] = f"python -m zoo.benchmark {command}"
+
+    extra: ClassVar[str] = "train"  # the dependency group of lambda_keras that it needs
+
+    output: Annotated[OutputFile, AfterValidator(_json)] | None = Field(
         default=None, description="JSON file to write; a picture .png beside it where there is one."
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zoo.benchmark import fresh, memory
 from zoo.benchmark.report import Column, Report, digits, print_table, progress, threads
 from zoo.benchmark.settings import BackendSettings
-from zoo.benchmark.timing import Timing, time_in_turn, together
+from zoo.benchmark.timing import Run, Timing, time_in_turn, together
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
@@ -32,10 +32,7 @@ MEMORY = Column("MB", "temporary_bytes", partial(digits, factor=1e-6))
 class Subject(ABC):
     """What is timed. Its fields are plain data, so that a fresh process can build it, too."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What tables call it."""
+    name: str  # what tables call it
 
     @property
     @abstractmethod
@@ -44,17 +41,14 @@ class Subject(ABC):
 
     @abstractmethod
     def steps(self, mode: str, backend: "Backend") -> "Mapping[str, Callable[[], Step]]":
-        """Returns what compiles a step of a mode, by variant.
-
-        Of several variants the fastest counts; there is none if the subject has no such mode.
-        """
+        """Returns what compiles a step of a mode, by variant, of which the fastest counts."""
 
     def __getstate__(self) -> dict[str, Any]:  # without what it has built
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-class Bench:
-    """Times subjects on a Keras backend, prints tables and writes a report.
+class Bench(Report):
+    """The report of what is timed on a Keras backend.
 
     Args:
         config: Settings of the command.
@@ -76,10 +70,9 @@ class Bench:
         self.config, self.backend = config, config.start_backend()
         name = self.backend.package
         hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
-        self.report = Report(
-            config, arguments, [name, *packages], {**CONVENTIONS, **conventions}, hardware
-        )
-        self.report.content["backend"] = name
+        conventions = {**CONVENTIONS, **conventions}
+        super().__init__(config, arguments, [name, *packages], conventions, hardware)
+        self.content["backend"] = name
 
     def measure(
         self,
@@ -103,14 +96,14 @@ class Bench:
         for subject in subjects:
             progress(f"building {subject.name}")
             rows[subject.name] = subject.identity
-        self.report.add(rows.values())
+        self.rows += rows.values()
         for mode in modes:
             head = f"{title}{mode.replace('_', ' + ')}"
             figures = self._figures(subjects, mode, head)
             compare(mode, figures)
             for name, row in rows.items():
                 row[mode] = figures[name]
-            self.report.write()  # after every table, so that nothing is lost
+            self.write()  # after every table, so that nothing is lost
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
 
@@ -120,33 +113,29 @@ class Bench:
         """Returns the figures of every subject, by its name."""
         steps: dict[str, Step] = {}
 
-        def computation(label, compile_step):
-            def prepare():
-                steps[label] = compile_step()
-                return together(steps[label].run)
+        def prepare(label: str, compile_step: "Callable[[], Step]") -> Run:
+            steps[label] = compile_step()
+            return together(steps[label].run)
 
-            return prepare
-
-        variants = {subject.name: subject.steps(mode, self.backend) for subject in subjects}
-        timings = time_in_turn(
-            {
-                _label(name, variant): computation(_label(name, variant), compile_step)
-                for name, compile_steps in variants.items()
-                for variant, compile_step in compile_steps.items()
-            },
-            self.config.repeats,
-            self.config.min_ms / 1e3,
-            lambda text: progress(text and f"{head}: {text}"),
-        )
+        computations: dict[str, Callable[[], Run]] = {}
+        labels: dict[str, dict[str, str]] = {}  # of the variants of each subject
+        for subject in subjects:
+            labels[subject.name] = {}
+            for variant, compile_step in subject.steps(mode, self.backend).items():
+                label = f"{subject.name} {variant}".rstrip()
+                labels[subject.name][variant] = label
+                computations[label] = partial(prepare, label, compile_step)
+        seconds = self.config.min_ms / 1e3
+        timings = time_in_turn(computations, self.config.repeats, seconds, f"{head}: ")
         figures = {}
         for subject in subjects:
-            name = subject.name
-            found = fastest({variant: timings[_label(name, variant)] for variant in variants[name]})
+            variants = labels[subject.name]
+            found = fastest({variant: timings[label] for variant, label in variants.items()})
             if self.config.memory and found["ms"]:
-                progress(f"{head}: memory of {name}")
+                progress(f"{head}: memory of {subject.name}")
                 variant = found["variant"] or ""
-                found |= self._memory(subject, mode, variant, steps[_label(name, variant)])
-            figures[name] = found
+                found |= self._memory(subject, mode, variant, steps[variants[variant]])
+            figures[subject.name] = found
         progress("")
         return figures
 
@@ -165,20 +154,16 @@ class Bench:
         }
 
 
-def _label(name: str, variant: str) -> str:
-    return f"{name} {variant}".rstrip()
-
-
 def fastest(variants: Mapping[str, Timing | str]) -> dict[str, Any]:
     """Returns the figures of the fastest variant, or why there is none."""
     figures: dict[str, Any] = dict.fromkeys(FIGURES)
     timed = {name: timing for name, timing in variants.items() if isinstance(timing, Timing)}
     if not timed:
         return figures | {"reason": next(iter(variants.values()), "no such mode")}
-    name = min(timed, key=lambda name: timed[name].seconds)
-    figures["ms"] = 1e3 * timed[name].seconds
-    figures["rounds_ms"] = [1e3 * seconds for seconds in timed[name].rounds]
-    figures["calls"] = timed[name].calls
+    name, best = min(timed.items(), key=lambda item: item[1].seconds)
+    figures["ms"] = 1e3 * best.seconds
+    figures["rounds_ms"] = [1e3 * seconds for seconds in best.rounds]
+    figures["calls"] = best.calls
     if name:  # one of several
         figures["variant"] = name
         figures["variants"] = {

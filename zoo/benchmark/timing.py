@@ -9,6 +9,8 @@ from itertools import chain
 from statistics import fmean, median
 from typing import Any
 
+from zoo.benchmark.report import progress
+
 SLOW = 10.0  # s; a computation that takes longer is timed once
 
 Run = Callable[[int], list[float]]  # computes so many times; the mean of what it returns counts
@@ -32,11 +34,7 @@ class Timing:
 
 
 def together(compute: Callable[[int], Any]) -> Run:
-    """Times so many calls as one.
-
-    Args:
-        compute: Computes so many times and waits for the end.
-    """
+    """Times so many calls as one, of what computes so many times and waits for the end."""
 
     def run(calls: int) -> list[float]:
         start = time.perf_counter()
@@ -57,10 +55,7 @@ def singly(compute: Callable[[], Any]) -> Run:
 
 
 def time_in_turn(
-    computations: Mapping[str, Callable[[], Run]],
-    rounds: int,
-    shortest: float,
-    progress: Callable[[str], None] = lambda _: None,
+    computations: Mapping[str, Callable[[], Run]], rounds: int, shortest: float, head: str = ""
 ) -> dict[str, Timing | str]:
     """Times every computation once per round, after two calls to compile and to warm up.
 
@@ -68,14 +63,14 @@ def time_in_turn(
         computations: By name, what compiles a computation and returns what runs and times it.
         rounds: Number of rounds.
         shortest: Seconds; shorter computations are called several times in a round.
-        progress: Is told what is going on.
+        head: What the lines that tell what is going on begin with.
 
     Returns:
         By name, the timing, or why there is none.
     """
     runs, calls, samples, failures = {}, {}, {}, {}
     for name, prepare in computations.items():
-        progress(f"warming up {name}")
+        progress(f"{head}warming up {name}")
         try:
             run = prepare()
             run(1)
@@ -93,7 +88,7 @@ def time_in_turn(
         order = list(runs)
         shuffle(order)  # what ran before leaves its data in the caches
         for name in order:
-            progress(f"round {i + 1} of {rounds}: {name}")
+            progress(f"{head}round {i + 1} of {rounds}: {name}")
             samples[name].append(runs[name](calls[name]))
     progress("")
 

@@ -18,7 +18,7 @@ class DescribedTpu(Jax):
     def compile(self, function, *tensors, donated=()):
         from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
 
-        jax = self.jax
+        jax = self.module
         device = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices[0]
         placed = jax.sharding.SingleDeviceSharding(device)
         described = jax.tree.map(
@@ -53,7 +53,7 @@ class LoweringTensorFlow(TensorFlow):
 
     def train(self, model: Any, images, labels):
         """TensorFlow lowers functions of tensors alone, so SGD is written out: Keras' assigns."""
-        tf, sgd = self.tf, model.optimizer
+        tf, sgd = self.module, model.optimizer
         groups = [model.trainable_variables, model.non_trainable_variables]
         groups += [model.trainable_variables] * 2  # momenta and averages
         sizes = [len(group) for group in groups]

@@ -3,18 +3,16 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import Field, model_validator
 
 from zoo.benchmark import fresh
 from zoo.benchmark.cases import BASELINE, MODES, LayerSettings, Scopes, Sizes
 from zoo.benchmark.networks import Network, ZooNetwork, parse
-from zoo.benchmark.report import Column, Report, digits, print_table, progress
+from zoo.benchmark.report import Column, Report, digits, installed, progress
+from zoo.benchmark.settings import each
 from zoo.benchmark.subjects import TRAINING, Dtype, Subject
 from zoo.cli.run import use_backend
 
@@ -62,16 +60,15 @@ COLUMNS = {  # by what compiles
     "tensorflow": (Column("instructions", "instructions", str), LOWERED),
 }
 COMPARED = ("operations", "bytes_accessed", "temporary_bytes")  # with the baseline
-RATIOS = tuple(Column(f"x {key}", f"{key} ratio") for key in COMPARED)
+RATIOS = tuple(Column(f"x {key}", f"ratios.{key}") for key in COMPARED)
 
 
-@dataclass(frozen=True)
 class TrainedNetwork(ZooNetwork):
     """A network and the step that trains it."""
 
     @property
     def identity(self):
-        return {"network": self.text, "batch": self.batch}
+        return {"network": self.name, "batch": self.batch}
 
     def compile(self):
         import keras
@@ -116,9 +113,7 @@ class Config(LayerSettings):
     Needs jax and libtpu: pip install jax==0.10.2 libtpu==0.0.42.1
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.benchmark tpu-compile")
-
-    model: tuple[str, ...] = Field(
+    model: Annotated[tuple[str, ...], each(parse_step)] = Field(
         default=(),
         description="Networks in place of the layer, separated by commas, as "
         "NAME@SIZExBATCH[:ARGUMENT=VALUE]... with the batch of one chip. Minutes to hours each.",
@@ -138,13 +133,6 @@ class Config(LayerSettings):
         f"None: {SECONDS} for the layer, {MODEL_SECONDS} for a network.",
     )
 
-    @field_validator("model")
-    @classmethod
-    def _steps(cls, model: tuple[str, ...]) -> tuple[str, ...]:
-        for text in model:
-            parse_step(text)
-        return model
-
     @model_validator(mode="after")
     def _tensorflow_lowers_networks(self) -> Self:
         if self.backend == "tensorflow" and not self.model:
@@ -162,57 +150,40 @@ class Config(LayerSettings):
         """Yields what is compiled, table by table: title, mode and subjects. Imports Keras."""
         for text in self.model:
             yield f"{text}, training step", TRAINING, [parse_step(text, self.dtype)]
-        for case, implementations in () if self.model else self.subjects().items():
+        for implementations in () if self.model else self.subjects():
             for mode in MODES:
-                yield f"{case}, {mode.replace('_', ' + ')}", mode, implementations
+                title = f"{implementations[0].case}, {mode.replace('_', ' + ')}"
+                yield title, mode, implementations
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
     packages = PACKAGES[config.backend]
-    for package in packages:
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            message = f"{package} is not installed: {INSTALL[config.backend]}"
-            raise ImportError(message) from None
+    installed(packages, INSTALL[config.backend])
     use_backend(config.backend)
     os.environ.update(_environment())
-    columns, target = COLUMNS[config.backend], TARGETS[config.backend]
+    name, columns, target = "network", COLUMNS[config.backend], TARGETS[config.backend]
+    if not config.model:
+        name, columns = "implementation", (*columns, *RATIOS)
     report = Report(config, arguments, packages, CONVENTIONS, {"target": target})
     for title, mode, subjects in config.tables():
         rows = compile_in_turn(subjects, mode, config)
         if not config.model:
             add_ratios(rows)
-        report.add(rows)
-        title = f"{title}, {config.dtype}, {target}"
-        if config.model:
-            print_table(title, "network", columns, rows)
-        else:
-            flat = [row | {f"{key} ratio": of for key, of in row["ratios"].items()} for row in rows]
-            print_table(title, "implementation", (*columns, *RATIOS), flat)
+        report.table(f"{title}, {config.dtype}, {target}", name, columns, rows)
     report.finish()
 
 
 def compile_in_turn(subjects: Sequence[Subject], mode: str, config: Config) -> list[dict[str, Any]]:
-    """Returns one row per subject, each compiled in a process of its own.
-
-    Args:
-        subjects: What to compile; the first one is what the others are compared with.
-        mode: One that they know.
-        config: Backend and time limit.
-    """
+    """Returns one row per subject, each compiled in a process of its own."""
     rows: list[dict[str, Any]] = []
+    environment = {"KERAS_BACKEND": config.backend}
+    missing = dict.fromkeys([*(column.key for column in COLUMNS[config.backend]), "reason"])
     for subject in subjects:
         progress(f"compiling {subject.name}, which may take an hour")
         answer = fresh.call(
-            compile_one,
-            subject,
-            mode,
-            environment={"KERAS_BACKEND": config.backend},
-            seconds=config.limit,
+            compile_one, subject, mode, environment=environment, seconds=config.limit
         )
-        missing = dict.fromkeys((*(column.key for column in COLUMNS[config.backend]), "reason"))
         rows.append({**subject.identity, "mode": mode, **missing, **answer})
     progress("")
     return rows

@@ -6,10 +6,9 @@ import pytest
 from backends import output_and_gradients
 
 from zoo.benchmark.backends import Step, current_backend, random_tensor
-from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, Case, Implementation
+from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, Implementation
 
-CASE = Case(4, 8, 2, 3)
-CONV = Implementation(CASE, "float32", "conv")
+CONV = Implementation("conv", 4, 8, 2, 3)
 
 
 def arrays(tensors):
@@ -19,7 +18,7 @@ def arrays(tensors):
 @pytest.mark.parametrize("xla", [False, True])
 def test_forward(xla):
     outputs = CONV.steps(FORWARD, current_backend(xla))[""]().start()
-    expected = CONV.build()(random_tensor(CASE.input_shape, "float32", 1), training=False)
+    expected = CONV.build()(random_tensor(CONV.input_shape, "float32", 1), training=False)
     np.testing.assert_allclose(*arrays([outputs, expected]), rtol=1e-4, atol=1e-5)
 
 
@@ -28,7 +27,7 @@ def test_forward_backward(xla):
     step = CONV.steps(FORWARD_BACKWARD, current_backend(xla))[""]()
     outputs, *_, gradients = step.start()
     layer = CONV.build()
-    inputs, cotangent = arrays(random_tensor(CASE.input_shape, "float32", seed) for seed in (1, 2))
+    inputs, cotangent = arrays(random_tensor(CONV.input_shape, "float32", seed) for seed in (1, 2))
     expected, by_inputs, by_weights = output_and_gradients(
         layer, [inputs], cotangent, training=True
     )
@@ -41,7 +40,7 @@ def test_forward_backward(xla):
 
 @pytest.mark.parametrize("part", ["layer", "position"])
 def test_half_precision(part):
-    subject = Implementation(Case(4, 8, 2, 3, part), "mixed_bfloat16", "einsum")
+    subject = Implementation("einsum", 4, 8, 2, 3, part, "mixed_bfloat16")
     outputs, *_, gradients = subject.steps(FORWARD_BACKWARD, current_backend())[""]().start()
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
     assert keras.backend.standardize_dtype(gradients[0].dtype) == "bfloat16"

@@ -7,7 +7,7 @@ from PIL import Image
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import layer
-from zoo.benchmark.cases import MODES, Case
+from zoo.benchmark.cases import MODES, Implementation
 
 
 def test_tables_json_and_picture(tmp_path, capsys, monkeypatch):
@@ -52,7 +52,7 @@ def test_tables_json_and_picture(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_comparison(times, speedups, of_best):
-    case = Case(4, 8, 2, 3)
+    case = Implementation("auto", 4, 8, 2, 3)
     figures = {n: {"ms": ms} for n, ms in zip(("einsum", "conv", "auto"), times, strict=True)}
     layer.compare(case, 1e9, MODES[1], figures)
     found = list(figures.values())

@@ -1,8 +1,8 @@
 """`python -m zoo.benchmark` finds its commands, imports what they need, refuses bad input."""
 
-import importlib.util
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -46,8 +46,8 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
         ("layer --sizes 8x8x8x8", "sizes: expected SIZExDEPTH"),
         ("layer --sizes 8x6", "divisible by 4"),
         ("layer --sizes 8x8,8x8", "each once"),
-        ("layer --scopes 4", "scopes: expected positive odd numbers. Received: .4"),
-        ("layer --scopes -3", "scopes: expected positive odd numbers. Received: .-3"),
+        ("layer --scopes 4", "scopes: expected positive odd numbers. Received: 4"),
+        ("layer --scopes -3", "scopes: expected positive odd numbers. Received: -3"),
         ("layer --output table.txt", r"ends in \.json.*Received: 'table.txt'"),
         ("layer --dtype float3", "did you mean 'float32'"),
         ("layer --batch 0", "batch"),
@@ -118,11 +118,24 @@ def test_missing_backend_is_one_line():
     assert "jax is not installed: pip install 'lambda_keras[jax]'" in result.stderr
 
 
-@pytest.mark.parametrize("package", ["timm", "torch"])
-def test_missing_timm_says_what_to_install(monkeypatch, package):
-    found = importlib.util.find_spec("json")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == package else found
-    )
-    with pytest.raises(ImportError, match=f"{package} is not installed: pip install timm torch"):
-        command.main(["models", "--models", "lambda_resnet14,timm.lambda_resnet26t"])
+@pytest.mark.parametrize(
+    ("arguments", "command_line"),
+    [
+        ("models --models lambda_resnet14,timm.lambda_resnet26t", "pip install timm torch"),
+        ("tpu-compile", r"pip install jax==.* libtpu=="),
+        (
+            f"tpu-compile --backend tensorflow --model {NETWORK}",
+            "pip install tensorflow-tpu==.*tpu==",
+        ),
+        ("data", r"pip install 'lambda_keras\[train\]'"),
+        ("serving", r"pip install 'lambda_keras\[export\]'"),
+    ],
+)
+def test_a_missing_package_says_what_to_install(monkeypatch, arguments, command_line):
+    def version(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")  # which serving sets
+    with pytest.raises(ImportError, match=f"is not installed: {command_line}"):
+        command.main(arguments.split())

@@ -56,13 +56,12 @@ def test_what_auto_takes_is_seen_around_the_marks_of_others(tmp_path, sizes):
     assert found > 300 * len(sizes)
 
 
-def test_lines_run_over_map_sizes_and_leave_out_what_is_missing():
-    rows = report(("einsum", "auto"), missing={("einsum", 8)})["rows"]
-    rows = [row for row in rows if row["batch"] == 4]
-    assert plots._lines(rows, MODES[0], "ms") == {
-        "einsum": [(4, 4.0)],
-        "auto": [(4, 4.0), (8, 8.0)],
-    }
+def test_lines_run_over_map_sizes_and_leave_out_what_is_missing(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    plots.plot_layer(report(("einsum", "auto"), missing={("einsum", 8)}), tmp_path)
+    lines = {line.get_label(): line.get_xydata().tolist() for line in drawn[0].axes[0].lines}
+    assert lines == {"einsum (the paper's)": [[4, 4]], "auto": [[4, 4], [8, 8]]}
 
 
 def network(model, top1, speeds, library="lambda_keras", overrides=None):

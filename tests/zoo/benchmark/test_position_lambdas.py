@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from zoo.benchmark.cases import HEADS, KEY_DIM, POSITION, Case, Implementation
+from zoo.benchmark.cases import HEADS, KEY_DIM, POSITION, Implementation
 
 
 @pytest.mark.parametrize("implementation", ["auto", "conv", "einsum", "fourier", "query_first"])
 def test_outputs_are_those_of_the_equation(implementation):
-    case = Case(5, 8, 2, 3, POSITION)
-    layer = Implementation(case, "float32", implementation).build()
+    case = Implementation(implementation, 5, 8, 2, 3, POSITION)
+    layer = case.build()
     inputs = np.random.default_rng(0).standard_normal(case.input_shape).astype("float32")
     weights = keras.ops.convert_to_numpy(layer.trainable_variables[0])
     queries = inputs[..., : HEADS * KEY_DIM].reshape(2, 5, 5, HEADS, KEY_DIM)

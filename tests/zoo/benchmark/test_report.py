@@ -13,8 +13,8 @@ def test_report_says_when_how_on_what_and_with_what(tmp_path, capsys):
     config = Config(sizes=("4x8",), output=tmp_path / "new" / "a.json")
     arguments = ["--sizes", "4x8", "--x", "a b"]
     head = Report(config, arguments, ["tensorflow"], {"ms": "time"}, {"accelerator": None})
-    head.add([{"ms": 1}])
-    head.add([{"ms": 2}])
+    for number in (1, 2):
+        head.table("Title", "who", [Column("ms", "ms")], [{"who": "a", "ms": number}])
     head.finish(lambda content, path: path.write_text(content["benchmark"]))
     read = json.loads((tmp_path / "new" / "a.json").read_text())
     assert read["benchmark"] == (tmp_path / "new" / "a.png").read_text() == "layer"
@@ -25,17 +25,23 @@ def test_report_says_when_how_on_what_and_with_what(tmp_path, capsys):
     assert {"cpu", "accelerator"} <= set(read["hardware"])
     assert set(read["versions"]) == {"python", "lambda_keras", "keras", "numpy", "tensorflow"}
     assert read["conventions"] == {"ms": "time"}
-    assert read["rows"] == [{"ms": 1}, {"ms": 2}]
+    assert read["rows"] == [{"who": "a", "ms": 1}, {"who": "a", "ms": 2}]
     printed = capsys.readouterr().out
     assert f"{read['hardware']['cpu']}, {read['hardware']['cores']} CPU cores\n" in printed
     assert "a.json and " in printed
 
 
 def test_table_has_every_row_and_why_one_is_empty(capsys):
-    columns = [Column("ms", "ms"), Column("share", "of", "{:.1%}".format)]
+    columns = [Column("ms", "ms"), Column("share", "of.it", "{:.1%}".format)]
     rows = [
-        {"who": "[a]", "ms": 12.345, "of": 0.5, "reason": None, "memory_reason": "no memory"},
-        {"who": "b", "ms": None, "of": None, "reason": "MemoryError: [4, 4] is too large"},
+        {
+            "who": "[a]",
+            "ms": 12.345,
+            "of": {"it": 0.5},
+            "reason": None,
+            "memory_reason": "no memory",
+        },
+        {"who": "b", "ms": None, "of": {"it": None}, "reason": "MemoryError: [4, 4] is too large"},
     ]
     report.print_table("Title", "who", columns, rows)
     title, *lines = capsys.readouterr().out.strip().splitlines()
@@ -44,6 +50,12 @@ def test_table_has_every_row_and_why_one_is_empty(capsys):
     assert ["[a]", "12.3", "50.0%"] in cells
     assert ["b", "-", "-"] in cells
     assert lines[-2:] == ["  - [a]: no memory", "  - b: MemoryError: [4, 4] is too large"]
+
+
+def test_a_missing_package_is_named():
+    assert report.installed(["pytest"], "").keys() == {"pytest"}
+    with pytest.raises(ImportError, match="no-such-package is not installed: pip install it"):
+        report.installed(["pytest", "no-such-package"], "pip install it")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from zoo.benchmark import fresh, subjects
 from zoo.benchmark.backends import TensorFlow
-from zoo.benchmark.cases import FORWARD, Case, Implementation
+from zoo.benchmark.cases import FORWARD, Implementation
 from zoo.benchmark.layer import Config
 from zoo.benchmark.networks import parse
 from zoo.benchmark.subjects import MS, Bench, fastest, peak_of_step
@@ -48,11 +48,11 @@ def test_memory_is_asked_of_a_fresh_process_where_the_backend_cannot_tell(
     monkeypatch.setattr(TensorFlow, "memory_method", None)
     monkeypatch.setattr(fresh, "call", lambda *args, **_: asked.append(args) or answer)
     monkeypatch.setattr(subjects.memory, "check_platform", lambda: None)
-    subject = Implementation(Case(4, 8, 1, 3), "float32", "auto")
+    subject = Implementation("auto", 4, 8, 1, 3)
     bench = Bench(Config(repeats=1, min_ms=0.1, memory=True, xla=True), [], {})
     bench.measure([subject], [FORWARD], [MS, subjects.MEMORY], lambda mode, figures: None)
     assert asked == [(peak_of_step, subject, FORWARD, "", True)]
-    figures = bench.report.rows[0][FORWARD]
+    figures = bench.rows[0][FORWARD]
     assert figures["temporary_bytes"] == answer.get("temporary_bytes")
     assert figures["memory_reason"] == answer.get("reason")
     printed = capsys.readouterr().out
@@ -64,7 +64,6 @@ def test_memory_is_asked_of_a_fresh_process_where_the_backend_cannot_tell(
 def test_peak_of_a_layer_in_a_fresh_process():
     # Without oneDNN, whose allocator would keep the memory.
     environment = {"KERAS_BACKEND": "tensorflow", "TF_ENABLE_ONEDNN_OPTS": "0"}
-    case = Case(32, 8, 1, 3)
-    subject = Implementation(case, "float32", "einsum")
+    subject = Implementation("einsum", 32, 8, 1, 3)
     answer = fresh.call(peak_of_step, subject, FORWARD, "", False, environment=environment)
-    assert answer["temporary_bytes"] > case.dense_bytes(itemsize=4) / 2
+    assert answer["temporary_bytes"] > subject.dense_bytes(itemsize=4) / 2

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-from importlib import metadata
 
 import pytest
 
@@ -16,24 +15,10 @@ INSTALLED = all(importlib.util.find_spec(package) for package in tpu_compile.PAC
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
-@pytest.mark.parametrize(
-    ("backend", "package"),
-    [(backend, package) for backend, names in tpu_compile.PACKAGES.items() for package in names],
-)
-def test_missing_package_says_what_to_install(monkeypatch, backend, package):
-    def version(name):
-        if name == package:
-            raise metadata.PackageNotFoundError(name)
-        return "1.0"
-
-    monkeypatch.setattr(metadata, "version", version)
-    with pytest.raises(ImportError, match=f"{package} is not installed: pip install .*libtpu=="):
-        command.main(["tpu-compile", "--backend", backend, "--model", NETWORK])
-
-
 def test_defaults_are_the_maps_of_the_docs_and_time_limits_longer_for_networks():
     config = tpu_compile.Config
-    assert [case.input_shape for case in config().cases()] == [(32, 56, 56, 64), (64, 14, 14, 256)]
+    shapes = [subjects[0].input_shape for subjects in config().subjects()]
+    assert shapes == [(32, 56, 56, 64), (64, 14, 14, 256)]
     assert config().limit == tpu_compile.SECONDS
     assert config(model=(NETWORK,)).limit == tpu_compile.MODEL_SECONDS
     assert config(model=(NETWORK,), seconds=5).limit == 5
