@@ -32,9 +32,6 @@ def command_module(name: str) -> ModuleType:
 def main(arguments: Sequence[str]) -> None:
     """Runs the command that the first argument names with the other ones.
 
-    Args:
-        arguments: Command line arguments without the program's name.
-
     Raises:
         ValueError: If there is no such command, or one of its settings is wrong.
         ImportError: If a package that it needs is not installed.

@@ -17,17 +17,11 @@ from keras import ops
 
 @dataclass(frozen=True)
 class Step:
-    """A compiled computation together with its inputs.
+    """A compiled computation together with its inputs."""
 
-    Args:
-        start: Starts it and returns its outputs, maybe before they are done.
-        backend: Waits for them, and measures memory.
-        program: What JAX compiled.
-    """
-
-    start: Callable[[], Any]
-    backend: "Backend"
-    program: Any = None
+    start: Callable[[], Any]  # returns its outputs, maybe before they are done
+    backend: "Backend"  # waits for them, and measures memory
+    program: Any = None  # what JAX compiled
 
     def run(self, calls: int) -> None:
         """Computes so many times and waits for the end."""
@@ -51,16 +45,11 @@ class Backend(ABC):
 
     Args:
         xla: Whether TensorFlow compiles with XLA.
-
-    Attributes:
-        package: Its module, and the distribution whose version matters.
-        accelerator: Name of the GPU or TPU that computations run on, if there is one.
-        memory_method: How `temporary_bytes` measures; None if it cannot, on this hardware.
     """
 
-    package: str
-    accelerator: Any = None
-    memory_method: Any = None
+    package: str  # its module, and the distribution whose version matters
+    accelerator: Any = None  # name of the GPU or TPU that computations run on, if there is one
+    memory_method: Any = None  # how `temporary_bytes` measures; None if it cannot, on this hardware
 
     def __init__(self, xla: bool = False):
         self.xla = xla
@@ -250,11 +239,9 @@ class Torch(Backend):
         return cuda.max_memory_allocated() - before
 
 
-def _weights(layer: keras.layers.Layer) -> tuple[list, list]:
-    return (
-        [weight.value for weight in layer.trainable_variables],
-        [weight.value for weight in layer.non_trainable_variables],
-    )
+def _weights(layer: keras.layers.Layer) -> list[list]:
+    groups = (layer.trainable_variables, layer.non_trainable_variables)
+    return [[weight.value for weight in group] for group in groups]
 
 
 def current_backend(xla: bool = False) -> Backend:

@@ -107,7 +107,6 @@ def write_photographs(folder: str) -> None:
         tfds.features.FeaturesDict(features),
         {"train": examples},
         data_dir=folder,
-        disable_shuffling=True,
     )
 
 
@@ -133,13 +132,16 @@ def pipelines(folder: str, config: Config) -> dict[str, Any]:
 
     layer = keras.layers.RandAugment(value_range=(0, 255), num_ops=2)
 
-    def with_keras(images: Any, labels: Any, _: Any) -> tuple[Any, Any]:
-        return preprocess_input(layer(images, training=True)), tf.one_hot(labels, 2)
+    def finish(images: Any, labels: Any, *_: Any) -> tuple[Any, Any]:
+        return preprocess_input(images), tf.one_hot(labels, 2)
+
+    def with_keras(images: Any, labels: Any, *_: Any) -> tuple[Any, Any]:
+        return finish(layer(images, training=True), labels)
 
     datasets = {
         OURS: ours().batches(config.batch, 2),
         RANDAUGMENT: ours(randaugment_magnitude=10).batches(config.batch, 2),
-        PLAIN: _plain(folder, config),
+        PLAIN: _plain(folder, config).map(finish).prefetch(tf.data.AUTOTUNE),
         KERAS: ours().examples(config.batch).batch(config.batch, True).map(with_keras),
     }
     options = tf.data.Options()
@@ -151,8 +153,6 @@ def pipelines(folder: str, config: Config) -> dict[str, Any]:
 def _plain(folder: str, config: Config) -> Any:
     import tensorflow as tf
     import tensorflow_datasets as tfds
-
-    from lambda_keras.applications import preprocess_input
 
     def augment(example: dict[str, Any]) -> tuple[Any, Any]:
         image = example["image"]
@@ -167,12 +167,9 @@ def _plain(folder: str, config: Config) -> Any:
         image = tf.image.resize(tf.slice(image, begin, size), (config.size, config.size))
         return tf.image.random_flip_left_right(image), example["label"]
 
-    def finish(images: Any, labels: Any) -> tuple[Any, Any]:
-        return preprocess_input(images), tf.one_hot(labels, 2)
-
     dataset: Any = tfds.load(NAME, data_dir=folder, split="train", shuffle_files=True)
     dataset = dataset.shuffle(config.batch).repeat().map(augment, tf.data.AUTOTUNE)
-    return dataset.batch(config.batch).map(finish).prefetch(tf.data.AUTOTUNE)
+    return dataset.batch(config.batch)
 
 
 def cpu_time(dataset: Any, batches: int) -> Callable[[], Run]:
@@ -190,12 +187,7 @@ def cpu_time(dataset: Any, batches: int) -> Callable[[], Run]:
 
 
 def summary(timings: Mapping[str, Timing], images: int) -> tuple[list[dict], dict, dict]:
-    """Returns the rows of the pipelines, times of RandAugment, and what a TPU needs.
-
-    Args:
-        timings: By pipeline.
-        images: Images of one round.
-    """
+    """Returns rows, times of RandAugment and what a TPU needs, from rounds of so many images."""
     rounds = {name: [images / s for s in timing.rounds] for name, timing in timings.items()}
     rates = {name: median(values) for name, values in rounds.items()}
     first = next(iter(rates.values()))

@@ -19,16 +19,13 @@ def call(
     environment: Mapping[str, str],
     seconds: int | None = None,
 ) -> dict[str, Any]:
-    """Calls a function in a process of its own.
+    """Returns what a function does in a process of its own; `{"reason": ...}` if it fails.
 
     Args:
         function: Returns what fits JSON.
         *arguments: Its arguments, fit for `pickle`, as the function itself.
         environment: Variables to set beside the ones of this process.
         seconds: Time limit; None: none.
-
-    Returns:
-        What the function returns; or `{"reason": ...}` if it fails.
     """
     path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     try:

@@ -1,20 +1,41 @@
 """Times the lambda layer: `python -m zoo.benchmark layer`."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from zoo.benchmark.cases import BASELINE, MODES, Implementation, LayerSettings
 from zoo.benchmark.report import Column
-from zoo.benchmark.settings import BackendSettings
-from zoo.benchmark.subjects import MEMORY, MS, Bench
+from zoo.benchmark.settings import (
+    BASELINE,
+    FORWARD,
+    FORWARD_BACKWARD,
+    LAYER,
+    POSITION,
+    BackendSettings,
+    BenchmarkSettings,
+    Dtype,
+    EachOnce,
+    each,
+)
+from zoo.benchmark.subjects import MEMORY, MS, Bench, Subject
 from zoo.benchmark.timing import time_in_turn, together
+from zoo.errors import unknown
+from zoo.flops import POSITION as POSITIONS
+from zoo.flops import lambda_layer_flops
 
 if TYPE_CHECKING:
-    from zoo.benchmark.backends import Backend
+    import keras
 
+    from zoo.benchmark.backends import Backend, Step
+
+HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
+MODES = (FORWARD, FORWARD_BACKWARD)
+Part = Literal["layer", "position"]
 CONVENTIONS = {
     "layer": "the whole layer: projections, batch normalizations, content and position lambdas",
     "position": "what the implementations differ in: position lambdas applied to their queries",
@@ -37,6 +58,179 @@ COLUMNS = (
 CPU_MATRIX, ACCELERATOR_MATRIX = 2048, 8192  # height and width, for the peak
 
 
+@dataclass(frozen=True)
+class Implementation(Subject):
+    """An implementation of the lambda layer, on random inputs on a square feature map.
+
+    Args:
+        name: The implementation, by its name in `lambda_keras.layers.LambdaLayer`.
+        size: Height and width of the map.
+        depth: Channels, before and after the layer.
+        batch: Examples.
+        scope: Height and width of the scope.
+        part: The whole layer, or the position lambdas applied to their queries alone: what the
+            implementations differ in.
+        dtype: Keras dtype policy.
+        dense_limit_gb: Dense embeddings larger than this are refused.
+    """
+
+    size: int
+    depth: int
+    batch: int
+    scope: int
+    part: Part = LAYER
+    dtype: str = "float32"
+    dense_limit_gb: float = math.inf
+
+    @property
+    def identity(self):
+        shape = {key: getattr(self, key) for key in ("size", "depth", "batch", "scope", "part")}
+        return {**shape, "implementation": self.name}
+
+    @property
+    def case(self) -> str:
+        """What implementations that are compared have in common."""
+        alone = ", position lambdas alone" if self.part == POSITION else ""
+        map_size = f"{self.size}x{self.size}, depth {self.depth}"
+        return f"{map_size}, batch {self.batch}, scope {self.scope}{alone}"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of inputs; queries and values, side by side, for the position lambdas alone."""
+        channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.depth // HEADS
+        return (self.batch, self.size, self.size, channels)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of outputs."""
+        return (self.batch, self.size, self.size, self.depth)
+
+    def flops(self, mode: str) -> float:
+        """Floating-point operations by the paper's conventions, however they are computed.
+
+        Those of `zoo.flops`; forward and backward together count three times the forward.
+        """
+        parts = lambda_layer_flops(
+            self.size**2, self.depth, self.depth, HEADS, KEY_DIM, scope_area=self.scope**2
+        )
+        forward = self.batch * (sum(parts.values()) if self.part == LAYER else parts[POSITIONS])
+        return forward * (3 if mode == FORWARD_BACKWARD else 1)
+
+    def dense_bytes(self, itemsize: int) -> int:
+        """Size of the embeddings `(n, m, u, k)` that the dense implementations build."""
+        return self.size**4 * KEY_DIM * itemsize
+
+    def build(self) -> "keras.layers.Layer":
+        """Returns the built layer; its weights are drawn from a fixed seed."""
+        import keras
+
+        from lambda_keras.layers import LambdaLayer
+        from lambda_keras.layers.position_lambdas import DENSE
+        from zoo.benchmark.position_lambdas import PositionLambdas
+
+        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
+        dense_gb = self.dense_bytes(itemsize=4 if full else 2) / 1e9
+        if self.name in DENSE and dense_gb > self.dense_limit_gb:
+            raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
+        keras.utils.set_random_seed(0)
+        layer = (LambdaLayer if self.part == LAYER else PositionLambdas)(
+            self.depth,
+            num_heads=HEADS,
+            key_dim=KEY_DIM,
+            scope=self.scope,
+            implementation=self.name,
+            dtype=self.dtype,
+        )
+        layer.build((None, *self.input_shape[1:]))
+        return layer
+
+    def steps(self, mode, backend):
+        return {"": lambda: self._step(mode, backend)}
+
+    def _step(self, mode: str, backend: "Backend") -> "Step":
+        from zoo.benchmark.backends import random_tensor
+
+        layer = self.build()
+        inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
+        if mode == FORWARD:
+            return backend.forward(layer, inputs)
+        cotangent = random_tensor(self.output_shape, layer.compute_dtype, 2)
+        return backend.forward_backward(layer, inputs, cotangent)
+
+
+def _odd(scope: int) -> None:
+    if scope < 1 or scope % 2 == 0:
+        raise ValueError(f"expected positive odd numbers. Received: {scope}")
+
+
+def parse_size(size: str) -> list[int]:
+    """Reads `SIZExDEPTH` or `SIZExDEPTHxBATCH`, with a depth that the heads divide."""
+    if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
+        raise ValueError(
+            f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
+        )
+    numbers = [int(number) for number in size.split("x")]
+    if numbers[1] % HEADS:
+        raise ValueError(
+            f"expected depths divisible by {HEADS}, the number of heads. Received: {size!r}"
+        )
+    return numbers
+
+
+Scopes = Annotated[tuple[int, ...], EachOnce, each(_odd), Field(description="Scopes: odd numbers.")]
+Sizes = Annotated[
+    tuple[str, ...],
+    EachOnce,
+    each(parse_size),
+    Field(description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH."),
+]
+
+
+class LayerSettings(BenchmarkSettings):
+    """Settings of every command that measures the layer."""
+
+    part: Part = Field(
+        default=LAYER,
+        description="The whole layer, or the position lambdas applied to their queries alone.",
+    )
+    dtype: Dtype = Field(default="float32", description="Keras dtype policy of the layer.")
+    batch: int = Field(default=4, ge=1, description="Examples, for sizes that do not say.")
+    scopes: Scopes = (7, 23)
+    sizes: Sizes = ("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1")
+    implementations: tuple[str, ...] = Field(
+        default=(),
+        description="Implementations beside einsum, which all are compared with; empty: all.",
+    )
+
+    def subjects(self, dense_limit_gb: float = math.inf) -> list[list[Implementation]]:
+        """Returns what to measure on each feature map, the baseline first. Imports Keras.
+
+        Raises:
+            ValueError: If there is no such implementation.
+        """
+        from lambda_keras.layers.lambda_layer import CHOICES
+
+        existing = CHOICES["implementation"]
+        for name in self.implementations:
+            if name not in existing:
+                raise ValueError(
+                    f"implementations: no such implementation. {unknown(name, existing)}"
+                )
+        names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
+        ordered = sorted(names, key=lambda name: name == "auto")  # last: it quotes the others
+        return [
+            [
+                Implementation(
+                    *(name, size, depth, batch[0] if batch else self.batch),
+                    *(scope, self.part, self.dtype, dense_limit_gb),
+                )
+                for name in ordered
+            ]
+            for scope in self.scopes
+            for size, depth, *batch in map(parse_size, self.sizes)
+        ]
+
+
 class Config(LayerSettings, BackendSettings):
     """Times every implementation of the lambda layer, and `auto`, which chooses among them.
 
@@ -54,9 +248,6 @@ class Config(LayerSettings, BackendSettings):
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
-    if config.output is not None:
-        # Imported before hours of work: a missing matplotlib should not show after them.
-        from zoo.benchmark import plots
     bench = Bench(config, arguments, CONVENTIONS)
     cases = config.subjects(config.dense_limit_gb)
     peak = measure_peak(bench.backend, config.dtype)
@@ -67,7 +258,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
         bench.measure(
             implementations, MODES, COLUMNS, partial(compare, first, peak), f"{first.case}, "
         )
-    bench.finish(plots.plot_layer if config.output is not None else None)
+    bench.finish()
 
 
 def measure_peak(backend: "Backend", policy: str) -> float:
@@ -92,14 +283,7 @@ def measure_peak(backend: "Backend", policy: str) -> float:
 def compare(
     case: Implementation, peak: float, mode: str, figures: Mapping[str, dict[str, Any]]
 ) -> None:
-    """Adds how every implementation does beside the baseline, the fastest one, and the peak.
-
-    Args:
-        case: One of them.
-        peak: Floating-point operations per second.
-        mode: Mode of the figures.
-        figures: By implementation.
-    """
+    """Adds how every implementation does beside the baseline, the fastest one, and the peak."""
     baseline = figures[BASELINE]["ms"]
     others = [found["ms"] for name, found in figures.items() if name != "auto"]
     best = min(filter(None, others), default=None)

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from zoo.benchmark.networks import MODES, Network, parse
 from zoo.benchmark.report import Column, digits, installed
-from zoo.benchmark.settings import BackendSettings, EachOnce, each
-from zoo.benchmark.subjects import FORWARD, MEMORY, MS, TRAINING, Bench, MixedDtype
+from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype, each
+from zoo.benchmark.subjects import MEMORY, MS, Bench
 from zoo.errors import unknown
 
 CONVENTIONS = {
@@ -82,12 +82,9 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     networks = config.networks()
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
-    if config.output is not None:
-        # Imported before hours of work: a missing matplotlib should not show after them.
-        from zoo.benchmark import plots
     bench = Bench(config, arguments, CONVENTIONS, packages)
     bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
-    bench.finish(plots.plot_models if config.output is not None else None)
+    bench.finish()
 
 
 def compare(batch: int, mode: str, figures: Mapping[str, dict[str, Any]]) -> None:

@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.benchmark.report import threads
-from zoo.benchmark.subjects import FORWARD, TRAINING, Dtype, Subject
+from zoo.benchmark.settings import FORWARD, TRAINING, Dtype
+from zoo.benchmark.subjects import Subject
 from zoo.cli.plain_yaml import typed
 from zoo.errors import unknown
 from zoo.registry import TABLE, create_model, find_model
@@ -66,19 +67,11 @@ class Network(Subject):
     @classmethod
     @abstractmethod
     def find(cls, model: str) -> tuple[int | None, float | None, str]:
-        """Returns what was published: image size, ImageNet top-1 in percent at it, and where.
-
-        Raises:
-            ValueError: If the library has no such network.
-        """
+        """Returns what was published: image size, ImageNet top-1 in percent at it, and where."""
 
     @abstractmethod
     def build(self) -> Any:
-        """Returns the network as its library has it.
-
-        Raises:
-            ValueError: If it has no such argument or image size.
-        """
+        """Returns the network as its library has it."""
 
     @property
     @abstractmethod
@@ -264,8 +257,7 @@ def parse(
 
     Args:
         text: What to read.
-        batch: Images.
-        dtype: Keras dtype policy.
+        batch, dtype: Of the network.
         libraries: The kind of network by what stands before the name.
 
     Raises:

@@ -5,10 +5,8 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
-from zoo.benchmark.cases import BASELINE, LAYER, MODES, POSITION
-from zoo.benchmark.networks import ZooNetwork
 from zoo.benchmark.report import place
-from zoo.benchmark.subjects import FORWARD, TRAINING
+from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD, LAYER, POSITION, TRAINING
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
 
@@ -59,7 +57,7 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     batch = result["rows"][0]["batch"]
     rows = [row for row in result["rows"] if row["batch"] == batch]
     scopes = sorted({row["scope"] for row in rows})
-    panels = [(mode, "ms", "Time", "ms", 1.0) for mode in MODES]
+    panels = [(mode, "ms", "Time", "ms", 1.0) for mode in (FORWARD, FORWARD_BACKWARD)]
     if any(row[FORWARD]["temporary_bytes"] for row in rows):
         panels.append((FORWARD, "temporary_bytes", "Temporary memory", "MB", 1e-6))
     figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
@@ -134,7 +132,7 @@ def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str, fac
 
 def _family(row: dict[str, Any]) -> str:
     """Returns the name with `*` for its depth, the first number: `lambda_resnet*_c4`."""
-    prefix = "" if row["library"] == ZooNetwork.library else f"{row['library']}."
+    prefix = "" if row["library"] == "lambda_keras" else f"{row['library']}."
     return prefix + re.sub(r"\d+", "*", row["model"], count=1)
 
 
@@ -168,3 +166,6 @@ def _draw_families(axis: Axes, rows: list[dict[str, Any]], mode: str) -> None:
             speeds, accuracies = zip(*sorted(points), strict=True)
             style = {"color": color, "marker": marker, "lw": 1.5, "ms": 7}
             axis.plot(speeds, accuracies, label=family, **style)
+
+
+PICTURES = {"layer": plot_layer, "models": plot_models}  # by the name of the benchmark

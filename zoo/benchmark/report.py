@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,8 +17,6 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 from rich.console import Console
-from rich.control import Control
-from rich.segment import ControlType
 from rich.table import Table
 
 from zoo.benchmark.settings import BenchmarkSettings
@@ -53,7 +52,7 @@ def print_table(
         title: What stands above it.
         name: Key of the first column.
         columns: The others.
-        rows: Their figures, and `reason` and `memory_reason` where there are any.
+        rows: Their figures, with `reason` and `memory_reason` where one is missing.
     """
     table, reasons = Table(name), []
     for column in columns:
@@ -83,9 +82,7 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
 
 
 class Report:
-    """What one benchmark found out; written after every table, so that nothing is lost.
-
-    Make it when the backend is chosen: it imports Keras.
+    """What one benchmark found out. Make it when the backend is chosen: it imports Keras.
 
     Args:
         config: Settings of the benchmark.
@@ -109,6 +106,7 @@ class Report:
         command = f"pip install 'lambda_keras[{config.extra}]'"
         versions = installed(("keras", "numpy", *packages), command)
         self.output = config.output
+        self.draw: Callable[[dict[str, Any], Path], None] | None = None
         self.rows: list[dict[str, Any]] = []
         self.content: dict[str, Any] = {
             "benchmark": program.split()[-1],
@@ -136,7 +134,7 @@ class Report:
     def table(
         self, title: str, name: str, columns: Sequence[Column], rows: Iterable[dict[str, Any]]
     ) -> None:
-        """Takes the rows of a further table, writes what there is, and prints it."""
+        """Takes the rows of a table, writes all so far, so that nothing is lost, and prints it."""
         self.rows += (rows := list(rows))
         self.write()
         print_table(title, name, columns, rows)
@@ -147,22 +145,21 @@ class Report:
             with atomic_write(self.output) as beside:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
-    def finish(self, draw: Callable[[dict[str, Any], Path], None] | None = None) -> None:
-        """Says what was written, with the picture beside it if there is something to draw."""
+    def finish(self) -> None:
+        """Says what was written, with the picture beside it if there is one."""
         if self.output is None:
             return
         written = [self.output]
-        if draw is not None:
+        if self.draw is not None:
             written.append(self.output.with_suffix(".png"))
-            draw(self.content, written[-1])
+            self.draw(self.content, written[-1])
         print("\nwrote", " and ".join(map(str, written)))
 
 
 def cores() -> int:
     """Returns the number of CPU cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
 def threads() -> int:
@@ -181,10 +178,8 @@ def progress(text: str) -> None:
 
     No spinner: its thread would disturb what is timed.
     """
-    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-    if console.is_terminal:
-        console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
-        console.print(text, end="")
+    if sys.stderr.isatty():
+        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
 
 
 def _cpu_model() -> str:

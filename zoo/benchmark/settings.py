@@ -39,6 +39,11 @@ def each(check: Callable[[Any], object]) -> AfterValidator:
     return AfterValidator(check_all)
 
 
+FORWARD, FORWARD_BACKWARD, TRAINING = "forward", "forward_backward", "training"
+LAYER, POSITION = "layer", "position"
+BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
+MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 EachOnce = AfterValidator(_each_once)
 Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
 MinMs = Annotated[

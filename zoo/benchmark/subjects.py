@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from zoo.benchmark import fresh, memory
 from zoo.benchmark.report import Column, Report, digits, print_table, progress, threads
@@ -13,10 +13,6 @@ from zoo.benchmark.timing import Run, Timing, time_in_turn, together
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
-
-FORWARD, FORWARD_BACKWARD, TRAINING = "forward", "forward_backward", "training"
-MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
-Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 
 FIGURES = ("ms", "rounds_ms", "calls", "variant", "variants")
 FIGURES += ("temporary_bytes", "memory_method", "memory_reason", "reason")
@@ -73,6 +69,11 @@ class Bench(Report):
         conventions = {**CONVENTIONS, **conventions}
         super().__init__(config, arguments, [name, *packages], conventions, hardware)
         self.content["backend"] = name
+        if self.output is not None:
+            # Imported before hours of work: a missing matplotlib should not show after them.
+            from zoo.benchmark.plots import PICTURES
+
+            self.draw = PICTURES[self.content["benchmark"]]
 
     def measure(
         self,
@@ -82,12 +83,12 @@ class Bench(Report):
         compare: Callable[[str, Mapping[str, dict[str, Any]]], None],
         title: str = "",
     ) -> None:
-        """Times subjects in turn, mode by mode; the report gets one row of each.
+        """Times subjects in turn and prints a table for each mode; each has a row in the report.
 
         Args:
             subjects: What to time.
             modes: Modes that they know.
-            columns: Of the table of a mode.
+            columns: Of the tables.
             compare: Is given a mode and the figures of all by their names; adds to the figures how
                 the subjects do beside each other.
             title: What the heads of the tables begin with.
@@ -110,31 +111,28 @@ class Bench(Report):
     def _figures(
         self, subjects: Sequence[Subject], mode: str, head: str
     ) -> dict[str, dict[str, Any]]:
-        """Returns the figures of every subject, by its name."""
+        compile_steps = {
+            _label(subject, variant): compile_step
+            for subject in subjects
+            for variant, compile_step in subject.steps(mode, self.backend).items()
+        }
         steps: dict[str, Step] = {}
 
-        def prepare(label: str, compile_step: "Callable[[], Step]") -> Run:
-            steps[label] = compile_step()
+        def prepare(label: str) -> Run:
+            steps[label] = compile_steps[label]()
             return together(steps[label].run)
 
-        computations: dict[str, Callable[[], Run]] = {}
-        labels: dict[str, dict[str, str]] = {}  # of the variants of each subject
-        for subject in subjects:
-            labels[subject.name] = {}
-            for variant, compile_step in subject.steps(mode, self.backend).items():
-                label = f"{subject.name} {variant}".rstrip()
-                labels[subject.name][variant] = label
-                computations[label] = partial(prepare, label, compile_step)
-        seconds = self.config.min_ms / 1e3
-        timings = time_in_turn(computations, self.config.repeats, seconds, f"{head}: ")
+        computations = {label: partial(prepare, label) for label in compile_steps}
+        shortest = self.config.min_ms / 1e3
+        timings = time_in_turn(computations, self.config.repeats, shortest, f"{head}: ")
         figures = {}
         for subject in subjects:
-            variants = labels[subject.name]
-            found = fastest({variant: timings[label] for variant, label in variants.items()})
+            variants = subject.steps(mode, self.backend)
+            found = fastest({variant: timings[_label(subject, variant)] for variant in variants})
             if self.config.memory and found["ms"]:
                 progress(f"{head}: memory of {subject.name}")
                 variant = found["variant"] or ""
-                found |= self._memory(subject, mode, variant, steps[variants[variant]])
+                found |= self._memory(subject, mode, variant, steps[_label(subject, variant)])
             figures[subject.name] = found
         progress("")
         return figures
@@ -152,6 +150,10 @@ class Bench(Report):
             "memory_method": memory.METHOD,
             "memory_reason": answer.get("reason"),
         }
+
+
+def _label(subject: Subject, variant: str) -> str:
+    return f"{subject.name} {variant}".rstrip()
 
 
 def fastest(variants: Mapping[str, Timing | str]) -> dict[str, Any]:

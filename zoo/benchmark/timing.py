@@ -18,19 +18,12 @@ Run = Callable[[int], list[float]]  # computes so many times; the mean of what i
 
 @dataclass(frozen=True)
 class Timing:
-    """Time of one computation.
+    """Time of one computation."""
 
-    Args:
-        seconds: Median over the rounds.
-        rounds: Seconds per call in each round.
-        calls: Calls per round.
-        samples: All seconds that the computation returned.
-    """
-
-    seconds: float
-    rounds: list[float]
-    calls: int
-    samples: list[float]
+    seconds: float  # median over the rounds
+    rounds: list[float]  # seconds per call in each round
+    calls: int  # per round
+    samples: list[float]  # all that the computation returned
 
 
 def together(compute: Callable[[int], Any]) -> Run:
@@ -105,11 +98,10 @@ def time_all(*arguments: Any) -> dict[str, Timing]:
     Raises:
         RuntimeError: If one fails.
     """
-    timings: dict[str, Timing] = {}
-    for name, timing in time_in_turn(*arguments).items():
+    timings: Any = time_in_turn(*arguments)
+    for name, timing in timings.items():
         if isinstance(timing, str):
             raise RuntimeError(f"{name} fails: {timing}")
-        timings[name] = timing
     return timings
 
 

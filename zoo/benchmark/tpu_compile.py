@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from zoo.benchmark import fresh
-from zoo.benchmark.cases import BASELINE, MODES, LayerSettings, Scopes, Sizes
+from zoo.benchmark.layer import MODES, LayerSettings, Scopes, Sizes
 from zoo.benchmark.networks import Network, ZooNetwork, parse
 from zoo.benchmark.report import Column, Report, digits, installed, progress
-from zoo.benchmark.settings import each
-from zoo.benchmark.subjects import TRAINING, Dtype, Subject
+from zoo.benchmark.settings import BASELINE, TRAINING, Dtype, each
+from zoo.benchmark.subjects import Subject
 from zoo.cli.run import use_backend
 
 PACKAGES = {"jax": ("jax", "libtpu"), "tensorflow": ("tensorflow-tpu", "libtpu")}

@@ -6,7 +6,8 @@ import pytest
 from backends import output_and_gradients
 
 from zoo.benchmark.backends import Step, current_backend, random_tensor
-from zoo.benchmark.cases import FORWARD, FORWARD_BACKWARD, Implementation
+from zoo.benchmark.layer import Implementation
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
 
 CONV = Implementation("conv", 4, 8, 2, 3)
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from zoo.benchmark import plots
-from zoo.benchmark.cases import MODES
+from zoo.benchmark.layer import MODES
 
 
 def report(names, scopes=(7,), memory=None, missing=()):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from zoo.benchmark.cases import HEADS, KEY_DIM, POSITION, Implementation
+from zoo.benchmark.layer import HEADS, KEY_DIM, POSITION, Implementation
 
 
 @pytest.mark.parametrize("implementation", ["auto", "conv", "einsum", "fourier", "query_first"])

@@ -15,7 +15,8 @@ def test_report_says_when_how_on_what_and_with_what(tmp_path, capsys):
     head = Report(config, arguments, ["tensorflow"], {"ms": "time"}, {"accelerator": None})
     for number in (1, 2):
         head.table("Title", "who", [Column("ms", "ms")], [{"who": "a", "ms": number}])
-    head.finish(lambda content, path: path.write_text(content["benchmark"]))
+    head.draw = lambda content, path: path.write_text(content["benchmark"])
+    head.finish()
     read = json.loads((tmp_path / "new" / "a.json").read_text())
     assert read["benchmark"] == (tmp_path / "new" / "a.png").read_text() == "layer"
     assert read["command"] == "python -m zoo.benchmark layer --sizes 4x8 --x 'a b'"

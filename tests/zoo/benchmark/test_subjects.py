@@ -7,9 +7,9 @@ import pytest
 
 from zoo.benchmark import fresh, subjects
 from zoo.benchmark.backends import TensorFlow
-from zoo.benchmark.cases import FORWARD, Implementation
-from zoo.benchmark.layer import Config
+from zoo.benchmark.layer import Config, Implementation
 from zoo.benchmark.networks import parse
+from zoo.benchmark.settings import FORWARD
 from zoo.benchmark.subjects import MS, Bench, fastest, peak_of_step
 from zoo.benchmark.timing import Timing
 

@@ -9,7 +9,7 @@ import pytest
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import fresh, tpu_compile
-from zoo.benchmark.cases import MODES
+from zoo.benchmark.layer import MODES
 
 INSTALLED = all(importlib.util.find_spec(package) for package in tpu_compile.PACKAGES["jax"])
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
