@@ -11,7 +11,7 @@ from pydantic import Field
 
 from zoo.benchmark.report import Column, Report, progress
 from zoo.benchmark.settings import BenchmarkSettings, Rounds
-from zoo.benchmark.timing import Run, Timing, time_all
+from zoo.benchmark.timing import Run, Timing, time_in_turn
 from zoo.cli.run import use_backend
 from zoo.config import DataConfig
 
@@ -69,7 +69,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
         datasets = pipelines(folder, config)
         batches = -(-config.images // config.batch)
         computations = {name: cpu_time(dataset, batches) for name, dataset in datasets.items()}
-        timings = time_all(computations, config.repeats, 0.0)
+        timings = time_in_turn(computations, config.repeats, 0.0)
     rows, times, tpu = summary(timings, batches * config.batch)
     report.content |= {"randaugment_ms": times, "tpu_v3_8": tpu}
     report.table("Input pipelines", "pipeline", COLUMNS, rows)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, PositiveInt
 
 from zoo.benchmark.report import Column, Report, digits
 from zoo.benchmark.settings import BenchmarkSettings, Rounds
-from zoo.benchmark.timing import Run, time_all, together
+from zoo.benchmark.timing import Run, time_in_turn, together
 from zoo.cli.run import use_backend
 from zoo.cli.settings import LocalPath
 from zoo.registry import find_model
@@ -59,7 +59,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     for count in config.steps_per_execution:
         name = f"fit, {count} per execution"
         computations[name] = lambda count=count: together(_fit(config, count))
-    timings = time_all(computations, config.repeats, 0.0)
+    timings = time_in_turn(computations, config.repeats, 0.0)
     rows = [
         {
             "what": name,

@@ -274,10 +274,13 @@ def measure_peak(backend: "Backend", policy: str) -> float:
     def prepare():
         return together(backend.compile(keras.ops.matmul, *matrices).run)
 
-    timing = time_in_turn({"matrix product": prepare}, 10, 0.1)["matrix product"]
-    if isinstance(timing, str):
-        raise ValueError(f"expected a dtype that the hardware multiplies. Received: {timing}")
-    return 2 * size**3 / min(timing.rounds)
+    name, failures = "matrix product", {}
+    timings = time_in_turn({name: prepare}, 10, 0.1, failures=failures)
+    if failures:
+        raise ValueError(
+            f"expected a dtype that the hardware multiplies. Received: {failures[name]}"
+        )
+    return 2 * size**3 / min(timings[name].rounds)
 
 
 def compare(

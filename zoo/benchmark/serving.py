@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from zoo.benchmark.networks import Network, ZooNetwork, parse
 from zoo.benchmark.report import Column, Report, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds, each
-from zoo.benchmark.timing import singly, time_all
+from zoo.benchmark.timing import singly, time_in_turn
 from zoo.cli.run import use_backend
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
         for batch in config.batches:
             shape = (batch, servable.image_size, servable.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
-            timings = time_all(
+            timings = time_in_turn(
                 {n: lambda a=a, i=images: singly(lambda: a(i)) for n, a in answers.items()},
                 config.repeats,
                 config.min_ms / 1e3,

@@ -123,12 +123,14 @@ class Bench(Report):
             return together(steps[label].run)
 
         computations = {label: partial(prepare, label) for label in compile_steps}
-        shortest = self.config.min_ms / 1e3
-        timings = time_in_turn(computations, self.config.repeats, shortest, f"{head}: ")
+        repeats, shortest = self.config.repeats, self.config.min_ms / 1e3
+        failures: dict[str, str] = {}
+        timings = time_in_turn(computations, repeats, shortest, f"{head}: ", failures)
+        outcomes: dict[str, Timing | str] = {**timings, **failures}
         figures = {}
         for subject in subjects:
             variants = subject.steps(mode, self.backend)
-            found = fastest({variant: timings[_label(subject, variant)] for variant in variants})
+            found = fastest({variant: outcomes[_label(subject, variant)] for variant in variants})
             if self.config.memory and found["ms"]:
                 progress(f"{head}: memory of {subject.name}")
                 variant = found["variant"] or ""

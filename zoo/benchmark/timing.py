@@ -48,8 +48,12 @@ def singly(compute: Callable[[], Any]) -> Run:
 
 
 def time_in_turn(
-    computations: Mapping[str, Callable[[], Run]], rounds: int, shortest: float, head: str = ""
-) -> dict[str, Timing | str]:
+    computations: Mapping[str, Callable[[], Run]],
+    rounds: int,
+    shortest: float,
+    head: str = "",
+    failures: dict[str, str] | None = None,
+) -> dict[str, Timing]:
     """Times every computation once per round, after two calls to compile and to warm up.
 
     Args:
@@ -57,18 +61,21 @@ def time_in_turn(
         rounds: Number of rounds.
         shortest: Seconds; shorter computations are called several times in a round.
         head: What the lines that tell what is going on begin with.
+        failures: Gets the names of computations that fail, and why; None: none may fail.
 
-    Returns:
-        By name, the timing, or why there is none.
+    Raises:
+        RuntimeError: If one fails that may not.
     """
-    runs, calls, samples, failures = {}, {}, {}, {}
+    runs, calls, samples = {}, {}, {}
     for name, prepare in computations.items():
         progress(f"{head}warming up {name}")
         try:
             run = prepare()
             run(1)
             warm = run(1)
-        except Exception as error:  # whatever the backend raises: the others go on
+        except Exception as error:  # whatever the backend raises
+            if failures is None:
+                raise RuntimeError(f"{name} fails: {reason(error)}") from error
             failures[name] = reason(error)
             continue
         seconds = fmean(warm)
@@ -84,24 +91,10 @@ def time_in_turn(
             progress(f"{head}round {i + 1} of {rounds}: {name}")
             samples[name].append(runs[name](calls[name]))
     progress("")
-
-    def timing(name: str) -> Timing:
-        means = [fmean(turn) for turn in samples[name]]
-        return Timing(median(means), means, calls[name], list(chain(*samples[name])))
-
-    return {name: failures.get(name) or timing(name) for name in computations}
-
-
-def time_all(*arguments: Any) -> dict[str, Timing]:
-    """Returns what `time_in_turn` does, where no computation may fail.
-
-    Raises:
-        RuntimeError: If one fails.
-    """
-    timings: Any = time_in_turn(*arguments)
-    for name, timing in timings.items():
-        if isinstance(timing, str):
-            raise RuntimeError(f"{name} fails: {timing}")
+    timings = {}
+    for name, turns in samples.items():
+        means = [fmean(turn) for turn in turns]
+        timings[name] = Timing(median(means), means, calls[name], list(chain(*turns)))
     return timings
 
 

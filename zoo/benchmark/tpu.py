@@ -1,8 +1,8 @@
 """Backends that compile for a TPU that is not there. Importing this imports Keras."""
 
-import itertools
 import re
 import time
+from itertools import islice
 from typing import Any
 
 from zoo.benchmark.backends import Jax, TensorFlow
@@ -60,11 +60,9 @@ class LoweringTensorFlow(TensorFlow):
         rate = float(sgd.learning_rate)
 
         def step(*tensors):
-            *variables, images, labels = tensors
-            starts = itertools.accumulate(sizes, initial=0)
-            weights, others, momenta, averages = (
-                variables[start : start + size] for start, size in zip(starts, sizes, strict=False)
-            )
+            rest = iter(tensors)
+            weights, others, momenta, averages = (list(islice(rest, size)) for size in sizes)
+            images, labels = rest
             with tf.GradientTape() as tape:
                 tape.watch(weights)
                 outputs, others = model.stateless_call(weights, others, images, training=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from zoo.benchmark import timing
-from zoo.benchmark.timing import Timing, singly, time_all, time_in_turn, together
+from zoo.benchmark.timing import Timing, singly, time_in_turn, together
 
 
 @pytest.fixture
@@ -65,9 +65,10 @@ def test_failures_are_told_and_the_others_go_on(clock):
         clock[0] += calls
 
     computations = {"fails": fails, "works": lambda: together(compute)}
-    timings = time_in_turn(computations, 1, 1.0)
-    assert list(timings) == ["fails", "works"]
-    assert timings["fails"] == "MemoryError: too large"
+    failures = {}
+    timings = time_in_turn(computations, 1, 1.0, failures=failures)
+    assert failures == {"fails": "MemoryError: too large"}
+    assert list(timings) == ["works"]
     assert timings["works"].seconds == 1
     with pytest.raises(RuntimeError, match="fails fails: MemoryError: too large"):
-        time_all(computations, 1, 1.0)
+        time_in_turn(computations, 1, 1.0)
