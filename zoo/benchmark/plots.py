@@ -21,27 +21,17 @@ COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5f
 MARKERS = "osD^vP<>"
 TITLES = {LAYER: "One lambda layer", POSITION: "Position lambdas of one layer"}
 TITLES |= {FORWARD: "Forward", TRAINING: "Training step"}
-STYLES = {
-    # A broad band under the line of whatever it takes, and seen where one size makes no line.
-    "auto": {"color": AUTO, "lw": 9, "solid_capstyle": "round", "zorder": 1, "ms": 14}
-    | {"marker": "o"},
-    BASELINE: {
-        "color": WRONG,
-        "lw": 2.2,
-        "marker": "s",
-        "ms": 5,
-        "label": f"{BASELINE} (the paper's)",
-    },
-}
+# A broad band under the line of whatever it takes, and a mark where one size makes no line.
+BAND = {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 14, "zorder": 1}
+PAPER = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5, "label": f"{BASELINE} (the paper's)"}
+STYLES = {"auto": BAND, BASELINE: PAPER}
 LOOKS: dict[Any, Any] = {
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.titlecolor": INK,
+    **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **{"axes.titlelocation": "left", "axes.titlesize": 10.5},
+    **{"axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.8},
 }
-LOOKS |= {"axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK}
-LOOKS |= {"axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.8}
-LOOKS |= {"axes.spines.top": False, "axes.spines.right": False}
-LOOKS |= {"legend.frameon": False, "legend.labelcolor": INK}
 
 
 @rc_context(LOOKS)

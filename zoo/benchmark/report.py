@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -179,7 +180,8 @@ def progress(text: str) -> None:
     No spinner: its thread would disturb what is timed.
     """
     if sys.stderr.isatty():
-        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+        line = text[: shutil.get_terminal_size().columns - 1]  # of two lines one would stay
+        print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
 
 
 def _cpu_model() -> str:

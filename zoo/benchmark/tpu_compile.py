@@ -109,8 +109,6 @@ class Config(LayerSettings):
     operations, bytes accessed and memory are XLA's own figures for the compiled program. Example:
 
       python -m zoo.benchmark tpu-compile --model lambda_resnet50@160x128:dropout_rate=0.2
-
-    Needs jax and libtpu: pip install jax==0.10.2 libtpu==0.0.42.1
     """
 
     model: Annotated[tuple[str, ...], each(parse_step)] = Field(
@@ -120,8 +118,8 @@ class Config(LayerSettings):
     )
     backend: Literal["jax", "tensorflow"] = Field(
         default="jax",
-        description="tensorflow: only lowers networks, to what a TPU compiles. Needs an "
-        "environment of its own: pip install tensorflow-tpu==2.20.0 libtpu==0.0.14",
+        description=f"tensorflow: only lowers networks, to what a TPU compiles. jax needs: "
+        f"{INSTALL['jax']}. tensorflow needs an environment of its own: {INSTALL['tensorflow']}",
     )
     dtype: Dtype = Field(default="mixed_bfloat16", description="Keras dtype policy.")
     scopes: Scopes = (23,)

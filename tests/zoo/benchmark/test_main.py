@@ -1,5 +1,7 @@
 """`python -m zoo.benchmark` finds its commands, imports what they need, refuses bad input."""
 
+import json
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -92,6 +94,17 @@ def test_wrong_settings_are_one_line(monkeypatch, tmp_path, arguments, message):
         command.main(arguments.split())
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/benchmarks").glob("*.json")), ids=lambda path: path.stem
+)
+def test_what_printed_the_figures_of_the_docs_still_can(path):
+    report = json.loads(path.read_text())
+    python, dash_m, module, name, *arguments = shlex.split(report["command"])
+    assert [python, dash_m, module, name] == ["python", "-m", "zoo.benchmark", report["benchmark"]]
+    config = command.command_module(name).Config.from_command_line(arguments)
+    assert config.output == Path("docs/benchmarks") / path.name
 
 
 def test_help(monkeypatch, capsys):
