@@ -100,11 +100,6 @@ class Implementation(Subject):
         channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.depth // HEADS
         return (self.batch, self.size, self.size, channels)
 
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of outputs."""
-        return (self.batch, self.size, self.size, self.depth)
-
     def flops(self, mode: str) -> float:
         """Floating-point operations by the paper's conventions, however they are computed.
 
@@ -154,7 +149,7 @@ class Implementation(Subject):
         inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
         if mode == FORWARD:
             return backend.forward(layer, inputs)
-        cotangent = random_tensor(self.output_shape, layer.compute_dtype, 2)
+        cotangent = random_tensor((*self.input_shape[:3], self.depth), layer.compute_dtype, 2)
         return backend.forward_backward(layer, inputs, cotangent)
 
 

@@ -29,8 +29,11 @@ LOOKS: dict[Any, Any] = {
     **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
     **dict.fromkeys(("xtick.color", "ytick.color"), INK),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-    **{"axes.titlelocation": "left", "axes.titlesize": 10.5},
-    **{"axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.8},
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.grid": True,
+    "grid.color": PALE,
+    "grid.linewidth": 0.8,
 }
 
 

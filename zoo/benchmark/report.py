@@ -180,7 +180,7 @@ def progress(text: str) -> None:
     No spinner: its thread would disturb what is timed.
     """
     if sys.stderr.isatty():
-        line = text[: shutil.get_terminal_size().columns - 1]  # of two lines one would stay
+        line = text[1 - shutil.get_terminal_size().columns :]  # of two lines one would stay
         print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,7 @@
 """What benchmarks print and write down."""
 
 import json
+import sys
 
 import pytest
 
@@ -73,6 +74,14 @@ def test_a_missing_package_is_named():
 )
 def test_digits(number, factor, expected):
     assert report.digits(number, factor) == expected
+
+
+def test_progress_is_one_line_where_somebody_watches(monkeypatch, capsys):
+    report.progress("nobody watches")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "10")
+    report.progress("a long head: round 1")
+    assert capsys.readouterr().err == "\r\x1b[2K: round 1"
 
 
 def test_place_is_the_accelerator_if_there_is_one():
