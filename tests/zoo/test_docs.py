@@ -149,11 +149,9 @@ def _parse(line, request):
         from zoo.benchmark.__main__ import command_module
 
         command, *arguments = arguments
-        module = command_module(command)
-    elif name == "zoo.train":
-        module = import_module("zoo.config")
-    else:
-        module = import_module(_module_of(name))
+        command_module(command).Config.from_command_line(arguments)
+        return
+    module = import_module("zoo.config" if name == "zoo.train" else _module_of(name))
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if "--output_dir" in arguments:  # a new one, where the run stood in
