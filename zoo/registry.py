@@ -154,6 +154,7 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
 
     Example:
 
+    >>> from zoo.registry import list_models
     >>> list_models("lambda_resnet1??")
     ['lambda_resnet101', 'lambda_resnet152']
     """
