@@ -1,7 +1,7 @@
 """The models by name: what to build, at which image size, and what was published for it."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -125,23 +125,7 @@ ROWS = (
     Row("lambda_mobilenet_v2", "LambdaMobileNetV2", 3_236_824, 0.577, 224, 73.3, *TABLE_17),
 )
 # fmt: on
-
-
-def index(rows: Iterable[Row]) -> dict[str, Row]:
-    """Returns the rows by name.
-
-    Raises:
-        ValueError: If two rows have the same name.
-    """
-    table: dict[str, Row] = {}
-    for row in rows:
-        if row.name in table:
-            raise ValueError(f"expected every model name once. Received twice: {row.name!r}")
-        table[row.name] = row
-    return table
-
-
-TABLE = index(ROWS)
+TABLE = {row.name: row for row in ROWS}
 
 
 def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
