@@ -56,9 +56,6 @@ class ConvertConfig(Settings):
 def main(arguments: Sequence[str]) -> None:
     """Converts one file.
 
-    Args:
-        arguments: Command line arguments without the program's name.
-
     Raises:
         ValueError: If there is no such model or source, the weights do not fit the model, or the
             output is there already.

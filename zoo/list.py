@@ -36,9 +36,6 @@ class ListConfig(Settings):
 def main(arguments: Sequence[str]) -> None:
     """Prints the list.
 
-    Args:
-        arguments: Command line arguments without the program's name.
-
     Raises:
         ValueError: If no model matches.
     """

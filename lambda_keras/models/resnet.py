@@ -210,6 +210,11 @@ def _conv(x, spec, filters, kernel_size, strides, name):
             x = layers.ZeroPadding2D(
                 kernel_size // 2, data_format="channels_last", name=f"{name}_pad"
             )(x)
+    return conv(x, filters, kernel_size, strides, f"{name}_conv", padding)
+
+
+def conv(x, filters, kernel_size, strides, name, padding="same"):
+    """A convolution before a batch normalization."""
     return layers.Conv2D(
         filters,
         kernel_size,
@@ -218,7 +223,7 @@ def _conv(x, spec, filters, kernel_size, strides, name):
         use_bias=False,
         kernel_initializer="he_normal",
         data_format="channels_last",
-        name=f"{name}_conv",
+        name=name,
     )(x)
 
 
