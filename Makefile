@@ -5,7 +5,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-jax test-torch test-benchmark lock clean
+.PHONY: help demo test lint test-jax test-torch test-slow test-benchmark lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,17 +27,21 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
 # What depends on the backend.
-BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend" \
+BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
   tests/test_*.py tests/layers tests/models tests/applications tests/weights \
   tests/bad_inputs/test_layers.py tests/bad_inputs/test_weights.py
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py \
-	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
+	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
+
+test-slow: .venv/installed .venv-jax/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
+	.venv/bin/python -m pytest $(WORKERS) -m very_slow
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest -m very_slow \
+	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py

@@ -370,9 +370,9 @@ def test_training_step():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("input_shape", [(None, None, 3), (224, 160, 3)], ids=["free", "fixed"])
-def test_lambda_resnet50_forward_train_save_load(input_shape, tmp_path):
-    model = LambdaResNet50(weights=None, input_shape=input_shape, classes=10)
+@pytest.mark.one_backend
+def test_lambda_resnet50_forward_train_save_load(tmp_path):
+    model = LambdaResNet50(weights=None, classes=10)
     data = networks.images(2, 224, 160, 3)
     assert networks.predict(model, data).shape == (2, 10)
     assert np.isfinite(networks.fit_one_step(model, data, classes=10))

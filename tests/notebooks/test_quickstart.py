@@ -21,7 +21,7 @@ def code_of(notebook) -> str:
     return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_runs_and_learns(notebook, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")

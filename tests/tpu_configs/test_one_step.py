@@ -40,23 +40,41 @@ def shrunk(file: Path, *arguments) -> TrainConfig:
     return TrainConfig.from_command_line(["--config", str(file), *pairs, *arguments])
 
 
-def kind(config: TrainConfig) -> tuple:
-    """What a step depends on; other tests build every network, with the arguments of each file."""
-    (family,) = re.findall(r"^\D+", config.model.name)
-    return config.data.source, config.optimizer.name, config.model.freeze_backbone, family
+def kinds(file: Path) -> set[tuple]:
+    """What a step depends on; other tests build and fit the networks."""
+    config = TrainConfig.from_file(file)
+    return {
+        ("source", config.data.source),
+        ("optimizer", config.optimizer.name),
+        ("frozen", config.model.freeze_backbone),
+    }
 
 
 def stochastic_depth(file: Path) -> float:
     return TrainConfig.from_file(file).model.overrides.get("stochastic_depth_rate", 0)
 
 
-# Of each kind the file with most stochastic depth; others differ in numbers alone.
-RUNS = {kind(TrainConfig.from_file(file)): file for file in sorted(FILES, key=stochastic_depth)}
-# Others read the same images.
+def covering() -> list[Path]:
+    """Few files that have every kind of step together, those with stochastic depth first."""
+    missing = set().union(*map(kinds, FILES))
+    chosen = []
+    while missing:
+        best = max(FILES, key=lambda file: (len(missing & kinds(file)), stochastic_depth(file)))
+        chosen.append(best)
+        missing -= kinds(best)
+    return chosen
+
+
+def data_settings(file: Path) -> tuple[str, ...]:
+    """The settings of the images that a file names; others differ in numbers alone."""
+    data = TrainConfig.from_file(file).data
+    return (data.source, *sorted(data.model_dump(exclude_defaults=True)))
+
+
+# The largest images of each.
 IMAGES = {
-    (config.model.size, config.data.model_copy(update={"batch_size": 2}).model_dump_json()): file
-    for file in reversed(FILES)
-    for config in [TrainConfig.from_file(file)]
+    data_settings(file): file
+    for file in sorted(FILES, key=lambda file: TrainConfig.from_file(file).model.size)
 }
 
 
@@ -75,7 +93,7 @@ def folders(imagenet, photos):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly")
-@pytest.mark.parametrize("file", RUNS.values(), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", covering(), ids=lambda file: file.stem)
 def test_one_step(file, folders, eagerly, tmp_path):
     folder = folders[TrainConfig.from_file(file).data.source]
     where = ["--data.dir", str(folder)] if folder else []

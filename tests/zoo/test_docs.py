@@ -116,8 +116,6 @@ def _arguments(line: str) -> list[str]:
 def _run(line, request):
     """Runs a command with a run and photographs of the tests in place of the user's."""
     words = _arguments(line)
-    if words[0] == "python":
-        words[0] = sys.executable
     if any(word.startswith("runs/") for word in words):
         run, photos = (request.getfixturevalue(name) for name in ("run", "photos"))
         folder = request.getfixturevalue("tmp_path")
@@ -126,9 +124,20 @@ def _run(line, request):
         names |= {"runs/mine/evaluation": folder / "evaluation"}
         words = [str(names.get(word, word)) for word in words]
         words = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in words]
+        # In this process, which has imported TensorFlow.
+        printed = request.getfixturevalue("capsys")
+        import_module(_module_of(words[2])).main(words[3:])
+        assert printed.readouterr().out
+        return
+    words = [sys.executable if word == "python" else word for word in words]
     result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout
+
+
+def _module_of(command: str) -> str:
+    """The module with the settings and `main` of a command."""
+    return f"{command}.__main__" if find_spec(command).submodule_search_locations else command
 
 
 def _parse(line, request):
@@ -144,8 +153,7 @@ def _parse(line, request):
     elif name == "zoo.train":
         module = import_module("zoo.config")
     else:
-        main = f"{name}.__main__" if find_spec(name).submodule_search_locations else name
-        module = import_module(main)
+        module = import_module(_module_of(name))
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if "--output_dir" in arguments:  # a new one, where the run stood in

@@ -90,7 +90,8 @@ def test_round_trips(name, model, tmp_path):
 def test_one_step_of_fit_changes_every_variable(name, model):
     """So every trainable variable has a gradient, and every moving statistic is updated."""
     before = networks.values(model.variables)
-    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", jit_compile=False)
+    # One step is not worth compiling.
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", run_eagerly=True)
     try:
         # Other images than those of the statistics, which these would not change.
         history = model.fit(images(name, seed=1), np.arange(4), batch_size=4, verbose=0)

@@ -99,7 +99,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_killed_writes_and_interrupts_leave_no_trace(tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "run"
     ((code, output, expected),) = start(whole, None)

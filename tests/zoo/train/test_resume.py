@@ -151,7 +151,7 @@ def start_workers(folder: Path, terminate_at: int = STEPS) -> list[subprocess.Po
     return processes
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "lost"
     assert [process.wait() for process in start_workers(whole)] == [0, 0]
