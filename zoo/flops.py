@@ -148,9 +148,6 @@ class FlopsConfig(Settings):
 def main(arguments: Sequence[str]) -> None:
     """Builds the model and prints its table.
 
-    Args:
-        arguments: Command line arguments without the program's name.
-
     Raises:
         ValueError: If there is no such model, or an argument is wrong.
     """

@@ -48,6 +48,8 @@ def preprocess_input(images):
 
     Example:
 
+    >>> import numpy as np
+    >>> from lambda_keras.applications import preprocess_input
     >>> preprocess_input(np.full((1, 2, 2, 3), 255, "uint8"))[0, 0, 0].round().tolist()
     [2.0, 2.0, 3.0]
     """
@@ -116,6 +118,8 @@ class Preprocessing:
 
     Example:
 
+    >>> import numpy as np
+    >>> from lambda_keras.applications import preprocessing_of
     >>> preprocessing = preprocessing_of("lambda_resnet50", 224)
     >>> preprocessing(np.zeros((480, 640, 3), "uint8")).shape
     (224, 224, 3)
@@ -222,6 +226,8 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
 
     Example:
 
+    >>> import numpy as np
+    >>> from lambda_keras.applications import decode_predictions
     >>> decode_predictions(np.eye(1000)[[207]], top=1)[0][0][:2]
     ('n02099601', 'golden_retriever')
     """

@@ -118,8 +118,10 @@ class LambdaLayer(keras.layers.Layer):
 
     Example:
 
-    >>> layer = LambdaLayer(64, scope=7)
-    >>> keras.ops.shape(layer(np.ones((2, 14, 10, 32))))
+    >>> import keras
+    >>> from lambda_keras.layers import LambdaLayer
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(LambdaLayer(64, scope=7)(images))
     (2, 14, 10, 64)
     """
 

@@ -3,7 +3,7 @@
 import keras
 from keras import layers
 
-from lambda_keras.models.resnet import head, lambda_layer
+from lambda_keras.models.resnet import conv, head, lambda_layer
 from lambda_keras.models.specs import MobileNetSpec
 
 # Table 2 of MobileNetV2: expansion, channels, number of blocks, stride of the first.
@@ -91,37 +91,21 @@ def _inverted_bottleneck(x, spec: MobileNetSpec, number, expansion, filters, str
             data_format="channels_last",
             name=f"{name}_depthwise",
         )(x)
-    x = _activation(_bn(x, f"{name}_middle"), f"{name}_middle")
+    x = _activation(_bn(x, f"{name}_middle_bn"), f"{name}_middle")
     name_of_output = ENDPOINTS.get(number, f"{name}_out")
     residual = strides == 1 and depth == filters
-    x = _conv(x, filters, 1, 1, f"{name}_project")
-    x = layers.BatchNormalization(
-        momentum=MOMENTUM,
-        epsilon=EPSILON,
-        name=f"{name}_project_bn" if residual else name_of_output,
-    )(x)
+    x = conv(x, filters, 1, 1, f"{name}_project_conv")
+    x = _bn(x, f"{name}_project_bn" if residual else name_of_output)
     return layers.Add(name=name_of_output)([inputs, x]) if residual else x
 
 
 def _conv_bn(x, filters, kernel_size, strides=1, name=""):
-    return _activation(_bn(_conv(x, filters, kernel_size, strides, name), name), name)
-
-
-def _conv(x, filters, kernel_size, strides, name):
-    return layers.Conv2D(
-        filters,
-        kernel_size,
-        strides=strides,
-        padding="same",
-        use_bias=False,
-        kernel_initializer="he_normal",
-        data_format="channels_last",
-        name=f"{name}_conv",
-    )(x)
+    x = conv(x, filters, kernel_size, strides, f"{name}_conv")
+    return _activation(_bn(x, f"{name}_bn"), name)
 
 
 def _bn(x, name):
-    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=f"{name}_bn")(x)
+    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=name)(x)
 
 
 def _activation(x, name):

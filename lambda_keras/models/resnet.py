@@ -71,8 +71,7 @@ def head(
     elif pooling == "max":
         x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if include_top:
-        if spec.dropout_rate:
-            x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
+        x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
         # float32, so that probabilities and the loss are exact enough under mixed precision.
         x = layers.Dense(
             classes, activation=classifier_activation, dtype="float32", name="predictions"
@@ -130,9 +129,8 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, table):
     x = _bn(x, f"{name}_3", gamma_initializer="zeros")
     if spec.squeeze_excitation[number] and not has_lambda:
         x = SqueezeExcitation(0.25, name=f"{name}_se")(x)
-    if spec.stochastic_depth_rate:
-        rate = spec.stochastic_depth_rate * (number + 2) / 5
-        x = StochasticDepth(rate, name=f"{name}_drop")(x)
+    rate = spec.stochastic_depth_rate * (number + 2) / 5
+    x = StochasticDepth(rate, name=f"{name}_drop")(x)
     x = layers.Add(name=f"{name}_add")([residual, x])
     last = block == spec.blocks[number]
     return layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
@@ -212,6 +210,11 @@ def _conv(x, spec, filters, kernel_size, strides, name):
             x = layers.ZeroPadding2D(
                 kernel_size // 2, data_format="channels_last", name=f"{name}_pad"
             )(x)
+    return conv(x, filters, kernel_size, strides, f"{name}_conv", padding)
+
+
+def conv(x, filters, kernel_size, strides, name, padding="same"):
+    """A convolution before a batch normalization."""
     return layers.Conv2D(
         filters,
         kernel_size,
@@ -220,7 +223,7 @@ def _conv(x, spec, filters, kernel_size, strides, name):
         use_bias=False,
         kernel_initializer="he_normal",
         data_format="channels_last",
-        name=f"{name}_conv",
+        name=name,
     )(x)
 
 

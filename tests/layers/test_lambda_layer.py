@@ -1,19 +1,14 @@
 """The lambda layer as a Keras layer: serialisation, dtypes, shapes, masks, errors."""
 
-import doctest
-
 import backends
 import keras
 import numpy as np
 import pytest
 from keras.src import backend, testing
 
-from lambda_keras import layers
 from lambda_keras.layers import (
     LambdaLayer,
     RelativePositionEmbedding,
-    lambda_layer,
-    position_embeddings,
     position_lambdas,
 )
 from lambda_keras.layers.content_lambdas import content_outputs
@@ -425,11 +420,3 @@ def test_bad_call_arguments():
         small()(x, position_embeddings=np.ones((3, 1, 3)))
     with pytest.raises(ValueError, match=r"\(3, 1, 3\).*Received: \(5, 1, 3\)"):
         small(position_embedding="shared")(x, position_embeddings=np.ones((5, 1, 3)))
-
-
-@pytest.mark.parametrize("module", [lambda_layer, position_embeddings])
-def test_examples_in_docstrings(module):
-    names = {"np": np, "keras": keras, **vars(layers)}
-    result = doctest.testmod(module, extraglobs=names)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -188,7 +188,7 @@ def test_a_name_that_is_not_utf_8_costs_no_answer(here, monkeypatch, capsys, out
     assert Path(output).is_file()
 
 
-SOURCE = "--model lambda_resnet14 --weights weights.h5"
+SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
 
 
 @pytest.mark.usefixtures("here", "no_model")
@@ -221,7 +221,7 @@ SOURCE = "--model lambda_resnet14 --weights weights.h5"
     ],
 )
 def test_bad_input_ends_before_the_model(monkeypatch, capsys, arguments, message):
-    Path("weights.h5").touch()
+    Path("w.weights.h5").touch()
     Path("empty").mkdir()
     Path("many").mkdir()
     for i in range(100):

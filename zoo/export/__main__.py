@@ -76,11 +76,7 @@ class ExportConfig(ClassifierOptions):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then exports.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, then exports."""
     run(ExportConfig.from_command_line(arguments))
 
 

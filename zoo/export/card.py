@@ -13,7 +13,7 @@ from zoo.export.servable import Servable
 from zoo.export.verify import Report
 from zoo.model_card import megabytes, table
 
-LABELS = "labels.txt"
+CARD, LABELS = "model_card.md", "labels.txt"
 
 
 def write(
@@ -50,7 +50,7 @@ def write(
         "Use": FORMATS[format_name].use.format(name=servable.name),
         "Compared with Keras": _compared(report),
     }
-    model_card.write(folder, servable.name, facts, sections)
+    model_card.write(folder / CARD, servable.name, facts, sections)
 
 
 def _signatures(servable: Servable, format_name: str) -> str:

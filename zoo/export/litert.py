@@ -17,7 +17,6 @@ from zoo.export.servable import Servable
 
 Quantization = Literal["float16", "int8"]
 
-# Largest difference of probabilities from Keras'. Eight bits have none that holds for all models.
 MAX_PHOTOGRAPHS = 200  # that ranges are measured on; more of them hardly change a range
 
 
