@@ -186,29 +186,19 @@ IMPLEMENTATIONS = {
 }
 
 
-def capable(
-    any_pairs: bool = False,
-    causal: bool = False,
-    intra_depth: int = 1,
-    axes: int = 1,
-    unknown_grid: bool = False,
-) -> tuple[str, ...]:
-    """Names of the implementations that can do all that, after `"auto"`, which takes one of them.
+def capable(**needs) -> tuple[str, ...]:
+    """Names of the implementations whose attributes are what is needed or more, after `"auto"`.
 
-    The arguments are attributes of `Implementation`, as a layer needs them.
+    >>> from lambda_keras.layers.position_lambdas import capable
+    >>> capable(causal=True, intra_depth=2)
+    ('auto', 'einsum', 'query_first', 'conv')
     """
-    return (
-        "auto",
-        *(
-            name
-            for name, can in IMPLEMENTATIONS.items()
-            if can.any_pairs >= any_pairs
-            and can.causal >= causal
-            and can.intra_depth >= intra_depth
-            and can.axes >= axes
-            and can.unknown_grid >= unknown_grid
-        ),
-    )
+    able = [
+        name
+        for name, can in IMPLEMENTATIONS.items()
+        if all(getattr(can, attribute) >= need for attribute, need in needs.items())
+    ]
+    return ("auto", *able)
 
 
 def relative_outputs(queries, values, embeddings, grid, context_grid, implementation: str):

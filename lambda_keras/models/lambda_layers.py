@@ -12,23 +12,19 @@ _INITIALIZERS = [f"{name}_initializer" for name in ("query", "key", "value", "em
 
 
 class LambdaLayers:
-    """Makes the lambda layers of a network, with the table that all share (Table 4) if they do.
+    """Makes the lambda layers of a network, and the table that they share if they do (Table 4).
 
     Args:
         spec: their hyper-parameters.
         places: for each lambda layer, the number of its stage and the depth of its outputs.
         inputs: images of the network.
-        depth: any depth of outputs in the network, by which hyper-parameters are checked where
-            there are no lambda layers.
         **arguments: other arguments of every `LambdaLayer`.
 
     Raises:
         ValueError: if the hyper-parameters do not fit the network; nothing is built then.
     """
 
-    def __init__(
-        self, spec: LambdaSpec, places: Sequence[tuple[int, int]], inputs, depth: int, **arguments
-    ):
+    def __init__(self, spec: LambdaSpec, places: Sequence[tuple[int, int]], inputs, **arguments):
         self.spec, self.arguments, self.table = spec, arguments, None
         if len(spec.scopes) != len(STAGES):
             raise ValueError(
@@ -46,28 +42,17 @@ class LambdaLayers:
         for stage, filters in dict.fromkeys(places):
             shape = (*inputs.shape[:-1], filters)
             self._layer(filters, stage, **unseeded).check_shapes(shape, shape)
-        if not places:
-            self._layer(depth, 0, **unseeded)
+        if not places:  # hyper-parameters that nothing uses may not be wrong either
+            self._layer(1024, 0, **unseeded)
 
     def __call__(self, x, filters: int, stage: int, **arguments):
-        """Applies a new layer.
-
-        Args:
-            x: feature map.
-            filters: depth of the outputs.
-            stage: number of the stage, from 0.
-            **arguments: other arguments of `LambdaLayer`.
-        """
+        """A new layer of a stage, with other arguments of `LambdaLayer`, on a feature map."""
         layer = self._layer(filters, stage, **arguments)
         if self.spec.position_embedding != "shared":
             return layer(x)
         if self.table is None:
-            self.table = RelativePositionEmbedding(
-                self.spec.scope,
-                self.spec.key_dim,
-                self.spec.intra_depth,
-                name="position_embeddings",
-            )(x)
+            sizes = (self.spec.scopes[stage], self.spec.key_dim, self.spec.intra_depth)
+            self.table = RelativePositionEmbedding(*sizes, name="position_embeddings")(x)
         return layer(x, position_embeddings=self.table)
 
     def _layer(self, filters, stage, **arguments) -> LambdaLayer:

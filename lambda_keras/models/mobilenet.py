@@ -54,13 +54,9 @@ def build_mobilenet(
     check_bools(expand_lambda=spec.expand_lambda)
     check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
     widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
+    places = [(_stage(number), widths[number - 2]) for number in spec.lambda_blocks]
     lambda_layers = LambdaLayers(
-        spec.lambda_layer,
-        [(_stage(number), widths[number - 2]) for number in spec.lambda_blocks],
-        inputs,
-        widths[-1],
-        momentum=MOMENTUM,
-        epsilon=EPSILON,
+        spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
     )
     x = _conv_bn(inputs, _width(STEM, spec.alpha), 3, strides=2, name="stem")
     for number, (expansion, _, strides) in enumerate(BLOCKS, start=1):

@@ -46,14 +46,9 @@ def build_resnet(
         raise ValueError(
             f"expected padding to be 'same' or 'symmetric'. Received: {spec.padding!r}"
         )
-    depths = [spec.filters * 2**number for number in range(len(STAGES))]
+    places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.lambda_blocks) if blocks]
     lambda_layers = LambdaLayers(
-        spec.lambda_layer,
-        [(number, depths[number]) for number, blocks in enumerate(spec.lambda_blocks) if blocks],
-        inputs,
-        depths[-1],
-        momentum=MOMENTUM,
-        epsilon=EPSILON,
+        spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
     )
     x = _stem(inputs, spec)
     for number in range(len(STAGES)):
