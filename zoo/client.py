@@ -47,8 +47,7 @@ class ClientConfig(Settings):
     """Asks a TensorFlow Serving for the most probable classes of photographs.
 
     The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
-    photographs itself, as when the accuracy was measured; unlike python -m zoo.predict it neither
-    turns them by their EXIF orientation nor lays transparent ones on white. Examples:
+    photographs itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/

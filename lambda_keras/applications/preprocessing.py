@@ -169,19 +169,19 @@ class Preprocessing:
         image = _rgb(photo)
         longest = MAX_ASPECT_RATIO * min(image.size)
         image = _centre(image, min(image.width, longest), min(image.height, longest))
-        image = image.resize(
-            self._resized(*image.size), _pillow().Resampling[self.interpolation.upper()]
-        )
+        width, height = (self.shorter_side * side // min(image.size) for side in image.size)
+        image = image.resize((width, height), _pillow().Resampling[self.interpolation.upper()])
         return np.asarray(_centre(image, self.image_size, self.image_size), "float32")
 
     def normalize(self, images):
         """Like `preprocess_input`, with the `mean` and `std` given here."""
         return _normalize(images, self.mean, self.std)
 
-    def _resized(self, width: int, height: int) -> tuple[int, int]:
+    @property
+    def shorter_side(self) -> int:
+        """Pixels of the shorter side after resizing, before the square is cut out."""
         # 68 / (68 / 100) is below 100 in floating point.
-        shorter = math.floor(self.image_size / self.crop_fraction + 1e-9)
-        return shorter * width // min(width, height), shorter * height // min(width, height)
+        return math.floor(self.image_size / self.crop_fraction + 1e-9)
 
 
 def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:

@@ -17,7 +17,6 @@ from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
 from zoo import predict
-from zoo.inference import classifier as inference
 from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.registry import create_model
@@ -269,10 +268,10 @@ def test_help_does_not_wait_for_keras():
         assert setting in result.stdout.decode()
 
 
-def test_reading_goes_on_where_checking_ended(here, weights, monkeypatch, capsys):
+@pytest.mark.usefixtures("here")
+def test_reading_goes_on_where_checking_ended(weights, monkeypatch, capsys):
     """A file that breaks in between still gives one line."""
     monkeypatch.setattr(predict, "check_readable", lambda _: None)
     Path("flower.png").write_bytes(b"broken")
     options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
     assert "unreadable photograph: flower.png" in fail(monkeypatch, capsys, "flower.png", *options)
-    assert inference.read_photo(here / "Peking, 2019.jpg").size == (160, 107)
