@@ -148,7 +148,7 @@ def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
     monkeypatch.setattr(exporter, "_write", write)
     with ThreadPoolExecutor(3) as pool:
         calls = [
-            pool.submit(exporter.export, servable, None, tmp_path, "saved_model", {})
+            pool.submit(exporter.export, servable, {}, None, tmp_path, "saved_model", {})
             for _ in range(3)
         ]
         folders = [call.result() for call in calls]
