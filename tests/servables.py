@@ -1,6 +1,5 @@
 """Small models as they are exported, and what every format of them has to answer."""
 
-from functools import partial
 from pathlib import Path
 
 import keras
@@ -9,10 +8,8 @@ from networks import calibrate, randomize
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
-from zoo.data.crops import decode_centre
-from zoo.export.servable import Servable
 from zoo.export.verify import ask
-from zoo.inference.classifier import predict
+from zoo.inference.classifier import Classifier, predict
 from zoo.registry import create_model
 
 # Every kind of layer, and position lambdas on large and on small maps: image size, arguments.
@@ -28,7 +25,7 @@ def pixels(count: int, size: int, seed: int = 0) -> np.ndarray:
     return patches.repeat(size // 4, 1).repeat(size // 4, 2).astype("float32")
 
 
-def small_servable(name: str, classes: int = 10) -> Servable:
+def small_servable(name: str, classes: int = 10) -> Classifier:
     """A small model that tells images apart."""
     size, arguments = SMALL[name]
     keras.utils.set_random_seed(0)
@@ -37,8 +34,8 @@ def small_servable(name: str, classes: int = 10) -> Servable:
     calibrate(model, preprocess_input(pixels(64, size, seed=1)))
     kernel = model.get_layer("predictions").kernel
     kernel.assign(5 * kernel)  # after which images differ by some tenths
-    view = partial(decode_centre, preprocessing=preprocessing_of(name, size))
-    return Servable(name, model, [f"class {i}" for i in range(classes)], view, {})
+    names = [f"class {i}" for i in range(classes)]
+    return Classifier(name, model, preprocessing_of(name, size), names)
 
 
 def answers(format_name: str, folder: Path, images: np.ndarray) -> np.ndarray:
@@ -48,7 +45,7 @@ def answers(format_name: str, folder: Path, images: np.ndarray) -> np.ndarray:
     return outputs["serving_default"]["probabilities"]
 
 
-def assert_answers_like_keras(servable: Servable, format_name: str, folder: Path) -> None:
+def assert_answers_like_keras(servable: Classifier, format_name: str, folder: Path) -> None:
     """Asks about a batch of 32, which is as many as are asked at once, and about 3 more."""
     images = pixels(35, servable.image_size)
     expected = predict(servable.model, images)

@@ -24,11 +24,11 @@ ROOMS = (
 # The rooms of zoo: each may import itself and those of the rows before, none of its own row.
 FLOORS = (
     ("errors",),
-    ("files", "registry"),
+    ("files", "registry", "model_card"),
     ("cli",),
     ("list", "flops", "convert"),
     ("config",),
-    ("run_folder", "devices", "model_card"),
+    ("run_folder", "devices"),
     ("data",),
     ("inference",),
     ("plots",),

@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import quote, urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -38,13 +40,14 @@ MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # More is no answer to a request, which takes some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
+JsonFile = Annotated[OutputFile, AfterValidator(partial(check_output_name, suffixes=(".json",)))]
+
 
 class ClientConfig(Settings):
     """Asks a TensorFlow Serving for the most probable classes of photographs.
 
     The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
-    photographs itself, as when the accuracy was measured; unlike python -m zoo.predict it neither
-    turns them by their EXIF orientation nor lays transparent ones on white. Examples:
+    photographs itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
@@ -79,7 +82,7 @@ class ClientConfig(Settings):
         le=3600,
         description="Seconds from the beginning of a request to the end of its answer.",
     )
-    output: OutputFile | None = Field(default=None, description="Also write every answer (.json).")
+    output: JsonFile | None = Field(default=None, description="Also write every answer (.json).")
 
     @field_validator("url")
     @classmethod
@@ -95,12 +98,6 @@ class ClientConfig(Settings):
         if parts.scheme not in ("http", "https", "grpc") or not complete or extra:
             raise ValueError(f"{expected}. Received: {url!r}")
         return url.rstrip("/")
-
-    @field_validator("output")
-    @classmethod
-    def _known_format(cls, output: Path | None) -> Path | None:
-        check_output_name(output, (".json",))
-        return output
 
 
 class ServedPrediction(BaseModel):
@@ -136,11 +133,7 @@ Predict = Callable[[Sequence[bytes]], list[ServedPrediction]]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the photographs, then asks the server.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, checks the photographs, then asks the server."""
     config = ClientConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
@@ -149,13 +142,13 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(
                 f"photos: expected a file to read that is not empty. Received: {str(photo)!r}"
             )
-    answers = []
+    predictions = []
     with connect(config) as predict:
-        for answer in ask(predict, config.url, photos):
-            print(describe(answer), flush=True)
-            answers.append(answer)
+        for prediction in ask(predict, config.url, photos):
+            print(describe(prediction), flush=True)
+            predictions.append(prediction)
     if config.output is not None:
-        write_json(config, answers, config.output)
+        write_json(config, predictions, config.output)
         print(f"wrote {printable(config.output)}")
 
 
@@ -188,7 +181,7 @@ def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator
         raise ValueError(f"{url}: expected {len(photos)} predictions. Received: {len(predictions)}")
     for photo, prediction in zip(photos, predictions, strict=True):
         columns = (prediction.classes, prediction.labels, prediction.scores)
-        yield Prediction(photo, [ClassScore(*guess) for guess in zip(*columns, strict=True)])
+        yield Prediction(photo, [ClassScore(*score) for score in zip(*columns, strict=True)])
 
 
 def _batches(photos: Sequence[Path]) -> Iterator[list[Path]]:

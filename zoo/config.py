@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from zoo.cli.model_options import Weights
 from zoo.cli.plain_yaml import typed
 from zoo.cli.settings import AnyPath, Section, Settings
 from zoo.registry import find_model
@@ -42,7 +43,7 @@ class ModelConfig(Section):
         default={},
         description="Other constructor arguments, e.g. --model.overrides dropout_rate=0.2",
     )
-    weights: str | None = Field(
+    weights: Weights = Field(
         default=None,
         description="Start from these: imagenet, hf://owner/repo, or a .weights.h5 or .safetensors "
         "file, of any number of classes; None: from random weights.",
@@ -77,18 +78,6 @@ class ModelConfig(Section):
                 f"Received: {', '.join(sorted(taken))}"
             )
         return typed(overrides)
-
-    @field_validator("weights")
-    @classmethod
-    def _weights_found(cls, weights: str | None) -> str | None:
-        if weights is None or weights == "imagenet" or weights.startswith("hf://"):
-            return weights
-        if not (Path(weights).is_file() and weights.endswith((".weights.h5", ".safetensors"))):
-            raise ValueError(
-                "expected imagenet, hf://owner/repo, or an existing .weights.h5 or .safetensors "
-                f"file. Received: {weights!r}"
-            )
-        return weights
 
     @property
     def size(self) -> int:

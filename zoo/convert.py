@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from zoo import model_card
 from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings
@@ -55,9 +56,6 @@ class ConvertConfig(Settings):
 def main(arguments: Sequence[str]) -> None:
     """Converts one file.
 
-    Args:
-        arguments: Command line arguments without the program's name.
-
     Raises:
         ValueError: If there is no such model or source, the weights do not fit the model, or the
             output is there already.
@@ -102,8 +100,8 @@ def convert(
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         model.save_weights(new_output)
-        text = _card(row, model, weights, source, output.name, sha256(new_output), overrides)
-        new_card.write_text(text, encoding="utf-8")
+        checksum = sha256(new_output)
+        _write_card(new_card, row, model, weights, source, output.name, checksum, overrides)
 
 
 def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
@@ -150,7 +148,8 @@ def _array(key: str, tensor: Any, path: Path) -> "np.ndarray":
         ) from error
 
 
-def _card(
+def _write_card(
+    path: Path,
     row: Row,
     model: "keras.Model",
     weights: str,
@@ -158,7 +157,7 @@ def _card(
     filename: str,
     checksum: str,
     overrides: Mapping[str, Any],
-) -> str:
+) -> None:
     from lambda_keras.applications.preprocessing import MEAN, STD
     from lambda_keras.weights.hub import sha256
 
@@ -174,39 +173,26 @@ def _card(
         origin = f"`{weights}`, `{source.name}` of commit `{source.parent.name}`"
         if published:
             origin += f" of https://huggingface.co/{published.repository}"
-    statistics = [", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD)]
-    lines = [
-        f"# {row.name}",
-        "",
-        "```python",
-        f"from lambda_keras.applications import {row.constructor}",
-        "",
-        f"model = {row.constructor}({call})",
-        "```",
-        "",
-        f"* Trainable parameters: {parameters:,}",
-        f"* Source: {origin}",
-        f"* SHA-256 of the source: `{sha256(source)}`",
-        f"* SHA-256 of `{filename}`: `{checksum}`",
-        f"* License: {published.license if published else 'that of the source'}",
-        "",
-        "Images, RGB:",
-        "",
-        f"* Size: {row.image_size} pixels",
-        *(
-            [
-                f"* Crop fraction: {published.crop_fraction} of the shorter side, from the centre",
-                "* Interpolation: bicubic",
-            ]
-            if published
-            else ["* Crop fraction and interpolation: those of the source"]
-        ),
-        f"* Mean: {statistics[0]}, of values in [0, 1]",
-        f"* Standard deviation: {statistics[1]}",
-        "",
-        "`lambda_keras.applications.preprocess_input` applies mean and standard deviation.",
-    ]
-    return "\n".join(lines) + "\n"
+    mean, std = (", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD))
+    facts = {
+        "Trainable parameters": f"{parameters:,}",
+        "Source": origin,
+        "SHA-256 of the source": f"`{sha256(source)}`",
+        f"SHA-256 of `{filename}`": f"`{checksum}`",
+        "License": published.license if published else "that of the source",
+        "Images": f"RGB, {row.image_size} x {row.image_size} pixels",
+        "Crop": f"{published.crop_fraction} of the shorter side, from the centre, then bicubic"
+        if published
+        else "as at the source",
+        "Mean": f"{mean}, of values in [0, 1]; `preprocess_input` applies it",
+        "Standard deviation": std,
+    }
+    code = f"""```python
+from lambda_keras.applications import {row.constructor}
+
+model = {row.constructor}({call})
+```"""
+    model_card.write(path, row.name, facts, {"Use": code})
 
 
 if __name__ == "__main__":

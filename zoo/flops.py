@@ -5,6 +5,7 @@ many context positions per query as the scope holds, at most the whole map, at i
 Normalizations, activations and poolings count nothing.
 """
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,15 @@ def lambda_layer_flops(
     scope_area: int | None = None,
     use_content: bool = True,
     use_position: bool = True,
+    multi_query: bool = True,
+    context: tuple[int, int] | None = None,
 ) -> dict[str, int]:
     """Returns the operations of a lambda layer for one example, by part.
 
     The keys' projection counts without content lambdas too, as in Table 10.
 
     Args:
-        positions: Number n of queries, and of context positions.
+        positions: Number n of queries.
         depth: Channels of the inputs.
         filters: Channels of the outputs.
         num_heads: Queries per position h.
@@ -48,18 +51,23 @@ def lambda_layer_flops(
         scope_area: Positions in the scope; None: the whole context.
         use_content: Whether there is a content lambda. Defaults to True.
         use_position: Whether there are position lambdas. Defaults to True.
+        multi_query: Whether heads share their lambdas. Defaults to True.
+        context: Number m of context positions, and their channels; None: the inputs.
     """
     value_dim = filters // num_heads
-    units = num_heads * key_dim + key_dim * intra_depth + value_dim * intra_depth
-    context = positions if scope_area is None else min(scope_area, positions)
-    lambdas = key_dim * value_dim * intra_depth
-    applying = num_heads * key_dim * value_dim
+    context_positions, context_depth = context or (positions, depth)
+    seen = context_positions if scope_area is None else min(scope_area, context_positions)
+    units = (1 if multi_query else num_heads) * intra_depth
+    projecting = positions * depth * num_heads * key_dim
+    projecting += context_positions * context_depth * units * (key_dim + value_dim)
+    lambdas = units * key_dim * value_dim
+    applying = positions * num_heads * key_dim * value_dim
     products = {
-        PROJECTIONS: depth * units,
-        CONTENT: (lambdas + applying) * use_content,
-        POSITION: (context * lambdas + applying) * use_position,
+        PROJECTIONS: projecting,
+        CONTENT: (context_positions * lambdas + applying) * use_content,
+        POSITION: (positions * seen * lambdas + applying) * use_position,
     }
-    return {part: 2 * positions * number for part, number in products.items()}
+    return {part: 2 * number for part, number in products.items()}
 
 
 def count_flops(model: "keras.Model") -> dict[str, dict[str, int]]:
@@ -73,10 +81,10 @@ def count_flops(model: "keras.Model") -> dict[str, dict[str, int]]:
     Raises:
         ValueError: If the size is unknown, or a layer with weights is of an unknown type.
     """
-    if None in model.input_shape[1:]:
-        raise ValueError(
-            f"expected a model built for images of a known size. Received: {model.input_shape}"
-        )
+    shapes = [tuple(inputs.shape) for inputs in model.inputs]
+    if any(None in shape[1:] for shape in shapes):
+        received = ", ".join(map(str, shapes))
+        raise ValueError(f"expected a model built for images of a known size. Received: {received}")
     counts: dict[str, dict[str, int]] = {}
     for layer in model.layers:
         stage = counts.setdefault(layer.name.split("_")[0], {})
@@ -103,9 +111,13 @@ def _layer_flops(layer: Any) -> dict[str, int]:
         kernels = (layer.squeeze.kernel, layer.excite.kernel)
         return {EXCITATION: sum(2 * math.prod(kernel.shape) for kernel in kernels)}
     if isinstance(layer, ours.LambdaLayer):
-        inputs = layer.input[0] if isinstance(layer.input, list) else layer.input
-        *grid, depth = inputs.shape[1:]
-        scope = layer.scope
+        call = layer._inbound_nodes[0].arguments
+        given = inspect.signature(layer.call).bind(*call.args, **call.kwargs).arguments
+        *grid, depth = given["inputs"].shape[1:]
+        context = given.get("context")
+        if context is not None:
+            context = math.prod(context.shape[1:-1]), context.shape[-1]
+        scope = None if layer.position_embedding == "absolute" else layer.scope
         if isinstance(scope, int):
             scope = (scope,) * len(grid)
         return lambda_layer_flops(
@@ -118,6 +130,8 @@ def _layer_flops(layer: Any) -> dict[str, int]:
             None if scope is None else math.prod(scope),
             layer.use_content,
             layer.position_embedding is not None,
+            layer.multi_query,
+            context,
         )
     free = (keras.layers.BatchNormalization, ours.RelativePositionEmbedding)
     if layer.weights and not isinstance(layer, free):
@@ -141,15 +155,14 @@ class FlopsConfig(Settings):
         default=None, ge=8, description="Height and width in pixels; None: the model's own."
     )
     overrides: dict[str, Any] = Field(
-        default={}, description="Other constructor arguments, e.g. --overrides scope=7"
+        default={},
+        description="Other constructor arguments, e.g. --overrides placement=CLLL,scope=7, a list "
+        "in quotes: 'scope=\"[7,7,7,23]\"'",
     )
 
 
 def main(arguments: Sequence[str]) -> None:
     """Builds the model and prints its table.
-
-    Args:
-        arguments: Command line arguments without the program's name.
 
     Raises:
         ValueError: If there is no such model, or an argument is wrong.

@@ -9,6 +9,7 @@ from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings, quoted
+from zoo.model_card import table
 from zoo.registry import TABLE, Row, list_models
 
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "recipe", "weights")
@@ -34,9 +35,6 @@ class ListConfig(Settings):
 
 def main(arguments: Sequence[str]) -> None:
     """Prints the list.
-
-    Args:
-        arguments: Command line arguments without the program's name.
 
     Raises:
         ValueError: If no model matches.
@@ -70,8 +68,7 @@ def as_table(rows: Sequence[Row]) -> str:
 
 def as_markdown(rows: Sequence[Row]) -> str:
     """Returns a Markdown table."""
-    lines = [HEAD, ["---"] * len(HEAD), *(_cells(row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table(HEAD, map(_cells, rows))
 
 
 def as_json(rows: Sequence[Row]) -> str:

@@ -3,21 +3,19 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-CARD = "model_card.md"
 
-
-def write(folder: Path, title: str, facts: Mapping[str, str], sections: Mapping[str, str]) -> None:
-    """Writes `model_card.md`.
+def write(path: Path, title: str, facts: Mapping[str, str], sections: Mapping[str, str]) -> None:
+    """Writes a model card.
 
     Args:
-        folder: Where to.
+        path: The Markdown file.
         title: Head line.
         facts: Rows of the first table.
         sections: Markdown by heading.
     """
     parts = [f"# {title}", table(("", ""), facts.items())]
     parts += [f"## {heading}\n\n{text.strip()}" for heading, text in sections.items()]
-    (folder / CARD).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

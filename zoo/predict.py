@@ -1,10 +1,11 @@
 """Names what photographs show: `python -m zoo.predict --model MODEL --weights FILE photo.jpg`."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 from pydantic_settings import CliPositionalArg, SettingsConfigDict
 
 from zoo.cli.model_options import ClassifierOptions
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 SHEET = 100  # photographs on one sheet
+check_name = partial(check_output_name, suffixes=(".png", ".json"))
+AnswerFile = Annotated[OutputFile, AfterValidator(check_name)]
 
 
 class PredictConfig(ClassifierOptions):
@@ -37,30 +40,20 @@ class PredictConfig(ClassifierOptions):
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
-    output: OutputFile | None = Field(
+    output: AnswerFile | None = Field(
         default=None,
         description=f"Also write every answer (.json), or sheets of {SHEET} photographs each: "
         "NAME.png, NAME-2.png and so on.",
     )
 
-    @field_validator("output")
-    @classmethod
-    def _known_format(cls, output: Path | None) -> Path | None:
-        check_output_name(output, (".png", ".json"))
-        return output
-
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the photographs, then asks the model.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, checks the photographs, then asks the model."""
     config = PredictConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     outputs = _outputs(config.output, len(photos))
     for output in outputs:
-        check_output_name(output, (".png", ".json"))
+        check_name(output)
         check_replaces_none(output, photos)
     if config.output is not None and config.output.suffix == ".png":
         import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
@@ -68,25 +61,25 @@ def main(arguments: Sequence[str]) -> None:
     from zoo.inference.classifier import Classifier
 
     classifier = Classifier.from_source(config)
-    answers = []
-    for answer in classifier.ask(photos, config.top):
-        print(describe(answer), flush=True)
-        answers.append(answer)
+    predictions = []
+    for prediction in classifier.ask(photos, config.top):
+        print(describe(prediction), flush=True)
+        predictions.append(prediction)
     for i, output in enumerate(outputs):
         if output.suffix == ".json":
-            write_json(config, answers, output)
+            write_json(config, predictions, output)
         else:
-            write_sheet(classifier, answers[i * SHEET : (i + 1) * SHEET], output)
+            write_sheet(classifier, predictions[i * SHEET : (i + 1) * SHEET], output)
         print(f"wrote {printable(output)}")
 
 
-def write_sheet(classifier: "Classifier", answers: Sequence[Prediction], path: Path) -> None:
+def write_sheet(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
     """Draws every photograph as the model sees it, with bars for its most probable classes."""
     from zoo.plots.style import INK, new_figure, save_figure
 
-    columns = min(len(answers), 2)
-    rows = -(-len(answers) // columns)
-    width, height, pad = 6.2 * columns, max(2.7, 0.4 * len(answers[0].top) + 0.7), 0.12
+    columns = min(len(predictions), 2)
+    rows = -(-len(predictions) // columns)
+    width, height, pad = 6.2 * columns, max(2.7, 0.4 * len(predictions[0].top) + 0.7), 0.12
     figure = new_figure(width, height * rows + 0.6)
     figure.set_layout_engine("constrained", w_pad=pad, h_pad=pad)
     title = f"{classifier.name}: most probable classes"
@@ -95,26 +88,26 @@ def write_sheet(classifier: "Classifier", answers: Sequence[Prediction], path: P
     for axis in axes.flat:
         axis.set_axis_off()
     cells = zip(axes[:, ::2].flat, axes[:, 1::2].flat, strict=True)
-    for answer, (picture, bars) in zip(answers, cells, strict=False):
-        picture.imshow(classifier.view(answer.photo).astype("uint8"))
+    for prediction, (picture, bars) in zip(predictions, cells, strict=False):
+        picture.imshow(classifier.view(prediction.photo).astype("uint8"))
         picture.set_anchor("NW")
-        name = printable(answer.photo.name)[:60]  # as much as fits above picture and bars
+        name = printable(prediction.photo.name)[:60]  # as much as fits above picture and bars
         picture.set_title(name, loc="left", fontsize=10, color=INK, parse_math=False)
-        _draw_bars(bars, answer)
+        _draw_bars(bars, prediction)
     save_figure(figure, path)
 
 
-def _draw_bars(axis, answer: Prediction) -> None:
+def _draw_bars(axis, prediction: Prediction) -> None:
     from zoo.plots.style import INK, PALE, TEST
 
-    rows = range(len(answer.top))
+    rows = range(len(prediction.top))
     axis.barh(rows, 1, height=0.22, color=PALE)
-    axis.barh(rows, [guess.probability for guess in answer.top], height=0.22, color=TEST)
-    for row, guess in enumerate(answer.top):
+    axis.barh(rows, [score.probability for score in prediction.top], height=0.22, color=TEST)
+    for row, score in enumerate(prediction.top):
         style = {"y": row - 0.2, "va": "bottom", "fontsize": 9.5, "color": INK}
-        axis.text(0, s=printable(guess.name), ha="left", parse_math=False, **style)
-        axis.text(1, s=f"{guess.probability:.1%}", ha="right", **style)
-    axis.set(xlim=(0, 1), ylim=(max(len(answer.top), 5) - 0.6, -0.8))
+        axis.text(0, s=printable(score.name), ha="left", parse_math=False, **style)
+        axis.text(1, s=f"{score.probability:.1%}", ha="right", **style)
+    axis.set(xlim=(0, 1), ylim=(max(len(prediction.top), 5) - 0.6, -0.8))
 
 
 def _outputs(output: Path | None, photos: int) -> list[Path]:

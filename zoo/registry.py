@@ -1,7 +1,7 @@
 """The models by name: what to build, at which image size, and what was published for it."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -53,27 +53,16 @@ class Row:
         return PUBLISHED.get(self.name)
 
 
-def _ablation(placement: str, parameters: int, gflops: float, top1: float) -> Row:
-    return Row(
-        f"resnet50_{placement.lower()}",
-        "ResNet50",
-        parameters,
-        gflops,
-        224,
-        top1,
-        "Table 13",
-        "90 epochs",
-        {"placement": placement},
-    )
-
-
-def _timm(name: str, constructor: str, parameters: int, gflops: float, top1: float) -> Row:
-    return Row(name, constructor, parameters, gflops, 256, top1, "timm", "timm")
-
-
 # Source and recipe of published accuracies.
+TIMM = ("timm", "timm")
+TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
 TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
-TABLE_17 = ("Table 17", "mobilenet")
+
+
+def _ablation(placement: str, parameters: int, gflops: float, top1: float) -> Row:
+    name, arguments = f"resnet50_{placement.lower()}", {"placement": placement}
+    return Row(name, "ResNet50", parameters, gflops, 224, top1, *TABLE_13, arguments)
+
 
 # Where the paper has several image sizes without extra data, the row is its most accurate one.
 # fmt: off
@@ -107,7 +96,7 @@ ROWS = (
     Row("resnet_rs270_no_se", "ResNetRS270NoSE", 89_655_496, 53.82, 256),
     Row("resnet_rs350_no_se", "ResNetRS350NoSE", 112_842_440, 107.265, 320),
     Row("resnet_rs420_no_se", "ResNetRS420NoSE", 131_840_712, 127.765, 320),
-    Row("resnet50", "ResNet50", 25_557_032, 8.178, 224, 76.9, "Table 13", "90 epochs"),
+    Row("resnet50", "ResNet50", 25_557_032, 8.178, 224, 76.9, *TABLE_13),
     _ablation("LCCC", 25_490_744, 10.192, 77.3),
     _ablation("LLCC", 24_992_888, 12.448, 77.2),
     _ablation("LLLC", 21_727_448, 12.466, 77.8),
@@ -115,9 +104,9 @@ ROWS = (
     _ablation("CLLL", 15_061_880, 10.009, 78.3),
     _ablation("CCLL", 15_559_736, 7.753, 78.3),
     _ablation("CCCL", 18_825_176, 7.735, 77.3),
-    _timm("lambda_resnet26t", "LambdaResNet26T", 10_958_272, 6.002, 79.126),
-    _timm("lambda_resnet26rpt_256", "LambdaResNet26RPT256", 10_988_688, 6.278, 78.960),
-    _timm("lambda_resnet50ts", "LambdaResNet50TS", 21_536_832, 10.069, 81.184),
+    Row("lambda_resnet26t", "LambdaResNet26T", 10_958_272, 6.002, 256, 79.126, *TIMM),
+    Row("lambda_resnet26rpt_256", "LambdaResNet26RPT256", 10_988_688, 6.278, 256, 78.960, *TIMM),
+    Row("lambda_resnet50ts", "LambdaResNet50TS", 21_536_832, 10.069, 256, 81.184, *TIMM),
     Row("resnet50_llll_pytorch", "ResNet50", 14_995_848, 12.023, 224, 78.208,
         "d-li14/lambda.pytorch", "130 epochs",
         {"placement": "LLLL", "padding": "symmetric", "use_bias": True}),
@@ -125,23 +114,7 @@ ROWS = (
     Row("lambda_mobilenet_v2", "LambdaMobileNetV2", 3_236_824, 0.577, 224, 73.3, *TABLE_17),
 )
 # fmt: on
-
-
-def index(rows: Iterable[Row]) -> dict[str, Row]:
-    """Returns the rows by name.
-
-    Raises:
-        ValueError: If two rows have the same name.
-    """
-    table: dict[str, Row] = {}
-    for row in rows:
-        if row.name in table:
-            raise ValueError(f"expected every model name once. Received twice: {row.name!r}")
-        table[row.name] = row
-    return table
-
-
-TABLE = index(ROWS)
+TABLE = {row.name: row for row in ROWS}
 
 
 def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
@@ -154,6 +127,7 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
 
     Example:
 
+    >>> from zoo.registry import list_models
     >>> list_models("lambda_resnet1??")
     ['lambda_resnet101', 'lambda_resnet152']
     """

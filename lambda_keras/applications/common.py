@@ -1,9 +1,11 @@
 """What all constructors share: their arguments, and how these are checked."""
 
+import inspect
 import os
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import wraps
+from typing import Any, ParamSpec
 
 import keras
 
@@ -16,115 +18,179 @@ from lambda_keras.weights import load_weights
 Spec = specs.ResNetSpec | specs.MobileNetSpec
 Shape = tuple[int | None, int | None, int]
 Weights = str | os.PathLike | None
+P = ParamSpec("P")
 
-ARGUMENTS = """
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of every constructor, those of `keras.applications` first.
+
     Args:
-        include_top: bool, whether there is a classifier. Defaults to `True`.
+        include_top: bool, whether there is a classifier.
         weights: `None` (random initialisation, E.1), `"imagenet"` where weights were published,
             the path of a `.weights.h5` or `.safetensors` file of this network, or
-            `"hf://owner/repo"` for a repository of the Hugging Face hub. Defaults to `None`.
-        input_tensor: Keras tensor to build the network on. Defaults to a new `keras.Input`.
+            `"hf://owner/repo"` for a repository of the Hugging Face hub.
+        input_tensor: Keras tensor to build the network on, in place of a new `keras.Input`.
         input_shape: `(height, width, channels)` of an image, channels last; height and width may
-            be `None`. Defaults to `(None, None, 3)`.
+            be `None`. Three channels of any size unless given.
         pooling: without a classifier, `None` (the last feature map), `"avg"` or `"max"`.
-            Defaults to `None`.
-        classes: int, number of classes. Defaults to `1000`.
+        classes: int, number of classes.
         classifier_activation: activation of the classifier, `None` for logits.
-            Defaults to `"softmax"`.
         name: str, name of the model.
         dropout_rate: float, of the pooled features before the classifier (Table 20).
-            Defaults to `0.0`.
-        stochastic_depth_rate: float, of the branches of c5; those of the stages before drop less,
-            in proportion to the number of the stage (Table 20). Defaults to `0.0`.
+    """
 
-    Call arguments:
-        inputs: float tensor of shape `(batch, height, width, channels)`, RGB images that passed
-            `lambda_keras.applications.preprocess_input`.
-
-    Returns:
-        A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features
-        at strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
-        `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
-        `import lambda_keras` comes first where `keras.models.load_model` loads it in a new process.
-
-    Raises:
-        ValueError: if an argument is out of its range, or the weights do not fit.
-
-    Reference:
-        LambdaNetworks: Modeling Long-Range Interactions Without Attention
-        (Bello, ICLR 2021, arXiv:2102.08602)."""
+    include_top: bool = True
+    weights: Weights = None
+    input_tensor: Any = None
+    input_shape: Shape | None = None
+    pooling: str | None = None
+    classes: int = 1000
+    classifier_activation: Any = "softmax"
+    name: str | None = None
+    _: KW_ONLY
+    dropout_rate: float = 0.0
 
 
-class Constructor(Protocol):
-    """The signature of every constructor."""
+DOCUMENTATION = """{summary}
 
-    __name__: str
+Args:
+{arguments}
 
-    def __call__(
-        self,
-        include_top: bool = True,
-        weights: Weights = None,
-        input_tensor=None,
-        input_shape: Shape | None = None,
-        pooling: str | None = None,
-        classes: int = 1000,
-        classifier_activation="softmax",
-        name: str = ...,
-        *,
-        dropout_rate: float = 0.0,
-        stochastic_depth_rate: float = 0.0,
-    ) -> keras.Model: ...
+Call arguments:
+    inputs: float tensor of shape `(batch, height, width, channels)`, RGB images that passed
+        `lambda_keras.applications.preprocess_input`.
+
+Returns:
+    A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features at
+    strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
+    `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
+    `import lambda_keras` comes first where `keras.models.load_model` loads it in a new process.
+
+Raises:
+    ValueError: if an argument is out of its range, or the weights do not fit.
+
+Example:
+
+>>> from lambda_keras.applications import {name}
+>>> model = {name}(classes=10)
+>>> model.output_shape
+(None, 10)
+
+Reference:
+    LambdaNetworks: Modeling Long-Range Interactions Without Attention
+    (Bello, ICLR 2021, arXiv:2102.08602)."""
 
 
-def build(
-    spec: Spec,
-    architecture: str,
-    include_top: bool,
-    weights: Weights,
-    input_tensor,
-    input_shape: Shape | None,
-    pooling: str | None,
-    classes: int,
-    classifier_activation,
-    name: str,
-) -> keras.Model:
+def constructor(
+    arguments: Callable[P, Arguments], architecture: str, spec: Spec, **defaults: Any
+) -> Callable[[Callable[[], None]], Callable[P, keras.Model]]:
+    """Makes the constructor of a network out of a function that is a name and a docstring.
+
+    Args:
+        arguments: class of the arguments that it takes. Defaults are those of the spec.
+        architecture: name of the network in the zoo, and of the models unless another is given.
+        spec: the network.
+        **defaults: of arguments that differ from those of the class, and are not in the spec.
+    """
+    defaults = {**vars(spec.lambda_layer), **vars(spec), "name": architecture, **defaults}
+    taken = inspect.signature(arguments).parameters.values()
+    signature = inspect.Signature(
+        [one.replace(default=defaults.get(one.name, one.default)) for one in taken],
+        return_annotation=keras.Model,
+    )
+
+    def decorate(function: Callable[[], None]) -> Callable[P, keras.Model]:
+        @wraps(function)
+        def construct(*args: P.args, **kwargs: P.kwargs) -> keras.Model:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            bound.apply_defaults()
+            given = arguments(*bound.args, **bound.kwargs)
+            return build(architecture, _specified(spec, given), given)
+
+        construct.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
+        construct.__doc__ = DOCUMENTATION.format(
+            name=function.__name__,
+            summary=inspect.getdoc(function),
+            arguments=_documented(arguments),
+        )
+        return construct
+
+    return decorate
+
+
+def _documented(arguments: Any) -> str:
+    """What the docstrings of the class, and before them those of its bases, say of arguments."""
+    docstrings = [inspect.cleandoc(one.__doc__ or "") for one in reversed(arguments.__mro__[:-1])]
+    return "\n".join(docstring.partition("Args:\n")[2] for docstring in docstrings)
+
+
+def _specified(spec: Spec, given: Arguments) -> Spec:
+    """The spec with what the arguments say of it, and of its lambda layers."""
+
+    def said(of):
+        names = [field.name for field in fields(of)]
+        return {name: getattr(given, name) for name in names if hasattr(given, name)}
+
+    lambda_layer = replace(spec.lambda_layer, **said(spec.lambda_layer))
+    spec = replace(spec, **said(spec), lambda_layer=lambda_layer)
+    letters = getattr(given, "placement", None)
+    if letters is None or not isinstance(spec, specs.ResNetSpec):
+        return spec
+    return replace(spec, lambda_blocks=specs.placement(spec.blocks, letters))
+
+
+def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
     """Checks the arguments that all constructors share, builds the network, loads weights.
 
     Args:
-        spec: the network.
         architecture: its name in the zoo, whatever the model is called.
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-            name: see `ARGUMENTS`.
+        spec: the network, with what the arguments say of it.
+        given: the arguments.
     """
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
             "expected keras.config.image_data_format() to be 'channels_last', the only format of "
             f"these networks. Received: {keras.config.image_data_format()!r}"
         )
-    if pooling not in (None, "avg", "max"):
-        raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
-    check_bools(include_top=include_top)
-    if not is_positive_integer(classes):
+    if given.pooling not in (None, "avg", "max"):
         raise ValueError(
-            f"expected classes to be a positive integer. Received: classes={classes!r}"
+            f"expected pooling to be None, 'avg' or 'max'. Received: {given.pooling!r}"
+        )
+    check_bools(include_top=given.include_top)
+    if not is_positive_integer(given.classes):
+        raise ValueError(
+            f"expected classes to be a positive integer. Received: classes={given.classes!r}"
         )
     for field in ("dropout_rate", "stochastic_depth_rate"):
         rate = getattr(spec, field, 0)
         check_number(lambda x: 0 <= x < 1, "a rate from 0 to 1, below 1", **{field: rate})
+    name = given.name
     if name is not None and (not isinstance(name, str) or not name or "/" in name):
         raise ValueError(f"expected a name without a slash. Received: name={name!r}")
     try:
-        keras.activations.get(classifier_activation)
+        keras.activations.get(given.classifier_activation)
     except Exception as error:
         raise ValueError(
             "expected classifier_activation to be None, or a function of keras.activations or its "
-            f"name. Received: {classifier_activation!r}"
+            f"name. Received: {given.classifier_activation!r}"
         ) from error
-    inputs = _inputs(input_tensor, input_shape, _minimum_size(spec))
+    inputs = _inputs(given.input_tensor, given.input_shape, _minimum_size(spec))
     function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
-    model = function(spec, inputs, include_top, pooling, int(classes), classifier_activation, name)
-    if weights is not None:
-        load_weights(model, weights, architecture)
+    model = function(
+        spec,
+        inputs,
+        given.include_top,
+        given.pooling,
+        int(given.classes),
+        given.classifier_activation,
+        name,
+    )
+    if given.weights is not None:
+        load_weights(model, given.weights, architecture)
     return model
 
 
@@ -162,52 +228,3 @@ def _inputs(input_tensor, input_shape, minimum):
             f"stage. Received: input_shape={tuple(input_shape)}"
         )
     return keras.Input(input_shape, name="images") if input_tensor is None else input_tensor
-
-
-def constructor(
-    display_name: str,
-    name: str,
-    spec: specs.ResNetSpec,
-    summary: str,
-    default_shape: Shape | None = None,
-) -> Constructor:
-    """A public constructor with a signature and a docstring of its own.
-
-    Args:
-        display_name: name of the function.
-        name: name of the network in the zoo, and of the models unless another is given.
-        spec: the network.
-        summary: first lines of the docstring.
-        default_shape: `input_shape` of networks that are for one size of images.
-    """
-    default_name = name
-
-    def construct(
-        include_top: bool = True,
-        weights: Weights = None,
-        input_tensor=None,
-        input_shape: Shape | None = default_shape,
-        pooling: str | None = None,
-        classes: int = 1000,
-        classifier_activation="softmax",
-        name: str = default_name,
-        *,
-        dropout_rate: float = 0.0,
-        stochastic_depth_rate: float = 0.0,
-    ) -> keras.Model:
-        return build(
-            replace(spec, dropout_rate=dropout_rate, stochastic_depth_rate=stochastic_depth_rate),
-            default_name,
-            include_top,
-            weights,
-            input_tensor,
-            input_shape,
-            pooling,
-            classes,
-            classifier_activation,
-            name,
-        )
-
-    construct.__name__ = construct.__qualname__ = display_name
-    construct.__doc__ = f"{summary}\n{ARGUMENTS}"
-    return construct

@@ -24,6 +24,7 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
 
     Example:
 
+    >>> from lambda_keras.applications import LambdaResNet50, feature_extractor
     >>> backbone = LambdaResNet50(include_top=False, input_shape=(None, None, 3))
     >>> {name: feature.shape[-1] for name, feature in feature_extractor(backbone).output.items()}
     {'c2': 256, 'c3': 512, 'c4': 1024, 'c5': 2048}

@@ -48,6 +48,8 @@ def preprocess_input(images):
 
     Example:
 
+    >>> import numpy as np
+    >>> from lambda_keras.applications import preprocess_input
     >>> preprocess_input(np.full((1, 2, 2, 3), 255, "uint8"))[0, 0, 0].round().tolist()
     [2.0, 2.0, 3.0]
     """
@@ -116,6 +118,8 @@ class Preprocessing:
 
     Example:
 
+    >>> import numpy as np
+    >>> from lambda_keras.applications import preprocessing_of
     >>> preprocessing = preprocessing_of("lambda_resnet50", 224)
     >>> preprocessing(np.zeros((480, 640, 3), "uint8")).shape
     (224, 224, 3)
@@ -165,19 +169,19 @@ class Preprocessing:
         image = _rgb(photo)
         longest = MAX_ASPECT_RATIO * min(image.size)
         image = _centre(image, min(image.width, longest), min(image.height, longest))
-        image = image.resize(
-            self._resized(*image.size), _pillow().Resampling[self.interpolation.upper()]
-        )
+        width, height = (self.shorter_side * side // min(image.size) for side in image.size)
+        image = image.resize((width, height), _pillow().Resampling[self.interpolation.upper()])
         return np.asarray(_centre(image, self.image_size, self.image_size), "float32")
 
     def normalize(self, images):
         """Like `preprocess_input`, with the `mean` and `std` given here."""
         return _normalize(images, self.mean, self.std)
 
-    def _resized(self, width: int, height: int) -> tuple[int, int]:
+    @property
+    def shorter_side(self) -> int:
+        """Pixels of the shorter side after resizing, before the square is cut out."""
         # 68 / (68 / 100) is below 100 in floating point.
-        shorter = math.floor(self.image_size / self.crop_fraction + 1e-9)
-        return shorter * width // min(width, height), shorter * height // min(width, height)
+        return math.floor(self.image_size / self.crop_fraction + 1e-9)
 
 
 def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
@@ -222,6 +226,8 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
 
     Example:
 
+    >>> import numpy as np
+    >>> from lambda_keras.applications import decode_predictions
     >>> decode_predictions(np.eye(1000)[[207]], top=1)[0][0][:2]
     ('n02099601', 'golden_retriever')
     """

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any, NamedTuple
 
 import keras
 from keras import initializers, ops, regularizers
@@ -28,6 +29,27 @@ CHOICES = {
     "value_normalization": ("batch", None),
     "implementation": ("auto", *position_lambdas.IMPLEMENTATIONS),
 }
+
+
+class Group(NamedTuple):
+    """What the lambdas of one group of heads are made of, and the queries that they apply to.
+
+    Without keys there is no content lambda, without embeddings and bias there are no position
+    lambdas.
+
+    Attributes:
+        queries: tensor `(b, n, h, k)`.
+        keys: tensor `(b, m, k, u)` or `None`.
+        values: tensor `(b, m, v, u)`.
+        embeddings: those of positions or `None`.
+        bias: that of position lambdas `(k,)` or `None`.
+    """
+
+    queries: Any
+    keys: Any
+    values: Any
+    embeddings: Any
+    bias: Any
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -77,8 +99,7 @@ class LambdaLayer(keras.layers.Layer):
             `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
             einsum in the other order, without position lambdas in memory; `"fourier"` uses the
             convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
-            Absolute embeddings and masks go with `"einsum"` and `"query_first"` only.
-            Defaults to `"auto"`.
+            What each can do is in `position_lambdas.IMPLEMENTATIONS`. Defaults to `"auto"`.
         momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
         epsilon: positive float, of the batch normalizations. Defaults to `1e-5`.
@@ -118,8 +139,10 @@ class LambdaLayer(keras.layers.Layer):
 
     Example:
 
-    >>> layer = LambdaLayer(64, scope=7)
-    >>> keras.ops.shape(layer(np.ones((2, 14, 10, 32))))
+    >>> import keras
+    >>> from lambda_keras.layers import LambdaLayer
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(LambdaLayer(64, scope=7)(images))
     (2, 14, 10, 64)
     """
 
@@ -210,14 +233,6 @@ class LambdaLayer(keras.layers.Layer):
                 "expected position lambdas for use_bias=True, which is their bias. "
                 "Received: position_embedding=None"
             )
-        if self.position_embedding == "absolute" and self.implementation not in (
-            "auto",
-            *position_lambdas.DENSE,
-        ):
-            raise ValueError(
-                f"expected one of the implementations {('auto', *position_lambdas.DENSE)} for "
-                f"absolute embeddings. Received: implementation={self.implementation!r}"
-            )
         if self.position_embedding == "shared" and not self.multi_query:
             raise ValueError(
                 "expected multi_query=True for shared embeddings. Received: multi_query=False"
@@ -227,32 +242,26 @@ class LambdaLayer(keras.layers.Layer):
                 "expected strides=1 for causal=True, because pooling sees the future. "
                 f"Received: strides={self.strides}"
             )
-        if self.implementation == "fourier" and self.causal:
+        if self.position_embedding == "absolute":
+            self._check_implementation("absolute embeddings", any_pairs=True)
+        if self.causal:
+            self._check_implementation("causal=True", causal=True)
+        self._check_implementation(f"intra_depth={self.intra_depth}", intra_depth=self.intra_depth)
+
+    def _check_implementation(self, purpose, **needs):
+        capable = position_lambdas.capable(**needs)
+        if self.position_embedding is not None and self.implementation not in capable:
             raise ValueError(
-                "expected causal=False for implementation='fourier', whose rounding would let the "
-                "future through. Received: causal=True"
-            )
-        if self.implementation == "depthwise_conv" and self.intra_depth > 1:
-            raise ValueError(
-                "expected intra_depth=1 for implementation='depthwise_conv' (Figure 8 has no such "
-                f"form). Received: intra_depth={self.intra_depth}"
+                f"expected one of the implementations {capable} for {purpose}. "
+                f"Received: implementation={self.implementation!r}"
             )
 
     def build(self, inputs_shape, context_shape=None):
         context_shape = inputs_shape if context_shape is None else context_shape
-        self._check_shapes(inputs_shape, context_shape)
+        self.check_shapes(inputs_shape, context_shape)
         grid, context_grid = tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1])
         tables = () if self.multi_query else (self.num_heads,)
-        positions = None
-        if self.position_embedding == "relative":
-            positions = relative_positions(self.scope, grid)
-        elif self.position_embedding == "absolute":
-            if None in grid + context_grid:
-                raise ValueError(
-                    "expected grids of known size, because absolute embeddings are one for each "
-                    f"pair of positions. Received: grid {grid}, context grid {context_grid}"
-                )
-            positions = (math.prod(grid), math.prod(context_grid))
+        positions = self._embedded_positions(grid, context_grid)
         self.position_embeddings = None
         if positions is not None:
             self.position_embeddings = self.add_weight(
@@ -309,9 +318,7 @@ class LambdaLayer(keras.layers.Layer):
         mask = _flatten_mask(mask)
         padding = mask if own_context else _flatten_mask(context_mask)
         outputs = [
-            self.apply_lambdas(
-                *group, padding, attention_mask, grid, context_grid, training=training
-            )
+            self.apply_lambdas(group, padding, attention_mask, grid, context_grid, training)
             for group in self.project_inputs(
                 inputs, context, position_embeddings, mask, padding, training
             )
@@ -339,8 +346,7 @@ class LambdaLayer(keras.layers.Layer):
             padding: `None` or bool tensor `(b, m)`, false where it has no context element.
 
         Returns:
-            For each group: queries `(b, n, h, k)`, keys `(b, m, k, u)` or `None`, values
-            `(b, m, v, u)`, position embeddings or `None`, position bias `(k,)` or `None`.
+            A list with a `Group` for each group: one, or with `multi_query=False` one per head.
         """
         batch = ops.shape(inputs)[0]
         kernels = [self.query_kernel, self.value_kernel]
@@ -377,22 +383,19 @@ class LambdaLayer(keras.layers.Layer):
         if self.position_bias is not None:
             biases = ops.cast(ops.convert_to_tensor(self.position_bias), values[0].dtype)
             biases = [biases] if self.multi_query else ops.unstack(biases, self._groups)
-        return list(zip(queries, keys, values, embeddings, biases, strict=True))
+        return list(map(Group, queries, keys, values, embeddings, biases))
 
-    def apply_lambdas(
-        self, queries, keys, values, embeddings, bias, padding, mask, grid, context_grid, training
-    ):
+    def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training):
         """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`.
 
         Args:
-            queries, keys, values, embeddings, bias: a group of `project_inputs`; without keys
-                there is no content lambda, without embeddings and bias there are no position
-                lambdas.
+            group: one of those of `project_inputs`.
             padding: `None` or bool tensor `(b, m)`, false where there is no context element.
             mask: `None` or bool tensor `(n, m)`: which context positions each query sees.
             grid, context_grid: sizes of the axes that n and m are made of.
             training: bool, whether a backward pass may follow.
         """
+        queries, keys, values, embeddings, bias = group
         if self.query_normalization == "softmax":
             queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         outputs = 0
@@ -426,7 +429,8 @@ class LambdaLayer(keras.layers.Layer):
                 embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
             if implementation == "auto":
                 implementation = "query_first"
-            return position_lambdas.dense_outputs(queries, values, embeddings, implementation)
+            chosen = position_lambdas.IMPLEMENTATIONS[implementation]
+            return chosen.outputs(queries, values, embeddings)
         if implementation == "auto":
             implementation = position_lambdas.fastest(
                 position_lambdas.known_common_grid(grid, context_grid),
@@ -497,7 +501,21 @@ class LambdaLayer(keras.layers.Layer):
         batch_norm.build((None, None, kernel.shape[-1]))
         return batch_norm
 
-    def _check_shapes(self, inputs_shape, context_shape):
+    def _embedded_positions(self, grid, context_grid) -> tuple[int, ...] | None:
+        """Sizes of the axes of the layer's own position embeddings, `None` if it has none."""
+        if self.position_embedding == "relative":
+            return relative_positions(self.scope, grid)
+        if self.position_embedding != "absolute":
+            return None
+        if None in grid + context_grid:
+            raise ValueError(
+                "expected grids of known size, because absolute embeddings are one for each "
+                f"pair of positions. Received: grid {grid}, context grid {context_grid}"
+            )
+        return math.prod(grid), math.prod(context_grid)
+
+    def check_shapes(self, inputs_shape, context_shape):
+        """Refuses shapes of inputs and context that the layer cannot be built for."""
         rank = len(inputs_shape) - 2
         if not 1 <= rank <= 3 or inputs_shape[-1] is None or context_shape[-1] is None:
             raise ValueError(
@@ -514,19 +532,13 @@ class LambdaLayer(keras.layers.Layer):
                 "expected a context of the rank of the inputs. "
                 f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
             )
-        if self.implementation == "fourier" and None in (*inputs_shape[1:-1], *context_shape[1:-1]):
-            raise ValueError(
-                "expected grids of known size for implementation='fourier'. "
-                f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
-            )
-        if self.implementation == "depthwise_conv" and rank == 3:
-            raise ValueError(
-                "expected a grid of 1 or 2 axes for implementation='depthwise_conv'. "
-                f"Received: inputs {tuple(inputs_shape)}"
-            )
+        self._check_implementation(f"a grid of {rank} axes", axes=rank)
+        if None in (*inputs_shape[1:-1], *context_shape[1:-1]):
+            self._check_implementation("a grid of unknown size", unknown_grid=True)
+        self._embedded_positions(tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1]))
 
     def _check_call(self, inputs, context, position_embeddings, attention_mask):
-        self._check_shapes(inputs.shape, context.shape)
+        self.check_shapes(inputs.shape, context.shape)
         grids = (tuple(inputs.shape[1:-1]), tuple(context.shape[1:-1]))
         relative = self.position_embedding == "relative"
         axes = len(self._built_grids[0])
@@ -558,14 +570,7 @@ class LambdaLayer(keras.layers.Layer):
         # (queries, context positions), shared by the batch.
         sizes = (None if None in grid else math.prod(grid) for grid in grids)
         check_mask("attention_mask", attention_mask, sizes)
-        if self.position_embedding is not None and self.implementation not in (
-            "auto",
-            *position_lambdas.DENSE,
-        ):
-            raise ValueError(
-                f"expected one of the implementations {('auto', *position_lambdas.DENSE)} with an "
-                f"attention_mask. Received: implementation={self.implementation!r}"
-            )
+        self._check_implementation("an attention_mask", any_pairs=True)
 
     def _check_batch(self, inputs, context, mask, context_mask):
         depths = (inputs.shape[-1], (inputs if context is None else context).shape[-1])

@@ -77,6 +77,8 @@ class RelativePositionEmbedding(keras.layers.Layer):
 
     Example:
 
+    >>> import keras
+    >>> from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding
     >>> inputs = keras.Input((14, 14, 32))
     >>> table = RelativePositionEmbedding(scope=7)(inputs)
     >>> x = LambdaLayer(32, scope=7, position_embedding="shared")(inputs, position_embeddings=table)

@@ -16,6 +16,7 @@ one, two or three axes. Letters of the paper:
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from keras import ops
@@ -111,17 +112,16 @@ def _dense_by_gathering(embeddings, query_grid, context_grid):
     return ops.reshape(dense, (math.prod(query_grid), math.prod(context_grid), u, k))
 
 
-def dense_outputs(queries, values, dense, implementation: str):
-    """Position outputs from queries `(b, n, h, k)`, values `(b, m, v, u)` and `E` `(n, m, u, k)`.
-
-    `"einsum"` computes position lambdas and applies them (Figure 3). `"query_first"` takes the same
-    product in the other order, and never holds the lambdas `(b, n, k, v)`.
-    """
-    if implementation == "query_first":
-        mixed = ops.einsum("bnhk,nmuk->bnhmu", queries, dense)
-        return ops.einsum("bnhmu,bmvu->bnhv", mixed, values)
+def einsum(queries, values, dense):
+    """Figure 3: position lambdas `(b, n, k, v)`, then applied."""
     lambdas = ops.einsum("nmuk,bmvu->bnkv", dense, values)
     return ops.einsum("bnhk,bnkv->bnhv", queries, lambdas)
+
+
+def query_first(queries, values, dense):
+    """The same product in the other order, which never holds the lambdas."""
+    mixed = ops.einsum("bnhk,nmuk->bnhmu", queries, dense)
+    return ops.einsum("bnhmu,bmvu->bnhv", mixed, values)
 
 
 def conv(queries, values, embeddings):
@@ -153,15 +153,52 @@ def depthwise_conv(queries, values, embeddings):
     return ops.einsum("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
 
 
-# Forms that take any embeddings `(n, m, u, k)`, masked or absolute ones too.
-DENSE = ("einsum", "query_first")
-# Forms that take relative embeddings, queries and values on one grid.
-LOCAL: dict[str, Callable] = {
-    "conv": conv,
-    "depthwise_conv": depthwise_conv,
-    "fourier": fourier,
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute position lambdas, and what it can do.
+
+    Attributes:
+        outputs: its function. It takes queries `(b, n, h, k)`, values `(b, m, v, u)` and embeddings
+            `(n, m, u, k)` if it is one for any pairs. If not, it takes what is described above.
+        any_pairs: whether embeddings may be absolute or masked ones.
+        causal: whether nothing of the future gets through, by rounding neither.
+        intra_depth: largest intra-depth u.
+        axes: largest number of axes of the grid.
+        unknown_grid: whether sizes of the grid may be unknown.
+    """
+
+    outputs: Callable
+    any_pairs: bool = False
+    causal: bool = True
+    intra_depth: float = math.inf
+    axes: int = 3
+    unknown_grid: bool = True
+
+
+IMPLEMENTATIONS = {
+    "einsum": Implementation(einsum, any_pairs=True),
+    "query_first": Implementation(query_first, any_pairs=True),
+    "conv": Implementation(conv),
+    # Figure 8 has no such form of the intra-depth, and Keras no such convolution of 3 axes.
+    "depthwise_conv": Implementation(depthwise_conv, intra_depth=1, axes=2),
+    # Rounding of a transform lets the future through, and its matrices are those of one size.
+    "fourier": Implementation(fourier, causal=False, unknown_grid=False),
 }
-IMPLEMENTATIONS = (*DENSE, *LOCAL)
+
+
+def capable(**needs) -> tuple[str, ...]:
+    """Names of the implementations whose attributes are what is needed or more, after `"auto"`.
+
+    >>> from lambda_keras.layers.position_lambdas import capable
+    >>> capable(causal=True, intra_depth=2)
+    ('auto', 'einsum', 'query_first', 'conv')
+    """
+    able = [
+        name
+        for name, can in IMPLEMENTATIONS.items()
+        if all(getattr(can, attribute) >= need for attribute, need in needs.items())
+    ]
+    return ("auto", *able)
 
 
 def relative_outputs(queries, values, embeddings, grid, context_grid, implementation: str):
@@ -179,9 +216,10 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
     Returns:
         Tensor `(b, n, h, v)`.
     """
-    if implementation in DENSE:
+    chosen = IMPLEMENTATIONS[implementation]
+    if chosen.any_pairs:
         dense = dense_embeddings(embeddings, grid, context_grid)
-        return dense_outputs(queries, values, dense, implementation)
+        return chosen.outputs(queries, values, dense)
     known = known_common_grid(grid, context_grid)
     embeddings = _within_reach(embeddings, known)
     common = grid
@@ -191,7 +229,7 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
         )
     if implementation == "conv" and len(grid) == 1:
         common = _countable(common, embeddings.shape[-1])
-    outputs = LOCAL[implementation](
+    outputs = chosen.outputs(
         _on_grid(queries, grid, common), _on_grid(values, context_grid, common), embeddings
     )
     if common is grid:
@@ -273,13 +311,14 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     """
     if None in grid:
         return "conv"
+    can = capable(causal=causal, intra_depth=intra_depth, axes=len(grid))
     positions = math.prod(grid)
     local = max(scope) <= MAX_CONV_SCOPE and positions > MIN_CONV_POSITIONS
     if local and not training and not inside_xla():
-        thin = value_dim <= 32 and intra_depth == 1 and len(grid) < 3
+        thin = value_dim <= 32 and "depthwise_conv" in can
         return "depthwise_conv" if thin else "conv"
     if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
-    if max(grid) > MAX_FOURIER_SIZE or len(grid) == 1 or causal:
+    if max(grid) > MAX_FOURIER_SIZE or len(grid) == 1 or "fourier" not in can:
         return "conv"
     return "fourier"

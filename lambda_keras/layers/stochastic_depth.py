@@ -35,7 +35,8 @@ class StochasticDepth(keras.layers.Layer):
             check_number(lambda x: isinstance(x, int), "an integer", seed=seed)
         self.rate = rate
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        # Without a rate there is no state, as in Keras' Dropout.
+        self.seed_generator = keras.random.SeedGenerator(seed) if rate else None
         self.supports_masking = True
 
     def call(self, inputs, training=False):

@@ -1,9 +1,14 @@
 """MobileNetV2 (Sandler et al., CVPR 2018) with lambda layers: `MobileNetSpec` -> Keras model."""
 
+import math
+from bisect import bisect_left
+
 import keras
 from keras import layers
 
-from lambda_keras.models.resnet import head, lambda_layer
+from lambda_keras.layers.arguments import check_bools, check_number
+from lambda_keras.models.lambda_layers import LambdaLayers
+from lambda_keras.models.resnet import conv, head
 from lambda_keras.models.specs import MobileNetSpec
 
 # Table 2 of MobileNetV2: expansion, channels, number of blocks, stride of the first.
@@ -16,6 +21,11 @@ GROUPS = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
+BLOCKS = [
+    (expansion, channels, strides if block == 0 else 1)
+    for expansion, channels, blocks, strides in GROUPS
+    for block in range(blocks)
+]
 STEM, LAST = 32, 1280  # channels
 # The last blocks of strides 4, 8, 16 and 32.
 ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
@@ -37,23 +47,30 @@ def build_mobilenet(
 
     The outputs of the last blocks at strides 4, 8, 16 and 32 are layers named `"c2"` to `"c5"`. A
     model without classifier ends with the 1280 channels that the classifier sees.
+
+    Raises:
+        ValueError: if the spec is of no network, or its lambda layers do not fit.
     """
+    check_bools(expand_lambda=spec.expand_lambda)
+    check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
+    widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
+    places = [(_stage(number), widths[number - 2]) for number in spec.lambda_blocks]
+    lambda_layers = LambdaLayers(
+        spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
+    )
     x = _conv_bn(inputs, _width(STEM, spec.alpha), 3, strides=2, name="stem")
-    number = 0
-    for expansion, channels, blocks, strides in GROUPS:
-        for block in range(blocks):
-            number += 1
-            x = _inverted_bottleneck(
-                x,
-                spec,
-                number,
-                expansion,
-                _width(channels, spec.alpha),
-                strides if block == 0 else 1,
-            )
+    for number, (expansion, _, strides) in enumerate(BLOCKS, start=1):
+        x = _inverted_bottleneck(
+            x, spec, number, expansion, widths[number - 1], strides, lambda_layers
+        )
     # The last features do not become fewer in narrow networks.
     x = _conv_bn(x, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
     return head(spec, inputs, x, include_top, pooling, classes, classifier_activation, name)
+
+
+def _stage(block: int) -> int:
+    """Number of the stage that a block is of: those that its last feature map ends."""
+    return bisect_left(list(ENDPOINTS), block)
 
 
 def _width(channels: int, alpha: float) -> int:
@@ -63,7 +80,9 @@ def _width(channels: int, alpha: float) -> int:
     return rounded + 8 if rounded < 0.9 * scaled else rounded
 
 
-def _inverted_bottleneck(x, spec: MobileNetSpec, number, expansion, filters, strides):
+def _inverted_bottleneck(
+    x, spec: MobileNetSpec, number, expansion, filters, strides, lambda_layers: LambdaLayers
+):
     """Pointwise, depthwise or lambda layer, pointwise without activation."""
     name, inputs = f"block{number}", x
     depth = x.shape[-1]
@@ -71,14 +90,7 @@ def _inverted_bottleneck(x, spec: MobileNetSpec, number, expansion, filters, str
         # Lightweight (D.3.2): the first pointwise convolution keeps the number of channels.
         if spec.expand_lambda:
             x = _conv_bn(x, depth, 1, name=f"{name}_expand")
-        x = lambda_layer(
-            spec.lambda_layer,
-            depth,
-            strides=strides,
-            momentum=MOMENTUM,
-            epsilon=EPSILON,
-            name=f"{name}_lambda",
-        )(x)
+        x = lambda_layers(x, depth, _stage(number), strides=strides, name=f"{name}_lambda")
     else:
         if expansion > 1:
             x = _conv_bn(x, expansion * depth, 1, name=f"{name}_expand")
@@ -91,37 +103,21 @@ def _inverted_bottleneck(x, spec: MobileNetSpec, number, expansion, filters, str
             data_format="channels_last",
             name=f"{name}_depthwise",
         )(x)
-    x = _activation(_bn(x, f"{name}_middle"), f"{name}_middle")
+    x = _activation(_bn(x, f"{name}_middle_bn"), f"{name}_middle")
     name_of_output = ENDPOINTS.get(number, f"{name}_out")
     residual = strides == 1 and depth == filters
-    x = _conv(x, filters, 1, 1, f"{name}_project")
-    x = layers.BatchNormalization(
-        momentum=MOMENTUM,
-        epsilon=EPSILON,
-        name=f"{name}_project_bn" if residual else name_of_output,
-    )(x)
+    x = conv(x, filters, 1, 1, f"{name}_project_conv")
+    x = _bn(x, f"{name}_project_bn" if residual else name_of_output)
     return layers.Add(name=name_of_output)([inputs, x]) if residual else x
 
 
 def _conv_bn(x, filters, kernel_size, strides=1, name=""):
-    return _activation(_bn(_conv(x, filters, kernel_size, strides, name), name), name)
-
-
-def _conv(x, filters, kernel_size, strides, name):
-    return layers.Conv2D(
-        filters,
-        kernel_size,
-        strides=strides,
-        padding="same",
-        use_bias=False,
-        kernel_initializer="he_normal",
-        data_format="channels_last",
-        name=f"{name}_conv",
-    )(x)
+    x = conv(x, filters, kernel_size, strides, f"{name}_conv")
+    return _activation(_bn(x, f"{name}_bn"), name)
 
 
 def _bn(x, name):
-    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=f"{name}_bn")(x)
+    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=name)(x)
 
 
 def _activation(x, name):

@@ -1,18 +1,12 @@
 """Residual networks with lambda layers: `ResNetSpec` -> functional Keras model."""
 
-from dataclasses import asdict
-
 import keras
 from keras import layers
 
-from lambda_keras.layers import (
-    LambdaLayer,
-    RelativePositionEmbedding,
-    SqueezeExcitation,
-    StochasticDepth,
-)
+from lambda_keras.layers import SqueezeExcitation, StochasticDepth
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from lambda_keras.models.specs import STAGES, LambdaSpec, MobileNetSpec, ResNetSpec
+from lambda_keras.models.lambda_layers import LambdaLayers
+from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
 # Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
 MOMENTUM = 0.99
@@ -44,14 +38,22 @@ def build_resnet(
 
     Returns:
         A functional `keras.Model`.
+
+    Raises:
+        ValueError: if the spec is of no network, or its lambda layers do not fit.
     """
+    if spec.padding not in ("same", "symmetric"):
+        raise ValueError(
+            f"expected padding to be 'same' or 'symmetric'. Received: {spec.padding!r}"
+        )
+    places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.lambda_blocks) if blocks]
+    lambda_layers = LambdaLayers(
+        spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
+    )
     x = _stem(inputs, spec)
-    table = None
     for number in range(len(STAGES)):
         for block in range(1, spec.blocks[number] + 1):
-            if table is None and block in spec.lambda_blocks[number]:
-                table = _shared_embeddings(x, spec.lambda_layer)
-            x = _bottleneck(x, spec, number, block, table)
+            x = _bottleneck(x, spec, number, block, lambda_layers)
     return head(spec, inputs, x, include_top, pooling, classes, classifier_activation, name)
 
 
@@ -71,8 +73,7 @@ def head(
     elif pooling == "max":
         x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if include_top:
-        if spec.dropout_rate:
-            x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
+        x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
         # float32, so that probabilities and the loss are exact enough under mixed precision.
         x = layers.Dense(
             classes, activation=classifier_activation, dtype="float32", name="predictions"
@@ -111,7 +112,7 @@ def _max_pool(x, spec):
     )(x)
 
 
-def _bottleneck(x, spec: ResNetSpec, number: int, block: int, table):
+def _bottleneck(x, spec: ResNetSpec, number: int, block: int, lambda_layers: LambdaLayers):
     """1x1, 3x3 or lambda layer, 1x1; the stride is in the middle (ResNet v1, E.1)."""
     name = f"{STAGES[number]}_block{block}"
     filters = spec.filters * 2**number
@@ -122,7 +123,7 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, table):
         residual = _shortcut(x, spec, 4 * filters, strides, name)
     x = _conv_bn(x, spec, filters, 1, name=f"{name}_1")
     if has_lambda:
-        x = _lambda_bn(x, spec, filters, strides, table, name=f"{name}_2")
+        x = _lambda_bn(x, spec, lambda_layers, number, strides, name=f"{name}_2")
     else:
         x = _conv_bn(x, spec, filters, 3, strides=strides, name=f"{name}_2")
     x = _conv(x, spec, 4 * filters, 1, 1, f"{name}_3")
@@ -130,9 +131,8 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, table):
     x = _bn(x, f"{name}_3", gamma_initializer="zeros")
     if spec.squeeze_excitation[number] and not has_lambda:
         x = SqueezeExcitation(0.25, name=f"{name}_se")(x)
-    if spec.stochastic_depth_rate:
-        rate = spec.stochastic_depth_rate * (number + 2) / 5
-        x = StochasticDepth(rate, name=f"{name}_drop")(x)
+    rate = spec.stochastic_depth_rate * (number + 2) / 5
+    x = StochasticDepth(rate, name=f"{name}_drop")(x)
     x = layers.Add(name=f"{name}_add")([residual, x])
     last = block == spec.blocks[number]
     return layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
@@ -148,37 +148,15 @@ def _shortcut(x, spec, filters, strides, name):
     return _bn(_conv(x, spec, filters, 1, strides, name), name)
 
 
-def _shared_embeddings(x, spec: LambdaSpec):
-    """The table that all lambda layers share (Table 4), made where the first one is."""
-    if spec.position_embedding != "shared":
-        return None
-    return RelativePositionEmbedding(
-        spec.scope, spec.key_dim, spec.intra_depth, name="position_embeddings"
-    )(x)
-
-
-def lambda_layer(spec: LambdaSpec, filters: int, **arguments) -> LambdaLayer:
-    """A lambda layer with the hyper-parameters of a network.
-
-    Args:
-        spec: the hyper-parameters.
-        filters: int, depth of the outputs.
-        **arguments: other arguments of `LambdaLayer`.
-    """
-    return LambdaLayer(filters, **asdict(spec), **arguments)
-
-
-def _lambda_bn(x, spec, filters, strides, table, name):
+def _lambda_bn(x, spec, lambda_layers, number, strides, name):
     own_pooling = spec.padding == "same" and spec.lambda_pool_size == 3
-    layer = lambda_layer(
-        spec.lambda_layer,
-        filters,
+    x = lambda_layers(
+        x,
+        spec.filters * 2**number,
+        number,
         strides=strides if own_pooling else 1,
-        momentum=MOMENTUM,
-        epsilon=EPSILON,
         name=f"{name}_lambda",
     )
-    x = layer(x) if table is None else layer(x, position_embeddings=table)
     if strides > 1 and not own_pooling:
         x = _torch_average_pool(x, spec.lambda_pool_size, strides, name)
     x = _bn(x, name)
@@ -212,6 +190,11 @@ def _conv(x, spec, filters, kernel_size, strides, name):
             x = layers.ZeroPadding2D(
                 kernel_size // 2, data_format="channels_last", name=f"{name}_pad"
             )(x)
+    return conv(x, filters, kernel_size, strides, f"{name}_conv", padding)
+
+
+def conv(x, filters, kernel_size, strides, name, padding="same"):
+    """A convolution before a batch normalization."""
     return layers.Conv2D(
         filters,
         kernel_size,
@@ -220,7 +203,7 @@ def _conv(x, spec, filters, kernel_size, strides, name):
         use_bias=False,
         kernel_initializer="he_normal",
         data_format="channels_last",
-        name=f"{name}_conv",
+        name=name,
     )(x)
 
 

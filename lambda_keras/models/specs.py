@@ -1,31 +1,37 @@
 """The networks of the paper as data. No Keras in here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 STAGES = ("c2", "c3", "c4", "c5")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LambdaSpec:
     """Hyper-parameters of the lambda layers of a network; the defaults are those of E.1.
 
-    Attributes:
-        num_heads: number of queries per position (h).
-        key_dim: query and key depth (k).
-        intra_depth: intra-depth (u).
-        scope: size of the square neighbourhood of position lambdas, or `None` for all of the map.
-        use_content: whether there are content lambdas (Table 10).
+    Args:
+        num_heads: int, number of queries per position (h).
+        key_dim: int, query and key depth (k).
+        intra_depth: int, intra-depth (u).
+        scope: odd int, size of the square neighbourhood of position lambdas; `None` for all of the
+            map; or four of these, one for each of the stages c2 to c5.
+        multi_query: bool; `False` for keys, values and embeddings of each head's own (Figure 7).
+        use_content: bool, whether there are content lambdas (Table 10).
         position_embedding: `"relative"`, `"shared"` (one table for all layers of the network,
             Table 4) or `None` for no position lambdas (Table 10).
-        query_normalization, key_normalization, value_normalization: see `LambdaLayer` (Table 12).
-        use_bias: whether position lambdas have a bias, as in PyTorch implementations.
-        implementation: how position lambdas are computed, see `LambdaLayer`.
+        query_normalization: `"batch"`, `"softmax"` or `None` (Table 12).
+        key_normalization: `"softmax"`, `"l2"` or `None` (Table 12).
+        value_normalization: `"batch"` or `None` (Table 12).
+        use_bias: bool, whether position lambdas have a bias, as in PyTorch implementations.
+        implementation: how position lambdas are computed, see `lambda_keras.layers.LambdaLayer`.
     """
 
     num_heads: int = 4
     key_dim: int = 16
     intra_depth: int = 1
-    scope: int | None = 23
+    scope: int | Sequence[int | None] | None = 23
+    multi_query: bool = True
     use_content: bool = True
     position_embedding: str | None = "relative"
     query_normalization: str | None = "batch"
@@ -33,6 +39,13 @@ class LambdaSpec:
     value_normalization: str | None = "batch"
     use_bias: bool = False
     implementation: str = "auto"
+
+    @property
+    def scopes(self) -> tuple[int | None, ...]:
+        """The scope of each stage."""
+        if isinstance(self.scope, Sequence):
+            return tuple(self.scope)
+        return (self.scope,) * len(STAGES)
 
 
 @dataclass(frozen=True)
@@ -121,6 +134,9 @@ DEPTHS = {
     350: ((4, 36, 72, 4), (10, 20, 30, 40, 50, 60)),
     420: ((4, 44, 87, 4), (10, 20, 30, 40, 50, 60, 70, 80)),
 }
+
+
+RESNET50 = ResNetSpec(DEPTHS[50][0])
 
 
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:

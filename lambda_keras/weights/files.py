@@ -5,6 +5,7 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
-from keras.src.saving.saving_lib import _walk_saveable
 
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
@@ -119,16 +119,7 @@ def _fetch_published(architecture: str) -> Path:
 
 
 def _load_keras(model: keras.Model, path: Path) -> None:
-    variables = {
-        place: variable for layer in model.layers for place, variable in _places(layer, layer.name)
-    }
-    placed = {id(variable) for variable in variables.values()}
-    without = [weight.path for weight in model.weights if id(weight) not in placed]
-    if without:
-        raise ValueError(
-            "expected a model of lambda_keras.applications. Received: "
-            f"{model.name!r}, with {without[0]}"
-        )
+    variables = dict(place for layer in model.layers for place in _places(layer))
     # Shapes first: what a wrong file has may be too large to read.
     received = _in_file(path, lambda dataset: dataset.shape)
     if not has_classifier(model):
@@ -143,18 +134,18 @@ def _load_keras(model: keras.Model, path: Path) -> None:
     )
 
 
-def _places(layer: keras.Layer, name: str) -> Iterator[tuple[str, Any]]:
-    """Yields the variables of a layer by their places in a file of `keras.Model.save_weights`.
+def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
+    """Yields the weights of a layer by their places in a file of `keras.Model.save_weights`.
 
     There, a layer has a number that depends on the layers before it. Its name stands here.
     """
-    own: dict[str, Any] = {}
-    layer.save_own_variables(own)
-    for key, variable in own.items():
-        yield f"{name}/vars/{key}", variable
-    for attribute, value in _walk_saveable(layer):
-        if isinstance(value, keras.Layer):
-            yield from _places(value, f"{name}/{attribute}")
+    numbers = Counter()
+    for weight in layer.weights:
+        # "lambda/query_batch_norm/gamma": layers in it have the names of their attributes.
+        _, _, inner = f"/{weight.path}".partition(f"/{layer.name}/")
+        parent, _, _ = f"{layer.name}/{inner}".rpartition("/")
+        yield f"{parent}/vars/{numbers[parent]}", weight
+        numbers[parent] += 1
 
 
 def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """From images to inputs, and from outputs to names."""
 
-import doctest
 import hashlib
 import json
 import math
@@ -300,12 +299,3 @@ def test_decode_predictions_answers_as_keras_does(monkeypatch):
     for top in (1, 5, 1000):
         assert decode_predictions(scores, top) == imagenet_utils.decode_predictions(scores, top)
     assert decode_predictions(scores) == imagenet_utils.decode_predictions(scores)
-
-
-@needs_pillow
-def test_examples_in_the_docstrings():
-    from lambda_keras.applications import preprocessing
-
-    result = doctest.testmod(preprocessing, optionflags=doctest.FAIL_FAST)
-    assert result.attempted >= 3
-    assert result.failed == 0

@@ -1,7 +1,11 @@
 """The constructors, as the users of keras.applications know them."""
 
+import ast
+import doctest
 import inspect
 import os
+import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +17,15 @@ import pytest
 from keras import ops
 
 from lambda_keras import applications
-from lambda_keras.applications import LambdaResNet14, LambdaResNet50, ResNet50
+from lambda_keras.applications import (
+    LambdaMobileNetV2,
+    LambdaResNet14,
+    LambdaResNet50,
+    ResNet50,
+    resnet,
+)
+from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding
+from lambda_keras.models import specs
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILY = networks.GOLDEN["resnet_rs_family"]
@@ -114,6 +126,7 @@ def test_networks_of_timm(constructor, parameters):
         {"use_content": False},
         {"position_embedding": None},
         {"position_embedding": "shared"},
+        {"multi_query": False, "intra_depth": 2},
         {"query_normalization": "softmax"},
         {"key_normalization": "l2"},
         {"value_normalization": None},
@@ -122,11 +135,45 @@ def test_networks_of_timm(constructor, parameters):
     ],
     ids=str,
 )
-def test_arguments_of_resnet50_reach_its_lambda_layers(arguments):
-    model = ResNet50(placement="CCCL", **arguments)
-    ((name, value),) = arguments.items()
-    for block in networks.lambda_blocks(model):
-        assert getattr(model.get_layer(f"{block}_2_lambda"), name) == value
+@pytest.mark.parametrize("constructor", [LambdaResNet14, LambdaMobileNetV2])
+def test_hyper_parameters_reach_all_lambda_layers(constructor, arguments):
+    model = constructor(key_dim=4, num_heads=2, **arguments)
+    layers = [layer for layer in model.layers if isinstance(layer, LambdaLayer)]
+    assert len(layers) == 2
+    for layer in layers:
+        received = {name: getattr(layer, name) for name in (*arguments, "key_dim", "num_heads")}
+        assert received == {"key_dim": 4, "num_heads": 2, **arguments}
+    tables = sum(isinstance(layer, RelativePositionEmbedding) for layer in model.layers)
+    assert tables == ("shared" in arguments.values())
+
+
+@pytest.mark.parametrize(
+    ("constructor", "arguments", "scopes"),
+    [
+        (LambdaResNet14, {"scope": 5}, [5, 5]),
+        (LambdaResNet14, {"scope": [9, 7, 5, 3], "placement": "LLCL"}, [9, 7, 3]),
+        (LambdaMobileNetV2, {"scope": (9, 7, 5, None), "input_shape": (32, 32, 3)}, [5, None]),
+    ],
+)
+def test_scope_of_each_stage(constructor, arguments, scopes):
+    layers = constructor(**arguments).layers
+    assert [layer.scope for layer in layers if isinstance(layer, LambdaLayer)] == scopes
+
+
+def test_placement_of_a_lambda_resnet():
+    """Squeeze-and-excitation stays where c2 and c3 have convolutions."""
+    model = LambdaResNet50(placement="CLLC")
+    assert networks.lambda_blocks(model) == networks.block_names((0, 4, 6, 0))
+    assert networks.squeeze_excitation_blocks(model) == networks.block_names((3, 0, 0, 0))
+    own = networks.lambda_blocks(LambdaResNet50())
+    assert own == ["c4_block3", *networks.block_names((0, 0, 0, 3))]
+
+
+@pytest.mark.parametrize("name", ["ResNetRS50", "ResNetRS50NoSE", "MobileNetV2"])
+def test_arguments_of_other_networks_are_refused(name):
+    for argument in ("placement", "scope"):
+        with pytest.raises(TypeError, match=rf"{name}\(\) got .* keyword argument '{argument}'"):
+            getattr(applications, name)(**{argument: "CCLL"})
 
 
 def test_lambda_resnet14_has_strides_1_to_8():
@@ -147,7 +194,63 @@ def test_signature_of_keras_applications(constructor):
     assert defaults["include_top"] is True
     assert defaults["weights"] is None
     assert (defaults["classes"], defaults["classifier_activation"]) == (1000, "softmax")
-    assert constructor.__doc__
+    # In the docstring too, each one.
+    documented = re.findall(
+        r"^    (\w+): ", constructor.__doc__.partition("Call arguments")[0], re.M
+    )
+    assert sorted(documented) == sorted(parameters)
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("constructor", CONSTRUCTORS, ids=lambda item: item.__name__)
+def test_constructor_is_a_function_of_its_own(constructor):
+    """Another process can unpickle it, and an editor finds it where it stands."""
+    name, module = constructor.__name__, sys.modules[constructor.__module__]
+    assert constructor.__qualname__ == name
+    assert name in module.__all__
+    assert pickle.loads(pickle.dumps(constructor)) is constructor
+    own = inspect.unwrap(constructor)
+    assert inspect.getsourcefile(own) == module.__file__
+    assert f"def {name}():\n" in inspect.getsource(constructor)
+    summary = inspect.getdoc(own).splitlines()[0]
+    assert constructor.__doc__.splitlines()[0] == summary
+
+
+def test_defaults_are_those_of_the_network():
+    defaults = {
+        one.__name__: {key: item.default for key, item in inspect.signature(one).parameters.items()}
+        for one in CONSTRUCTORS
+    }
+    assert defaults["LambdaResNet50"]["scope"] == 23
+    assert defaults["LambdaResNet14"]["scope"] == 7
+    assert defaults["LambdaResNet26RPT256"]["input_shape"] == (256, 256, 3)
+    assert defaults["LambdaMobileNetV2"]["key_dim"] == 32
+    assert defaults["ResNet50"]["placement"] == "CCCC"
+
+
+def test_example_in_the_docstrings():
+    example = doctest.DocTestFinder().find(LambdaResNet14, "LambdaResNet14", module=False)
+    results = [doctest.DocTestRunner().run(test) for test in example]
+    assert sum(result.attempted for result in results) == 3
+    assert sum(result.failed for result in results) == 0
+
+
+@pytest.mark.one_backend
+def test_recipe_of_contributing(monkeypatch):
+    """A depth that the paper does not have, by what CONTRIBUTING.md says to write."""
+    recipe = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
+    row, function = recipe
+    for depth, blocks in ast.literal_eval("{" + row + "}").items():
+        monkeypatch.setitem(specs.DEPTHS, depth, blocks)
+    monkeypatch.setattr(resnet, "LambdaResNet26", None, raising=False)
+    exec(function, vars(resnet))
+    constructor = resnet.LambdaResNet26
+    assert pickle.loads(pickle.dumps(constructor)) is constructor
+    model = constructor(scope=7)
+    assert model.name == "lambda_resnet26"
+    assert networks.lambda_blocks(model) == ["c4_block2", "c5_block1", "c5_block2"]
+    assert networks.squeeze_excitation_blocks(model) == networks.block_names((2, 2, 0, 0))
+    assert f"{networks.trainable_parameters(constructor()) / 1e6:.2f} M" in constructor.__doc__
 
 
 # Arguments

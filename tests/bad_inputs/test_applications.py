@@ -11,7 +11,6 @@ from lambda_keras.applications import (
     LambdaResNet50,
     MobileNetV2,
     ResNet50,
-    common,
     decode_predictions,
     feature_extractor,
     preprocess_input,
@@ -81,7 +80,24 @@ CONSTRUCTORS = [
     ("padding", ResNet50, {"padding": "valid"}, "'same' or 'symmetric'. Received: 'valid'"),
     ("placement_letter", ResNet50, {"placement": "CCLX"}, "Received: placement='CCLX'"),
     ("placement_length", ResNet50, {"placement": "CCL"}, "Received: placement='CCL'"),
-    ("placement_none", ResNet50, {"placement": None}, "Received: placement=None"),
+    ("placement_number", ResNet50, {"placement": 5}, "Received: placement=5"),
+    ("placement_of_lambda", LambdaResNet50, {"placement": "CXLL"}, "Received: placement='CXLL'"),
+    ("heads", LambdaResNet50, {"num_heads": 3}, "num_heads. Received: filters=256, num_heads=3"),
+    ("heads_mobile", LambdaMobileNetV2, {"num_heads": 3}, "Received: filters=64, num_heads=3"),
+    ("key_dim", LambdaResNet50, {"key_dim": "16"}, "Received: key_dim='16'"),
+    ("intra_depth", LambdaMobileNetV2, {"intra_depth": 0}, "Received: intra_depth=0"),
+    ("multi_query", LambdaResNet50, {"multi_query": "no"}, "Received: multi_query='no'"),
+    ("even_scope", LambdaResNet50, {"scope": 8}, "Received: scope=8"),
+    ("even_scope_unused", ResNet50, {"scope": 8}, "Received: scope=8"),
+    ("half_a_scope", LambdaResNet50, {"scope": 7.5}, "Received: scope=7.5"),
+    ("three_scopes", LambdaResNet50, {"scope": (7, 7, 7)}, "one for each of the stages ('c2', "),
+    ("even_scope_of_c2", LambdaResNet50, {"scope": [8, 7, 7, 7]}, "Received: scope=8"),
+    ("global_scope", LambdaResNet50, {"scope": None}, "because scope=None"),
+    ("shared", LambdaResNet50, {"position_embedding": "shared", "scope": [7] * 4}, "one table"),
+    ("embedding", LambdaResNet50, {"position_embedding": "rotary"}, "'rotary'"),
+    ("keys", LambdaResNet50, {"key_normalization": "batch"}, "key_normalization='batch'"),
+    ("fast", LambdaResNet50, {"implementation": "fast"}, "implementation='fast'"),
+    ("fourier", LambdaResNet50, {"implementation": "fourier"}, "a grid of unknown size"),
     ("placement_list", ResNet50, {"placement": list("CCLL")}, "Received: placement=['C', 'C'"),
 ]
 
@@ -175,11 +191,12 @@ def refused(call, part):
     ids=[row[0] for row in CONSTRUCTORS],
 )
 def test_constructors(constructor, arguments, part, monkeypatch):
-    for name in ("build_resnet", "build_mobilenet"):
-        monkeypatch.setattr(common, name, lambda *_: pytest.fail("the network came first"))
+    """Before the first layer."""
     if isinstance(arguments.get("input_tensor"), tuple):
         shape, keywords = arguments["input_tensor"]
         arguments = {"input_tensor": keras.Input(shape, **keywords)}
+    built = lambda *_, **__: pytest.fail("the network came first")  # noqa: E731
+    monkeypatch.setattr(keras.layers.Layer, "__call__", built)
     refused(lambda: constructor(**arguments), part)
 
 

@@ -36,7 +36,9 @@ COMMANDS = [
     *(
         (f"flops of {argument}", "flops", ["lambda_resnet14", "--overrides", argument], part)
         for argument, part in (
-            ("scpe=7", "Received: 'scpe'. Allowed: "),
+            ("scpe=7", "Received: 'scpe' (did you mean 'scope'?)"),
+            ("scope=8", "Received: scope=8"),
+            ("placement=CCL", "Received: placement='CCL'"),
             ("input_shape=32", "Received: input_shape=32"),
             ("classes=-1", "Received: classes=-1"),
             ("classes=many", "Received: classes='many'"),

@@ -71,7 +71,7 @@ CONSTRUCTORS = [
     (layer, {"use_bias": "zeros"}, BOOL, "use_bias='zeros'"),
     (layer, {"causal": "no"}, BOOL, "causal='no'"),
     (layer, {"causal": True, "strides": 2}, "strides=1 for causal=True", "strides=2"),
-    (layer, {"causal": True, "implementation": "fourier"}, "causal=False", "causal=True"),
+    (layer, {"causal": True, "implementation": "fourier"}, "for causal=True", "='fourier'"),
     (layer, {"query_normalization": "l2"}, "query_normalization to be one of", "'l2'"),
     (layer, {"key_normalization": "batch"}, "key_normalization to be one of", "'batch'"),
     (layer, {"value_normalization": "softmax"}, "value_normalization to be one of", "'softmax'"),
@@ -101,8 +101,8 @@ CONSTRUCTORS = [
     (
         layer,
         {"intra_depth": 2, "implementation": "depthwise_conv"},
-        "intra_depth=1",
-        "intra_depth=2",
+        "('auto', 'einsum', 'query_first', 'conv', 'fourier') for intra_depth=2",
+        "implementation='depthwise_conv'",
     ),
     (layer, {"momentum": 2}, "number from 0 to 1", "momentum=2"),
     (layer, {"momentum": -0.1}, "number from 0 to 1", "momentum=-0.1"),
@@ -145,8 +145,8 @@ CALLS = {
     ),
     "unknown_grid_fourier": (
         lambda: layer(implementation="fourier").build((None, None, 6)),
+        "a grid of unknown size",
         "implementation='fourier'",
-        "(None, None, 6)",
     ),
     "unknown_grid_absolute": (
         lambda: layer(position_embedding="absolute").build((None, None, 6)),
@@ -171,8 +171,8 @@ CALLS = {
     ),
     "video_depthwise": (
         called((1, 2, 2, 2, 6), arguments={"implementation": "depthwise_conv"}),
-        "grid of 1 or 2 axes",
-        "(1, 2, 2, 2, 6)",
+        "for a grid of 3 axes",
+        "implementation='depthwise_conv'",
     ),
     "context_of_another_rank": (
         called((2, 4, 6), (2, 4, 4, 6)),
@@ -242,7 +242,7 @@ CALLS = {
             arguments={"implementation": "conv"},
             attention_mask=zeros(4, 4, dtype=bool),
         ),
-        "with an attention_mask",
+        "for an attention_mask",
         "implementation='conv'",
     ),
     "no_shared_embeddings": (

@@ -93,7 +93,7 @@ COMMAND_LINES = [
     ("override of 3000 levels", f"--model.overrides scope={'[' * 3000}", "10 levels"),
     ("weights that are not there", "--model.weights no.weights.h5", "Received: 'no.weights.h5'"),
     ("weights of another format", "--model.weights file", "Received: 'file'"),
-    ("weights with a long name", f"--model.weights {LONG}.weights.h5", "File name too long"),
+    ("weights with a long name", f"--model.weights {LONG}.weights.h5", "of an existing file"),
     ("settings that are not there", "--config no.yaml", "'no.yaml', not found"),
     ("settings in a folder", "--config folder", "'folder', not a file"),
     ("settings from a device", "--config /dev/zero", "'/dev/zero', not a file"),
@@ -213,7 +213,7 @@ METRICS = [
     ("classes missing", json.dumps(INTACT), "expected 3 class_names"),
 ]
 
-SOURCE = "--model lambda_resnet26t --weights file"
+SOURCE = "--model lambda_resnet26t --weights w.weights.h5"
 OUTPUTS = [
     (evaluate, f"{SOURCE} --output", ""),
     (export, f"{SOURCE} --output", ""),
@@ -239,6 +239,7 @@ def place(tmp_path, monkeypatch):
     Path("folder").mkdir()
     Path("folder/thesis.tex").touch()
     Path("file").touch()
+    Path("w.weights.h5").touch()
     Path("loop").symlink_to("loop")
     Path("dangling").symlink_to("nowhere")
     Image.new("RGB", (8, 8)).save("photo.png")

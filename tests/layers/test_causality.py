@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 import reference
 
-from lambda_keras.layers import LambdaLayer, content_lambdas
+from lambda_keras.layers import LambdaLayer, content_lambdas, position_lambdas
 
 LENGTH, SEEN = 40, 21  # several blocks of a causal softmax, the present amid one of them
 IMPLEMENTATIONS = {
-    **{
-        name: ({"implementation": name}, {})
-        for name in ("auto", "einsum", "query_first", "conv", "depthwise_conv")
-    },
+    **{name: ({"implementation": name}, {}) for name in position_lambdas.capable(causal=True)},
     "absolute": ({"position_embedding": "absolute"}, {}),
     "without_batch_norm": (
         {"query_normalization": None, "value_normalization": None},

@@ -1,19 +1,14 @@
 """The lambda layer as a Keras layer: serialisation, dtypes, shapes, masks, errors."""
 
-import doctest
-
 import backends
 import keras
 import numpy as np
 import pytest
 from keras.src import backend, testing
 
-from lambda_keras import layers
 from lambda_keras.layers import (
     LambdaLayer,
     RelativePositionEmbedding,
-    lambda_layer,
-    position_embeddings,
     position_lambdas,
 )
 from lambda_keras.layers.content_lambdas import content_outputs
@@ -159,9 +154,7 @@ def test_padded_keys_have_no_part_in_the_softmax(causal):
     np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "implementation", ["auto", "einsum", "query_first", "conv", "depthwise_conv"]
-)
+@pytest.mark.parametrize("implementation", position_lambdas.capable(axes=2, unknown_grid=True))
 def test_grid_of_unknown_size(implementation):
     inputs = keras.Input((None, None, 6))
     layer = small(implementation=implementation)
@@ -337,99 +330,9 @@ def test_query_that_sees_nothing_gets_zeros():
     assert np.all(outputs[0, 1] != 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"filters": 0}, "positive integer. Received: filters=0"),
-        ({"filters": 9}, "divisible by num_heads. Received: filters=9, num_heads=2"),
-        ({"key_dim": 2.5}, "positive integer. Received: key_dim=2.5"),
-        ({"num_heads": -1}, "positive integer. Received: num_heads=-1"),
-        ({"intra_depth": 0}, "positive integer. Received: intra_depth=0"),
-        ({"strides": 0}, "positive integer. Received: strides=0"),
-        ({"dilation_rate": 0}, "positive integer. Received: dilation_rate=0"),
-        ({"scope": 4}, "odd integers.*Received: scope=4"),
-        ({"scope": (3, 2)}, r"odd integers.*Received: scope=\(3, 2\)"),
-        ({"scope": "all"}, "odd integers.*Received: scope='all'"),
-        ({"implementation": "fast"}, "implementation to be one of.*'fast'"),
-        ({"key_normalization": "batch"}, "key_normalization to be one of.*'batch'"),
-        ({"query_normalization": "l2"}, "query_normalization to be one of.*'l2'"),
-        ({"value_normalization": "softmax"}, "value_normalization to be one of.*'softmax'"),
-        ({"position_embedding": "rotary"}, "position_embedding to be one of.*'rotary'"),
-        ({"use_content": False, "position_embedding": None}, "content lambda or position lambdas"),
-        (
-            {"position_embedding": "absolute", "implementation": "conv"},
-            "absolute embeddings. Received: implementation='conv'",
-        ),
-        ({"position_embedding": "shared", "multi_query": False}, "multi_query=True"),
-        ({"causal": True, "implementation": "fourier"}, "expected causal=False.*causal=True"),
-        (
-            {"intra_depth": 2, "implementation": "depthwise_conv"},
-            "expected intra_depth=1.*Received: intra_depth=2",
-        ),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        small(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "shapes", "message"),
-    [
-        ({}, [(2, 6)], "grid of 1 to 3 axes"),
-        ({}, [(2, 2, 2, 2, 2, 6)], "grid of 1 to 3 axes"),
-        ({"implementation": "depthwise_conv"}, [(1, 2, 2, 2, 6)], "grid of 1 or 2 axes"),
-        ({"scope": (3, 3)}, [(2, 5, 6)], r"one scope for each of the 1 axes.*scope=\(3, 3\)"),
-        ({}, [(2, 4, 6), (2, 3, 3, 6)], "context of the rank of the inputs"),
-        ({"causal": True}, [(2, 4, 6), (2, 5, 6)], r"causal=True. Received: grids \(4,\) and"),
-        ({"position_embedding": "shared"}, [(2, 5, 6)], r"\(3, 1, 3\).*Received: None"),
-    ],
-)
-def test_bad_inputs(arguments, shapes, message):
-    with pytest.raises(ValueError, match=message):
-        small(**arguments)(*[normal(*shape) for shape in shapes])
-
-
-def test_unknown_depth_or_size():
-    with pytest.raises(ValueError, match="known depth"):
-        small().build((None, 4, 4, None))
-    with pytest.raises(ValueError, match="grid of known size, because scope=None"):
-        small(scope=None).build((None, 4, None, 6))
-    with pytest.raises(ValueError, match="grids of known size for implementation='fourier'"):
-        small(implementation="fourier").build((None, 4, None, 6))
-    with pytest.raises(ValueError, match="grids of known size, because absolute"):
-        small(position_embedding="absolute").build((None, None, 6))
-
-
 @pytest.mark.parametrize("arguments", [{"scope": None}, {"position_embedding": "absolute"}])
 def test_fixed_grid_fed_another_size(arguments):
     layer = small(**arguments)
     layer(normal(1, 4, 4, 6))
     with pytest.raises(ValueError, match=r"built for.*\(4, 4\).*Received: .*\(2, 8\)"):
         layer(normal(1, 2, 8, 6))
-
-
-def test_bad_call_arguments():
-    x = normal(2, 4, 6)
-    with pytest.raises(
-        ValueError, match=r"attention_mask of shape \(4, 4\). Received: shape \(4, 5\)"
-    ):
-        small()(x, attention_mask=np.ones((4, 5), bool))
-    with pytest.raises(ValueError, match=r"Received: shape \(2, 4, 4\)"):
-        small()(x, attention_mask=np.ones((2, 4, 4), bool))
-    with pytest.raises(
-        ValueError, match=r"with an attention_mask.* Received: implementation='conv'"
-    ):
-        small(implementation="conv")(x, attention_mask=np.ones((4, 4), bool))
-    with pytest.raises(ValueError, match="no position_embeddings in the call"):
-        small()(x, position_embeddings=np.ones((3, 1, 3)))
-    with pytest.raises(ValueError, match=r"\(3, 1, 3\).*Received: \(5, 1, 3\)"):
-        small(position_embedding="shared")(x, position_embeddings=np.ones((5, 1, 3)))
-
-
-@pytest.mark.parametrize("module", [lambda_layer, position_embeddings])
-def test_examples_in_docstrings(module):
-    names = {"np": np, "keras": keras, **vars(layers)}
-    result = doctest.testmod(module, extraglobs=names)
-    assert result.attempted > 0
-    assert result.failed == 0

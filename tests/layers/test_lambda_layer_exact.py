@@ -12,80 +12,60 @@ import reference
 from lambda_keras.layers import LambdaLayer, position_lambdas
 
 TOLERANCE = 1e-5
-ALL = ("auto", *position_lambdas.IMPLEMENTATIONS)
-NO_DEPTHWISE = tuple(name for name in ALL if name != "depthwise_conv")
-DENSE = ("auto", *position_lambdas.DENSE)
-CAUSAL = tuple(name for name in ALL if name != "fourier")
-
-# name: (grid, layer arguments, implementations). Depth 5, 8 filters, 2 heads and k = 3 unless said.
+# name: (grid, layer arguments). Depth 5, 8 filters, 2 heads and k = 3 unless said.
 CASES = {
-    "square": ((4, 4), {"scope": 3}, ALL),
-    "non_square": ((5, 3), {"scope": 3}, ALL),
-    "tuple_scope": ((4, 5), {"scope": (1, 5)}, ALL),
-    "scope_larger_than_map": ((3, 4), {"scope": 11}, ALL),
-    "one_pixel": ((1, 1), {"scope": 5}, ALL),
-    "one_row": ((1, 6), {"scope": 3}, ALL),
-    "global": ((3, 4), {"scope": None}, ALL),
-    "one_head": ((3, 3), {"scope": 3, "num_heads": 1}, ALL),
-    "as_many_heads_as_filters": ((3, 3), {"scope": 3, "num_heads": 8}, ALL),
-    "intra_depth": ((4, 3), {"scope": 3, "intra_depth": 2}, NO_DEPTHWISE),
-    "global_intra_depth": ((2, 3), {"scope": None, "intra_depth": 3}, NO_DEPTHWISE),
-    "sequence": ((7,), {"scope": 5}, ALL),
-    "global_sequence": ((6,), {"scope": None}, ALL),
-    "sequence_intra_depth": ((6,), {"scope": 3, "intra_depth": 2}, NO_DEPTHWISE),
-    "video": ((2, 3, 4), {"scope": 3}, NO_DEPTHWISE),
-    "video_intra_depth": ((2, 2, 3), {"scope": (1, 3, 3), "intra_depth": 2}, NO_DEPTHWISE),
-    "global_video": ((2, 2, 3), {"scope": None}, NO_DEPTHWISE),
-    "dilation": ((5, 6), {"scope": 3, "dilation_rate": 2}, ALL),
-    "dilation_sequence": ((9,), {"scope": 3, "dilation_rate": 3}, ALL),
-    "strides": ((5, 6), {"scope": 3, "strides": 2}, ALL),
-    "strides_sequence": ((7,), {"scope": 3, "strides": 2}, ALL),
-    "strides_video": ((2, 3, 4), {"scope": 3, "strides": 2}, NO_DEPTHWISE),
-    "multi_head": ((3, 4), {"scope": 3, "multi_query": False}, ALL),
+    "square": ((4, 4), {"scope": 3}),
+    "non_square": ((5, 3), {"scope": 3}),
+    "tuple_scope": ((4, 5), {"scope": (1, 5)}),
+    "scope_larger_than_map": ((3, 4), {"scope": 11}),
+    "one_pixel": ((1, 1), {"scope": 5}),
+    "one_row": ((1, 6), {"scope": 3}),
+    "global": ((3, 4), {"scope": None}),
+    "one_head": ((3, 3), {"scope": 3, "num_heads": 1}),
+    "as_many_heads_as_filters": ((3, 3), {"scope": 3, "num_heads": 8}),
+    "intra_depth": ((4, 3), {"scope": 3, "intra_depth": 2}),
+    "global_intra_depth": ((2, 3), {"scope": None, "intra_depth": 3}),
+    "sequence": ((7,), {"scope": 5}),
+    "global_sequence": ((6,), {"scope": None}),
+    "sequence_intra_depth": ((6,), {"scope": 3, "intra_depth": 2}),
+    "video": ((2, 3, 4), {"scope": 3}),
+    "video_intra_depth": ((2, 2, 3), {"scope": (1, 3, 3), "intra_depth": 2}),
+    "global_video": ((2, 2, 3), {"scope": None}),
+    "dilation": ((5, 6), {"scope": 3, "dilation_rate": 2}),
+    "dilation_sequence": ((9,), {"scope": 3, "dilation_rate": 3}),
+    "strides": ((5, 6), {"scope": 3, "strides": 2}),
+    "strides_sequence": ((7,), {"scope": 3, "strides": 2}),
+    "strides_video": ((2, 3, 4), {"scope": 3, "strides": 2}),
+    "multi_head": ((3, 4), {"scope": 3, "multi_query": False}),
     "multi_head_global_intra_depth": (
         (3, 2),
         {"scope": None, "multi_query": False, "intra_depth": 2},
-        NO_DEPTHWISE,
     ),
-    "content_only": ((3, 4), {"position_embedding": None}, ("auto",)),
+    "content_only": ((3, 4), {"position_embedding": None}),
     "content_only_multi_head_intra_depth": (
         (3, 4),
         {"position_embedding": None, "multi_query": False, "intra_depth": 2},
-        ("auto",),
     ),
-    "position_only": ((4, 3), {"scope": 3, "use_content": False}, ALL),
-    "bias": ((4, 3), {"scope": 3, "use_bias": True}, ALL),
+    "position_only": ((4, 3), {"scope": 3, "use_content": False}),
+    "bias": ((4, 3), {"scope": 3, "use_bias": True}),
     "bias_multi_head_intra_depth": (
         (3, 2),
         {"scope": 3, "use_bias": True, "multi_query": False, "intra_depth": 2},
-        ("auto", "conv"),
     ),
-    "absolute": ((3, 3), {"position_embedding": "absolute"}, DENSE),
-    "absolute_multi_head": (
-        (4,),
-        {"position_embedding": "absolute", "multi_query": False},
-        DENSE,
-    ),
-    "absolute_causal": ((5,), {"position_embedding": "absolute", "causal": True}, DENSE),
-    "causal": ((7,), {"scope": 5, "causal": True}, CAUSAL),
-    "causal_global": ((5,), {"scope": None, "causal": True}, CAUSAL),
-    "causal_intra_depth": (
-        (5,),
-        {"scope": 3, "causal": True, "intra_depth": 2},
-        ("auto", "einsum", "query_first", "conv"),
-    ),
-    "causal_image": ((3, 4), {"scope": 3, "causal": True}, CAUSAL),
-    "causal_multi_head": ((5,), {"scope": 3, "causal": True, "multi_query": False}, CAUSAL),
-    "causal_dilation": ((7,), {"scope": 3, "causal": True, "dilation_rate": 2}, CAUSAL),
-    "causal_l2": ((5,), {"scope": 3, "causal": True, "key_normalization": "l2"}, ("auto",)),
-    "causal_no_key_normalization": (
-        (5,),
-        {"scope": 3, "causal": True, "key_normalization": None},
-        ("auto",),
-    ),
-    "l2_keys": ((4, 3), {"scope": 3, "key_normalization": "l2"}, ("auto",)),
-    "no_key_normalization": ((4, 3), {"scope": 3, "key_normalization": None}, ("auto",)),
-    "softmax_queries": ((4, 3), {"scope": 3, "query_normalization": "softmax"}, ("auto",)),
+    "absolute": ((3, 3), {"position_embedding": "absolute"}),
+    "absolute_multi_head": ((4,), {"position_embedding": "absolute", "multi_query": False}),
+    "absolute_causal": ((5,), {"position_embedding": "absolute", "causal": True}),
+    "causal": ((7,), {"scope": 5, "causal": True}),
+    "causal_global": ((5,), {"scope": None, "causal": True}),
+    "causal_intra_depth": ((5,), {"scope": 3, "causal": True, "intra_depth": 2}),
+    "causal_image": ((3, 4), {"scope": 3, "causal": True}),
+    "causal_multi_head": ((5,), {"scope": 3, "causal": True, "multi_query": False}),
+    "causal_dilation": ((7,), {"scope": 3, "causal": True, "dilation_rate": 2}),
+    "causal_l2": ((5,), {"scope": 3, "causal": True, "key_normalization": "l2"}),
+    "causal_no_key_normalization": ((5,), {"scope": 3, "causal": True, "key_normalization": None}),
+    "l2_keys": ((4, 3), {"scope": 3, "key_normalization": "l2"}),
+    "no_key_normalization": ((4, 3), {"scope": 3, "key_normalization": None}),
+    "softmax_queries": ((4, 3), {"scope": 3, "query_normalization": "softmax"}),
     "no_normalization": (
         (4, 3),
         {
@@ -94,70 +74,56 @@ CASES = {
             "key_normalization": None,
             "value_normalization": None,
         },
-        ("auto",),
     ),
 }
-# name: (grid, context grid, layer arguments, call arguments to draw, implementations).
+# name: (grid, context grid, layer arguments, call arguments to draw).
 CALLS = {
-    "context": ((4, 3), (4, 3), {"scope": 3}, (), ALL),
-    "longer_context": ((4, 3), (6, 5), {"scope": 5}, (), ALL),
-    "shorter_context": ((5, 4), (3, 2), {"scope": 5}, (), ALL),
-    "mixed_context": ((5, 2), (3, 4), {"scope": 3}, (), ALL),
-    "sequence_context": ((4,), (9,), {"scope": 7}, (), ALL),
-    "video_context": ((2, 2, 3), (3, 2, 2), {"scope": 3}, (), NO_DEPTHWISE),
-    "absolute_context": ((4,), (6,), {"position_embedding": "absolute"}, (), DENSE),
-    "content_only_context": ((3, 3), (4, 2), {"position_embedding": None}, (), ("auto",)),
-    "multi_head_context": ((4,), (6,), {"scope": 3, "multi_query": False}, (), ALL),
-    "attention_mask": ((3, 3), None, {"scope": 3}, ("attention_mask",), DENSE),
-    "attention_mask_intra_depth": (
-        (5,),
-        None,
-        {"scope": 3, "intra_depth": 2},
-        ("attention_mask",),
-        DENSE,
-    ),
+    "context": ((4, 3), (4, 3), {"scope": 3}, ()),
+    "longer_context": ((4, 3), (6, 5), {"scope": 5}, ()),
+    "shorter_context": ((5, 4), (3, 2), {"scope": 5}, ()),
+    "mixed_context": ((5, 2), (3, 4), {"scope": 3}, ()),
+    "sequence_context": ((4,), (9,), {"scope": 7}, ()),
+    "video_context": ((2, 2, 3), (3, 2, 2), {"scope": 3}, ()),
+    "absolute_context": ((4,), (6,), {"position_embedding": "absolute"}, ()),
+    "content_only_context": ((3, 3), (4, 2), {"position_embedding": None}, ()),
+    "multi_head_context": ((4,), (6,), {"scope": 3, "multi_query": False}, ()),
+    "attention_mask": ((3, 3), None, {"scope": 3}, ("attention_mask",)),
+    "attention_mask_intra_depth": ((5,), None, {"scope": 3, "intra_depth": 2}, ("attention_mask",)),
     "attention_mask_absolute": (
         (5,),
         None,
         {"position_embedding": "absolute"},
         ("attention_mask",),
-        DENSE,
     ),
-    "attention_mask_content_only": (
-        (5,),
-        None,
-        {"position_embedding": None},
-        ("attention_mask",),
-        ("auto",),
-    ),
-    "attention_mask_l2": (
-        (5,),
-        None,
-        {"scope": 3, "key_normalization": "l2"},
-        ("attention_mask",),
-        ("auto",),
-    ),
-    "attention_mask_causal": (
-        (6,),
-        None,
-        {"scope": 5, "causal": True},
-        ("attention_mask",),
-        DENSE,
-    ),
-    "attention_mask_context": ((4,), (6,), {"scope": 5}, ("attention_mask",), DENSE),
-    "padding": ((6,), None, {"scope": 3}, ("mask",), ALL),
-    "padding_image": ((3, 3), None, {"scope": 3}, ("mask",), ALL),
-    "padding_l2": ((6,), None, {"scope": 3, "key_normalization": "l2"}, ("mask",), ("auto",)),
-    "padding_causal": ((6,), None, {"scope": 3, "causal": True}, ("mask",), CAUSAL),
-    "padding_context": ((4,), (6,), {"scope": 3}, ("mask", "context_mask"), ALL),
+    "attention_mask_content_only": ((5,), None, {"position_embedding": None}, ("attention_mask",)),
+    "attention_mask_l2": ((5,), None, {"scope": 3, "key_normalization": "l2"}, ("attention_mask",)),
+    "attention_mask_causal": ((6,), None, {"scope": 5, "causal": True}, ("attention_mask",)),
+    "attention_mask_context": ((4,), (6,), {"scope": 5}, ("attention_mask",)),
+    "padding": ((6,), None, {"scope": 3}, ("mask",)),
+    "padding_image": ((3, 3), None, {"scope": 3}, ("mask",)),
+    "padding_l2": ((6,), None, {"scope": 3, "key_normalization": "l2"}, ("mask",)),
+    "padding_causal": ((6,), None, {"scope": 3, "causal": True}, ("mask",)),
+    "padding_context": ((4,), (6,), {"scope": 3}, ("mask", "context_mask")),
     "padding_attention_mask_multi_head": (
         (5,),
         None,
         {"scope": 3, "multi_query": False},
         ("mask", "attention_mask"),
-        DENSE,
     ),
 }
+
+
+def implementations(grid, arguments, masks) -> tuple[str, ...]:
+    """Those that can compute a case, or one where the case is not about position lambdas."""
+    embedding = arguments.get("position_embedding", "relative")
+    if embedding is None or any(name.endswith("_normalization") for name in arguments):
+        return ("auto",)
+    return position_lambdas.capable(
+        any_pairs=embedding == "absolute" or "attention_mask" in masks,
+        causal=arguments.get("causal", False),
+        intra_depth=arguments.get("intra_depth", 1),
+        axes=len(grid),
+    )
 
 
 EVERYTHING = [
@@ -170,11 +136,13 @@ EVERYTHING = [
         training,
         id=f"{name}-{implementation}-{'training' if training else 'inference'}",
     )
-    for name, (grid, context_grid, arguments, masks, implementations) in {
-        **{name: (grid, None, a, (), i) for name, (grid, a, i) in CASES.items()},
+    for name, (grid, context_grid, arguments, masks) in {
+        **{name: (grid, None, arguments, ()) for name, (grid, arguments) in CASES.items()},
         **CALLS,
     }.items()
-    for implementation, training in itertools.product(implementations, (False, True))
+    for implementation, training in itertools.product(
+        implementations(grid, arguments, masks), (False, True)
+    )
 ]
 
 

@@ -1,8 +1,11 @@
 """The rule of `auto`, and the Fourier form where sizes are those of real feature maps."""
 
+import math
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import backends
 import keras
@@ -48,6 +51,39 @@ def test_rule_of_auto(
     chosen = fastest(grid, scope, value_dim, intra_depth, causal, training)
     assert chosen == (with_xla if xla else without)
     assert chosen in position_lambdas.IMPLEMENTATIONS
+
+
+def test_what_implementations_can_do():
+    """`auto` and the others, by what the paper's figures and the mathematics allow."""
+    everything = ("auto", "einsum", "query_first", "conv", "depthwise_conv", "fourier")
+    dense, local = everything[:3], ("conv",)
+    assert position_lambdas.capable() == position_lambdas.capable(axes=2) == everything
+    assert position_lambdas.capable(axes=3) == (*dense, *local, "fourier")
+    assert position_lambdas.capable(intra_depth=2) == (*dense, *local, "fourier")
+    assert position_lambdas.capable(causal=True) == everything[:-1]
+    assert position_lambdas.capable(unknown_grid=True) == everything[:-1]
+    assert position_lambdas.capable(any_pairs=True) == dense
+    assert position_lambdas.capable(causal=True, axes=3) == (*dense, *local)
+
+
+@pytest.mark.one_backend
+def test_table_of_the_docs_says_the_same():
+    page = (Path(__file__).parents[2] / "docs/performance.md").read_text()
+    rows = re.findall(
+        r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", page, re.M
+    )
+    says = {True: "yes", False: "no"}
+    assert rows == [
+        (
+            name,
+            says[can.any_pairs],
+            says[can.causal],
+            "any" if can.intra_depth == math.inf else str(can.intra_depth),
+            str(can.axes),
+            says[can.unknown_grid],
+        )
+        for name, can in position_lambdas.IMPLEMENTATIONS.items()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -116,12 +152,17 @@ def test_fourier_does_not_overflow_in_float16():
     assert np.abs(received - expected).max() <= 1e-2 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("implementation", ["conv", "depthwise_conv", "fourier"])
-@pytest.mark.parametrize(("grid", "scope"), [((1, 1), 23), ((1,), 7), ((1, 1, 1), 7)])
+@pytest.mark.parametrize(
+    ("grid", "scope", "implementation"),
+    [
+        (grid, scope, name)
+        for grid, scope in [((1, 1), 23), ((1,), 7), ((1, 1, 1), 7)]
+        for name in position_lambdas.capable(axes=len(grid))[1:]
+        if not position_lambdas.IMPLEMENTATIONS[name].any_pairs
+    ],
+)
 def test_gradients_on_one_position_in_bfloat16(implementation, grid, scope):
     """Most of the scope sees padding only, which some libraries leave unwritten."""
-    if implementation == "depthwise_conv" and len(grid) == 3:
-        return
     x = np.random.default_rng(0).normal(size=(4, *grid, 16)).astype("float32")
 
     def gradients(implementation):

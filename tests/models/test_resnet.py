@@ -268,11 +268,14 @@ def test_stochastic_depth_grows_with_the_stage():
     }
 
 
-def test_dropout_is_before_the_classifier():
-    model = networks.tiny_model(dropout_rate=0.3)
+def test_rates_change_neither_layers_nor_predictions():
+    model = networks.tiny_model(dropout_rate=0.3, stochastic_depth_rate=0.5)
     assert model.get_layer("dropout").rate == 0.3
     assert model.layers[-2].name == "dropout"
     without = networks.tiny_model()
+    names = [layer.name for layer in model.layers[1:]]
+    assert [layer.name for layer in without.layers[1:]] == names
+    assert len(without.variables) == len(without.weights)  # no seeds
     without.set_weights(model.get_weights())
     data = networks.images(2, 16, 16, 3)
     np.testing.assert_allclose(networks.predict(model, data), networks.predict(without, data))

@@ -48,20 +48,20 @@ def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
     assert sorted(output.parent.iterdir()) == [card, output]
     text = card.read_text(encoding="utf-8")
     for expected in (
-        f"* SHA-256 of the source: `{sha256(saved)}`",
-        f"* SHA-256 of `digits.weights.h5`: `{sha256(output)}`",
-        "* Source: `source.weights.h5`",
-        "* Size: 32 pixels",
-        "* Mean: 0.485, 0.456, 0.406, of values in [0, 1]",
-        "* Standard deviation: 0.229, 0.224, 0.225",
-        "* License: that of the source",
+        f"| SHA-256 of the source | `{sha256(saved)}` |",
+        f"| SHA-256 of `digits.weights.h5` | `{sha256(output)}` |",
+        "| Source | `source.weights.h5` |",
+        "| Images | RGB, 32 x 32 pixels |",
+        "| Mean | 0.485, 0.456, 0.406, of values in [0, 1]; `preprocess_input` applies it |",
+        "| Standard deviation | 0.229, 0.224, 0.225 |",
+        "| License | that of the source |",
     ):
         assert expected in text.splitlines()
     code = text.split("```python\n")[1].split("```")[0]
     monkeypatch.chdir(output.parent)
     names = {}
     exec(code, names)
-    assert f"* Trainable parameters: {networks.trainable_parameters(names['model']):,}" in text
+    assert f"| Trainable parameters | {networks.trainable_parameters(names['model']):,} |" in text
     source = applications.LambdaResNet14(classes=3, weights=saved)
     for received, wanted in zip(names["model"].get_weights(), source.get_weights(), strict=True):
         np.testing.assert_array_equal(received, wanted)
@@ -84,19 +84,18 @@ def test_published_weights(tmp_path, monkeypatch):
         text = output.with_name("lambda_resnet26t.md").read_text(encoding="utf-8")
         for expected in (
             'model = LambdaResNet26T(weights="lambda_resnet26t.weights.h5")'.replace('"', "'"),
-            "* Trainable parameters: 10,958,272",
-            f"* Source: `{weights}`, `model.safetensors` of commit `0123456789` of "
-            "https://huggingface.co/timm/lambda_resnet26t.c1_in1k",
-            f"* SHA-256 of the source: `{sha256(path)}`",
-            "* License: Apache-2.0",
-            "* Size: 256 pixels",
-            "* Crop fraction: 0.94 of the shorter side, from the centre",
-            "* Interpolation: bicubic",
+            "| Trainable parameters | 10,958,272 |",
+            f"| Source | `{weights}`, `model.safetensors` of commit `0123456789` of "
+            "https://huggingface.co/timm/lambda_resnet26t.c1_in1k |",
+            f"| SHA-256 of the source | `{sha256(path)}` |",
+            "| License | Apache-2.0 |",
+            "| Images | RGB, 256 x 256 pixels |",
+            "| Crop | 0.94 of the shorter side, from the centre, then bicubic |",
         ):
             assert expected in text.splitlines()
     run("lambda_resnet26t", "hf://me/mine", output, "--overwrite", "true")
     text = output.with_name("lambda_resnet26t.md").read_text(encoding="utf-8")
-    assert "* License: that of the source" in text
+    assert "| License | that of the source |" in text
     assert "bicubic" not in text
 
 

@@ -73,6 +73,35 @@ def test_by_hand():
     }
 
 
+def of_layer(layer, *shapes) -> dict[str, int]:
+    inputs, *context = [keras.Input(shape) for shape in shapes]
+    model = keras.Model([inputs, *context], layer(inputs, *context))
+    return flops.count_flops(model)["c2"]
+
+
+def test_every_head_has_its_own_lambdas_without_multi_query():
+    layer = LambdaLayer(64, multi_query=False, name="c2_lambda")
+    assert of_layer(layer, (14, 14, 64)) == {
+        flops.PROJECTIONS: 4_816_896,
+        flops.CONTENT: 802_816,
+        flops.POSITION: 79_077_376,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [({"scope": 3}, 3), ({"scope": 23}, 15), ({"position_embedding": "absolute", "scope": 3}, 15)],
+)
+def test_context_of_another_size(arguments, seen):
+    n, m, h, k, u, v = 10, 15, 2, 4, 3, 8
+    layer = LambdaLayer(16, num_heads=h, key_dim=k, intra_depth=u, name="c2_lambda", **arguments)
+    assert of_layer(layer, (n, 6), (m, 5)) == {
+        flops.PROJECTIONS: 2 * (n * 6 * h * k + m * 5 * u * (k + v)),
+        flops.CONTENT: 2 * (m * k * v * u + n * h * k * v),
+        flops.POSITION: 2 * n * (seen * k * v * u + h * k * v),
+    }
+
+
 def test_scope_is_at_most_the_map():
     layer = functools.partial(flops.lambda_layer_flops, 10, 8, 8, 2, 4)
     assert layer(scope_area=10) == layer(scope_area=23**2) == layer(scope_area=None)

@@ -13,7 +13,7 @@ from lambda_keras import applications
 from lambda_keras.weights import PUBLISHED
 from zoo import flops
 from zoo.cli.plain_yaml import typed
-from zoo.registry import TABLE, Row, create_model, find_model, index, list_models
+from zoo.registry import ROWS, TABLE, create_model, find_model, list_models
 
 FORMS = {  # of the families with seven depths: their columns of golden.json
     "lambda_resnet{}": "lambda_resnet",
@@ -51,10 +51,8 @@ def test_unknown_name_has_the_nearest():
         find_model("lambda_resnet51")
 
 
-def test_duplicate_name_raises():
-    row = Row("a", "ResNet50", 1, 1.0, 32)
-    with pytest.raises(ValueError, match="Received twice: 'a'"):
-        index([row, row])
+def test_every_name_is_there_once():
+    assert len(TABLE) == len(ROWS)
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -91,11 +89,12 @@ def kind_of(stage: str, block: int, has_lambda: bool) -> tuple[str, bool, bool]:
     return stage, block == 1, has_lambda
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "size"), DEEP)
-def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
-    """A block of each kind is counted where 50 layers are built; the rest is arithmetic."""
-    model = create_model(form.format(50), input_shape=(size, size, 3))
+def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tuple[int, float]]:
+    """Parameters and 10^9 operations of deep models, by their names.
+
+    A block of each kind is counted where 50 layers are built; the rest is arithmetic.
+    """
+    model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
     with_lambda = networks.lambda_blocks(model)
     sums, blocks = collections.Counter(), collections.defaultdict(set)
     for layer in model.layers:
@@ -108,20 +107,36 @@ def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
         sums[kind, "operations"] += sum(flops._layer_flops(layer).values())
 
     networks.skip_building(monkeypatch)
-    for name, golden_blocks in DEEP[form, size].items():
-        spec = create_model(name)
+    counts = {}
+    for name, golden_blocks in depths.items():
+        spec = create_model(name, **arguments)
         kinds = ["around"] + [
             kind_of(stage, block, block in spec.lambda_blocks[number])
             for number, stage in enumerate(networks.STAGES)
             for block in range(1, spec.blocks[number] + 1)
         ]
         assert list(spec.blocks) == golden_blocks
-        counted = {
-            what: sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
+        parameters, operations = (
+            sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
             for what in ("parameters", "operations")
-        }
-        assert counted["parameters"] == TABLE[name].parameters, name
-        assert round(counted["operations"] / 1e9, 3) == TABLE[name].gflops, name
+        )
+        counts[name] = parameters, round(operations / 1e9, 3)
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "size"), DEEP)
+def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
+    counts = counts_of_deep(form, size, DEEP[form, size], monkeypatch)
+    assert counts == {name: (TABLE[name].parameters, TABLE[name].gflops) for name in counts}
+
+
+def test_table_16(monkeypatch):
+    """LambdaResNet-270 with a 7x7 scope: the published 34 GFLOPs are those of C-L-L-L."""
+    depths = {"lambda_resnet270": networks.GOLDEN["resnet_rs_family"]["270"]["blocks"]}
+    arguments = {"placement": "CLLL", "scope": 7}
+    counts = counts_of_deep("lambda_resnet{}", 256, depths, monkeypatch, **arguments)
+    assert counts == {"lambda_resnet270": (47_697_384, 33.697)}
 
 
 def test_rows_are_those_of_golden():

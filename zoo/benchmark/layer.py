@@ -120,12 +120,13 @@ class Implementation(Subject):
         import keras
 
         from lambda_keras.layers import LambdaLayer
-        from lambda_keras.layers.position_lambdas import DENSE
+        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
         from zoo.benchmark.position_lambdas import PositionLambdas
 
         full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
         dense_gb = self.dense_bytes(itemsize=4 if full else 2) / 1e9
-        if self.name in DENSE and dense_gb > self.dense_limit_gb:
+        chosen = IMPLEMENTATIONS.get(self.name)  # auto has no row
+        if chosen and chosen.any_pairs and dense_gb > self.dense_limit_gb:
             raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
         keras.utils.set_random_seed(0)
         layer = (LambdaLayer if self.part == LAYER else PositionLambdas)(

@@ -18,7 +18,7 @@ from zoo.cli.run import use_backend
 if TYPE_CHECKING:
     import numpy as np
 
-    from zoo.export.servable import Servable
+    from zoo.inference.classifier import Classifier
 
 Answer = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
 
@@ -102,12 +102,12 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     from zoo.model_card import megabytes
 
     progress(f"building {network.name}")
-    servable = _servable(network)
+    classifier = _classifier(network)
     with tempfile.TemporaryDirectory() as folder:
-        answers = _answers(servable, Path(folder), network.name)
+        answers = _answers(classifier, Path(folder), network.name)
         sizes = {FORMATS[path.name]: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
-            shape = (batch, servable.image_size, servable.image_size, 3)
+            shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
             timings = time_in_turn(
                 {n: lambda a=a, i=images: singly(lambda: a(i)) for n, a in answers.items()},
@@ -135,24 +135,23 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
             ]
 
 
-def _servable(network: Network) -> "Servable":
+def _classifier(network: Network) -> "Classifier":
     import numpy as np
 
     from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-    from zoo.data.crops import decode_centre
-    from zoo.export.servable import Servable
+    from zoo.inference.classifier import Classifier
 
     model = network.build()
     # The last scales of new blocks are 0, and optimizers leave out what is multiplied by 0.
     rng = np.random.default_rng(0)
     weights = model.get_weights()
     model.set_weights([w + rng.uniform(0.1, 0.3, w.shape) if w.ndim == 1 else w for w in weights])
-    view = partial(decode_centre, preprocessing=preprocessing_of(network.model, network.image_size))
+    preprocessing = preprocessing_of(network.model, network.image_size)
     class_names = [name for _, name in imagenet_classes()]
-    return Servable(network.model, model, class_names, view, {})
+    return Classifier(network.model, model, preprocessing, class_names)
 
 
-def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Answer]:
+def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Answer]:
     """Writes every format to a folder; returns what answers, by the names of the paths."""
     import tensorflow as tf
 
@@ -163,16 +162,16 @@ def _answers(servable: "Servable", folder: Path, name: str) -> dict[str, Answer]
 
     @tf.function(autograph=False)
     def bare(images):
-        return servable.model(preprocess_input(images), training=False)
+        return classifier.model(preprocess_input(images), training=False)
 
     answers: dict[str, Answer] = {
-        PREDICT: lambda images: predict(servable.model, images),
+        PREDICT: lambda images: predict(classifier.model, images),
         BARE: lambda images: bare(tf.constant(images)).numpy(),
     }
     writers = {"saved_model": saved_model, "onnx": onnx, "openvino": openvino, "litert": litert}
     for kind, title in FORMATS.items():
         progress(f"{name}: writing {title}")
-        writers[kind].write(servable, folder / kind)
+        writers[kind].write(classifier, folder / kind)
         settings = {} if kind == "saved_model" else {"threads": threads()}
         ask = partial(RUNTIMES[kind](folder / kind, **settings).answer, "serving_default")
         answers[title] = lambda images, ask=ask: ask({"images": images})["probabilities"]

@@ -2,12 +2,26 @@
 
 import os
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from zoo.cli.settings import AnyPath, LocalPath, Settings
 from zoo.registry import find_model
+
+
+def _found(weights: str | None) -> str | None:
+    if weights is None or weights == "imagenet" or weights.startswith("hf://"):
+        return weights
+    if not (os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors"))):
+        raise ValueError(
+            "expected imagenet, hf://owner/repo, or the .weights.h5 or .safetensors path of an "
+            f"existing file. Received: {weights!r}"
+        )
+    return weights
+
+
+Weights = Annotated[str | None, AfterValidator(_found)]
 
 
 class ModelOptions(Settings):
@@ -20,7 +34,7 @@ class ModelOptions(Settings):
         default=None, exclude=True, description="YAML file with these settings."
     )
     model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
-    weights: str | None = Field(
+    weights: Weights = Field(
         default=None,
         description="'imagenet' for published weights, hf://OWNER/REPOSITORY, or a .weights.h5 or "
         ".safetensors file.",
@@ -34,16 +48,6 @@ class ModelOptions(Settings):
         le=2048,
         description="Height and width for --model; None: the model's own.",
     )
-
-    @field_validator("weights")
-    @classmethod
-    def _existing(cls, weights: str | None) -> str | None:
-        somewhere_else = weights in (None, "imagenet") or str(weights).startswith("hf://")
-        if not somewhere_else and not os.path.isfile(str(weights)):
-            raise ValueError(
-                f"expected 'imagenet', 'hf://...' or an existing file. Received: {weights!r}"
-            )
-        return weights
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -48,6 +48,7 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
     Example:
 
+    >>> from zoo.cli.plain_yaml import typed
     >>> typed({"scope": "7", "placement": "CCLL"})
     {'scope': 7, 'placement': 'CCLL'}
 

@@ -148,11 +148,11 @@ class _ConfigFile(YamlConfigSettingsSource):
         return values
 
 
-def _fields(group: type[BaseModel], section: Sequence[str | int]) -> list[str]:
-    """Returns the names of the settings in a (nested) section."""
+def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, FieldInfo]:
+    """Returns the settings in a (nested) section."""
     for key in section:
         group = group.model_fields[str(key)].annotation  # pyright: ignore[reportAssignmentType]
-    return list(group.model_fields)
+    return group.model_fields
 
 
 def _is_section(field: FieldInfo) -> bool:
@@ -177,10 +177,7 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"{name}: no such setting. {unknown(str(key), _fields(group, section))}"
     if error["type"] == "literal_error":
-        field = group
-        for part in section:
-            field = field.model_fields[str(part)].annotation  # pyright: ignore
-        choices = get_args(field.model_fields[str(key)].annotation)  # pyright: ignore
+        choices = get_args(_fields(group, section)[str(key)].annotation)
         return f"{name}: no such choice. {unknown(str(error['input']), map(str, choices))}"
     reason = error["msg"].removeprefix("Value error, ")
     if "Received" not in reason:

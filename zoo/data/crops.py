@@ -1,8 +1,8 @@
-"""Decoding of the part of an image that is looked at, and no more."""
+"""What an image goes through on its way to a network: decoded, upright, on white, cropped."""
 
 import sys
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,71 +11,119 @@ from zoo.data.errors import in_one_line, reason
 from zoo.data.sources import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
-CENTRE_CROP = 0.875  # part of the shorter side that evaluation looks at, as usual for ImageNet
+SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # what JPEG and PNG files begin with
+HEAD = 2**16  # bytes in which a file says how it is turned, and whether it is transparent
+# A PNG file with an alpha channel, or with a transparent colour; `\C` is any byte.
+TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
+ORIENTATION = 0x0112  # the tag of EXIF
+# EXIF's orientations 1 to 4: whether rows and columns are reversed. In 5 to 8, they are so after
+# the image was transposed.
+REVERSED = ((False, False), (False, True), (True, True), (True, False))
+KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"}
 
 # Takes the shape (height, width, channels) of an image; returns top, left, height and width.
 Window = Callable[[tf.Tensor], tf.Tensor]
 
 
-def centre_window(shape: tf.Tensor, crop_fraction: float = CENTRE_CROP) -> tf.Tensor:
-    """Returns the central square of a part of the shorter side, as top, left, height, width.
+def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
+    """Decodes what a network sees of an image in evaluation, prediction and exports.
 
-    With the resizing after it, this is the same as resizing the shorter side to
-    `size / crop_fraction` and cropping the centre, but it resizes fewer pixels.
-
-    Args:
-        shape: Height, width and channels of an image.
-        crop_fraction: That part, above 0 and up to 1. Defaults to 0.875.
-    """
-    height, width = shape[0], shape[1]
-    side = tf.cast(crop_fraction * tf.cast(tf.minimum(height, width), tf.float32), tf.int32)
-    side = tf.maximum(side, 1)
-    return tf.stack([(height - side) // 2, (width - side) // 2, side, side])
-
-
-def resize_centre(image: tf.Tensor, size: int) -> tf.Tensor:
-    """Cuts the central square out of an image and resizes it.
+    It is TensorFlow alone, so that it can be part of a graph.
 
     Args:
-        image: Image of shape `(height, width, 3)`.
-        size: Height and width of the result in pixels.
-    """
-    window = centre_window(tf.shape(image))
-    square = tf.image.crop_to_bounding_box(image, window[0], window[1], window[2], window[3])
-    return resize_square(square, Preprocessing(size, CENTRE_CROP, "bilinear"))
-
-
-def resize_square(square: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
-    """Resizes what was cut out.
-
-    Args:
-        square: Image of shape `(height, width, 3)`.
-        preprocessing: Size and interpolation.
-
-    Returns:
-        float32 image of that size, in [0, 255].
-    """
-    size = (preprocessing.image_size, preprocessing.image_size)
-    image = tf.image.resize(square, size, preprocessing.interpolation, antialias=True)
-    return tf.clip_by_value(image, 0, 255)  # bicubic goes beyond
-
-
-def decode_centre(encoded: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes what a model sees of a photograph when it is evaluated.
-
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file.
+        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
         preprocessing: Size, part of the shorter side, and interpolation.
 
     Returns:
         float32 image of that size, in [0, 255].
     """
-    window = partial(centre_window, crop_fraction=preprocessing.crop_fraction)
-    return resize_square(decode_window(encoded, window), preprocessing)
+    return resize_centre(decode(encoded), preprocessing)
+
+
+def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+    """Resizes an image and cuts out its centre, where `preprocessing` itself would with Pillow.
+
+    Args:
+        image: uint8 image of shape `(height, width, 3)`.
+        preprocessing: Size, part of the shorter side, and interpolation.
+
+    Returns:
+        float32 image of that size, in [0, 255].
+    """
+    size, shape = preprocessing.image_size, tf.shape(image)[:2]
+    resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
+    centre = tf.raw_ops.ScaleAndTranslate(
+        images=image[None],
+        size=[size, size],
+        scale=tf.cast(resized / shape, tf.float32),
+        translation=tf.cast(-tf.round((resized - size) / 2), tf.float32),
+        kernel_type=KERNELS[preprocessing.interpolation],
+        antialias=True,
+    )
+    return tf.clip_by_value(centre[0], 0, 255)  # bicubic goes beyond
+
+
+def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
+    """Decodes an image as a viewer shows it: upright by EXIF, on white where it is transparent.
+
+    Args:
+        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
+
+    Returns:
+        uint8 image of shape `(height, width, 3)`.
+    """
+
+    def jpeg() -> tf.Tensor:
+        return tf.io.decode_jpeg(encoded, 3, dct_method="INTEGER_ACCURATE")  # as Pillow
+
+    def on_white() -> tf.Tensor:
+        image = tf.cast(tf.io.decode_png(encoded, 4), tf.uint16)
+        colour, alpha = image[..., :3], image[..., 3:]
+        return tf.cast(255 - ((255 - colour) * alpha + 127) // 255, tf.uint8)
+
+    def other() -> tf.Tensor:
+        return tf.io.decode_image(encoded, 3, expand_animations=False)
+
+    def transposed() -> tf.Tensor:
+        # float16 is exact here; of integers TensorFlow says on stderr that oneDNN lacks AVX-512.
+        return tf.cast(tf.transpose(tf.cast(stored, tf.float16), [1, 0, 2]), tf.uint8)
+
+    transparent = tf.strings.regex_full_match(tf.strings.substr(encoded, 0, HEAD), TRANSPARENT)
+    stored = tf.case([(tf.image.is_jpeg(encoded), jpeg), (transparent, on_white)], other)
+    number: Any = orientation(encoded) - 1
+    turned = tf.cond(number < 4, lambda: stored, transposed)
+    dims = tf.gather([(*rows_and_columns, False) for rows_and_columns in REVERSED], number % 4)
+    return tf.ensure_shape(tf.raw_ops.Reverse(tensor=turned, dims=dims), [None, None, 3])
+
+
+def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
+    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it says nothing.
+
+    Args:
+        encoded: Bytes of the file, a scalar string.
+    """
+    head = tf.strings.substr(encoded, 0, HEAD)
+    mark = tf.where(tf.image.is_jpeg(encoded), r"Exif\x00\x00\C*", r"\C\CeXIf\C*")
+    begin = tf.strings.length(tf.strings.regex_replace(head, mark, ""))
+
+    def find() -> tf.Tensor:
+        tiff = tf.strings.substr(head, begin + 6, HEAD)
+        # A header, and where it points to, entries of six words: tag, type, count, value. Zeros
+        # fill up what may be pointed to.
+        little, big = (tf.io.decode_raw(tiff, tf.uint16, end, 2 * HEAD) for end in (True, False))
+        words = tf.cast(tf.where(tf.strings.substr(tiff, 0, 1) == "I", little, big), tf.int32)
+        first = (words[2] + words[3]) // 2 + 1  # one of the two is 0
+        end = first + 6 * words[first - 1]
+        values = words[first + 4 : end : 6]
+        tags = words[first:end:6][: tf.size(values)]
+        known = (tags == ORIENTATION) & (values >= 1) & (values <= 8)
+        return tf.concat([values[known], [1]], 0)[0]
+
+    return tf.cond(begin < tf.strings.length(head), find, lambda: tf.constant(1))
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
-    """Decodes a part of an image; of a JPEG, little more than that part.
+    """Decodes a part of an image, as `decode` shows it; of most JPEGs, little more than that part.
 
     Args:
         encoded: Bytes of a JPEG, PNG, GIF or BMP file.
@@ -85,20 +133,36 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
         uint8 image of the window's height and width and 3 channels.
     """
 
-    def jpeg() -> tf.Tensor:
-        part = window(tf.image.extract_jpeg_shape(encoded))
-        return tf.image.decode_and_crop_jpeg(encoded, part, channels=3)
+    def part() -> tf.Tensor:
+        chosen = window(tf.image.extract_jpeg_shape(encoded))
+        return tf.image.decode_and_crop_jpeg(encoded, chosen, channels=3)
 
-    def other() -> tf.Tensor:
-        image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
-        part = window(tf.shape(image))
-        return tf.image.crop_to_bounding_box(image, part[0], part[1], part[2], part[3])
+    def whole() -> tf.Tensor:
+        image = decode(encoded)
+        top, left, height, width = tf.unstack(window(tf.shape(image)), 4)
+        return image[top : top + height, left : left + width]
 
-    return tf.cond(tf.image.is_jpeg(encoded), jpeg, other)
+    return tf.cond(tf.image.is_jpeg(encoded) & (orientation(encoded) == 1), part, whole)
+
+
+def check_header(content: bytes) -> None:
+    """Checks the first bytes of a file, before it takes memory.
+
+    Raises:
+        ValueError: If it is no JPEG or PNG image, or has too many pixels.
+    """
+    if not content.startswith(SIGNATURES):
+        raise ValueError("not a JPEG or PNG image")
+    if content.startswith(SIGNATURES[1]):
+        height, width = (int.from_bytes(content[i : i + 4]) for i in (20, 16))
+    else:
+        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
+    if height * width > MAX_PIXELS:
+        raise ValueError(f"{width} x {height} pixels, more than {MAX_PIXELS:,}")
 
 
 def decode_small(content: bytes) -> tf.Tensor:
-    """Decodes an image, a JPEG at 1/8 of its size: fails where `decode_window` does, but sooner.
+    """Decodes an image, a JPEG at 1/8 of its size: fails where `decode` does, but sooner.
 
     Args:
         content: Bytes of a JPEG or PNG file.
@@ -106,16 +170,9 @@ def decode_small(content: bytes) -> tf.Tensor:
     Raises:
         ValueError: If it cannot be decoded, or has too many pixels.
     """
-    png = content.startswith(b"\x89PNG")
     try:
-        if png:
-            height, width = (int.from_bytes(content[i : i + 4]) for i in (20, 16))
-        else:
-            height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
-        if height * width > MAX_PIXELS:
-            raise ValueError(f"{width} x {height} pixels, more than {MAX_PIXELS:,}")
-        if png:
-            return tf.io.decode_png(content, channels=3)
+        check_header(content)
+        # Decodes PNG, too.
         return tf.io.decode_jpeg(content, channels=3, ratio=8)
     except tf.errors.OpError as error:
         raise ValueError(reason(error)) from None

@@ -1,10 +1,8 @@
 """Image files in one sub-folder per class: listing, splitting and checking them."""
 
-import io
 import os
 import re
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,23 +14,6 @@ from zoo.files import why_no_file
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 TEST_FOLDERS = ("val", "validation", "test")
-SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # what JPEG and PNG files begin with
-
-# Takes the bytes of a JPEG or PNG file; raises an error if they cannot be decoded.
-Decode = Callable[[bytes], object]
-
-
-def decode_with_pillow(content: bytes) -> None:
-    """Decodes an image as `zoo.predict` does, JPEGs at 1/8 of their size only, which is faster.
-
-    Raises:
-        Exception: Pillow's own, if it cannot be decoded.
-    """
-    from PIL import Image
-
-    with Image.open(io.BytesIO(content)) as image:
-        image.draft(image.mode, (1, 1))
-        image.load()
 
 
 @dataclass(frozen=True)
@@ -52,7 +33,6 @@ def list_folder(
     test_fraction: float,
     seed: int,
     skip_unreadable: bool = False,
-    decode: Decode = decode_with_pillow,
 ) -> tuple[Files, Files, tuple[str, ...]]:
     """Lists the training files, the test files and the classes, and reads every file once.
 
@@ -63,7 +43,6 @@ def list_folder(
         seed: Seed of the choice.
         skip_unreadable: Whether unreadable files are named on stderr and left out, or refused.
             Defaults to False.
-        decode: What will read them. Defaults to Pillow.
 
     Returns:
         Training files, test files, class names in alphabetical order.
@@ -76,7 +55,7 @@ def list_folder(
         raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
     if not (folder / "train").is_dir():
         classes = _class_names(folder)
-        files = _readable(_list_classes(folder, classes), classes, skip_unreadable, decode)
+        files = _readable(_list_classes(folder, classes), classes, skip_unreadable)
         return *_split(files, test_fraction, seed), classes
     test = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if test is None:
@@ -86,34 +65,33 @@ def list_folder(
         differing = sorted(set(classes) ^ set(_class_names(test)))
         raise ValueError(f"data.dir: {folder / 'train'} and {test} differ in classes: {differing}")
     train_files, test_files = (
-        _readable(_list_classes(part, classes), classes, skip_unreadable, decode)
+        _readable(_list_classes(part, classes), classes, skip_unreadable)
         for part in (folder / "train", test)
     )
     return train_files, test_files, classes
 
 
-def check_readable(files: list[str], decode: Decode = decode_with_pillow) -> None:
+def check_readable(files: list[str]) -> None:
     """Reads every file once, so that none ends the work halfway.
 
     Args:
         files: Their paths.
-        decode: What will read them. Defaults to Pillow.
 
     Raises:
         ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.
     """
-    broken = [f"{printable(path)} ({why})" for path, why in _find_unreadable(files, decode).items()]
+    broken = [f"{printable(path)} ({why})" for path, why in _find_unreadable(files).items()]
     if broken:
         more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
         raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
 
 
-def _readable(files: Files, class_names: tuple[str, ...], skip: bool, decode: Decode) -> Files:
+def _readable(files: Files, class_names: tuple[str, ...], skip: bool) -> Files:
     """Returns the readable files; names the others if they are skipped."""
     if not skip:
-        check_readable(files.paths, decode)
+        check_readable(files.paths)
         return files
-    broken = _find_unreadable(files.paths, decode)
+    broken = _find_unreadable(files.paths)
     for path, why in broken.items():
         print(f"unreadable image file left out: {printable(path)} ({why})", file=sys.stderr)
     files = files.select([i for i, path in enumerate(files.paths) if path not in broken])
@@ -123,32 +101,27 @@ def _readable(files: Files, class_names: tuple[str, ...], skip: bool, decode: De
     return files
 
 
-def _find_unreadable(files: list[str], decode: Decode) -> dict[str, str]:
+def _find_unreadable(files: list[str]) -> dict[str, str]:
     """Returns the unreadable ones of some files, and why they are.
 
     A header alone does not show that a file is cut off. So the whole file is read.
     """
     with needs_extra("train"):
-        import PIL.Image  # noqa: F401
-    from rich.progress import track
-
-    def check(path: str) -> str:
-        return _why_unreadable(path, decode)
+        from rich.progress import track
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = track(pool.map(check, files), "Checking images", total=len(files))
+        results = track(pool.map(_why_unreadable, files), "Checking images", total=len(files))
         return {path: why for path, why in zip(files, results, strict=True) if why}
 
 
-def _why_unreadable(path: str, decode: Decode) -> str:
+def _why_unreadable(path: str) -> str:
+    from zoo.data.crops import decode_small  # TensorFlow, without which the client starts
+
     why = why_no_file(path)  # a pipe would be waited for
     if why:
         return why
     try:
-        content = Path(path).read_bytes()
-        if not content.startswith(SIGNATURES):
-            return "not a JPEG or PNG image"
-        decode(content)
+        decode_small(Path(path).read_bytes())
     except Exception as error:  # decoders raise many kinds
         return printable(error)
     return ""

@@ -1,6 +1,7 @@
 """Finds the images that the settings ask for."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,7 @@ import tensorflow as tf
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, rand_augment, random_shift, random_window
-from zoo.data.crops import (
-    CENTRE_CROP,
-    Window,
-    attempt,
-    centre_window,
-    decode_small,
-    decode_window,
-    resize_square,
-)
+from zoo.data.crops import attempt, decode, decode_window, resize_centre
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
 from zoo.data.image_folder import Files, list_folder
@@ -82,8 +75,8 @@ def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing
         config: Which images.
         image_size: Height and width, in pixels, of the images that the model gets.
     """
-    part = 1.0 if config.source == "digits" else CENTRE_CROP
-    return Preprocessing(image_size, part, "bilinear")
+    # Of photographs, evaluation looks at as much of the shorter side as is usual for ImageNet.
+    return Preprocessing(image_size, 1.0 if config.source == "digits" else 0.875, "bilinear")
 
 
 def held_out_files(
@@ -131,7 +124,6 @@ def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
             config.test_fraction,
             config.split_seed,
             config.unreadable == "skip",
-            decode_small,
         )
         return _files(train), _files(test), class_names
     if config.source == "tfds":
@@ -149,7 +141,7 @@ def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View
     """Returns what training images and what test images go through."""
     size = preprocessing.image_size
     digits = config.source == "digits"
-    test = _resized(size) if digits else _centre(config, preprocessing)
+    test = _digit(config, size) if digits else _centre(config, preprocessing)
     if not config.augment:
         return test, test
     train = _shifted(size) if digits else _random_crop(config, size)
@@ -164,34 +156,36 @@ def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View
     return augmented, test
 
 
-def _resized(size: int) -> View:
+def _digit(config: DataConfig, size: int) -> View:
+    # Digits have no border to leave out, whatever photographs the network was made for.
+    preprocessing = held_out_preprocessing(config, size)
+
     def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return tf.image.resize(record["image"], (size, size)), tf.constant(True)
+        return resize_centre(record["image"], preprocessing), tf.constant(True)
 
     return view
 
 
 def _shifted(size: int) -> View:
     def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = _resized(size)(record, seed)
-        return random_shift(image, seed, size), readable
+        image = tf.image.resize(record["image"], (size, size))
+        return random_shift(image, seed, size), tf.constant(True)
 
     return view
 
 
 def _centre(config: DataConfig, preprocessing: Preprocessing) -> View:
-    window = partial(centre_window, crop_fraction=preprocessing.crop_fraction)
-
     def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        square, readable = _read(config, record, window)
-        return resize_square(square, preprocessing), readable
+        image, readable = _read(config, record, decode)
+        return resize_centre(image, preprocessing), readable
 
     return view
 
 
 def _random_crop(config: DataConfig, size: int) -> View:
     def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        crop, readable = _read(config, record, partial(random_window, seed=seed))
+        window = partial(random_window, seed=seed)
+        crop, readable = _read(config, record, partial(decode_window, window=window))
         image = tf.image.resize(crop, (size, size))
         # Another seed than the crop's: the two would not be independent.
         flip_seed = fold_in(seed, 1)
@@ -200,11 +194,12 @@ def _random_crop(config: DataConfig, size: int) -> View:
     return view
 
 
-def _read(config: DataConfig, record: Record, window: Window) -> tuple[tf.Tensor, tf.Tensor]:
-    def read() -> tf.Tensor:
-        return decode_window(_encoded(config, record), window)
-
-    return attempt(read, record["name"], config.unreadable == "skip")
+def _read(
+    config: DataConfig, record: Record, decoder: Callable[[tf.Tensor], tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    return attempt(
+        lambda: decoder(_encoded(config, record)), record["name"], config.unreadable == "skip"
+    )
 
 
 def _encoded(config: DataConfig, record: Record) -> tf.Tensor:

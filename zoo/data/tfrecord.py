@@ -13,12 +13,8 @@ from zoo.data.sources import Read, Record, StreamSource, file_sizes, no_autograp
 from zoo.devices import Shard
 from zoo.errors import needs_extra
 
-IMAGE, LABEL, TEXT, NAME = (
-    "image/encoded",
-    "image/class/label",
-    "image/class/text",
-    "image/filename",
-)
+IMAGE, LABEL = "image/encoded", "image/class/label"
+TEXT, NAME = "image/class/text", "image/filename"
 NEEDED = {
     IMAGE: tf.io.FixedLenFeature([], tf.string),
     LABEL: tf.io.FixedLenFeature([], tf.int64),
@@ -122,9 +118,7 @@ def _scan(files: list[str]) -> Contents:
 
 @no_autograph
 def _scan_file(number: tf.Tensor, file: tf.Tensor) -> Any:
-    keys = NEEDED | {
-        TEXT: tf.io.FixedLenFeature([], tf.string, ""),
-    }
+    keys = NEEDED | {TEXT: tf.io.FixedLenFeature([], tf.string, "")}
 
     @no_autograph
     def parse(records: tf.Tensor) -> tuple[tf.Tensor, ...]:

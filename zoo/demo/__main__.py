@@ -52,11 +52,7 @@ class DemoConfig(ClassifierOptions):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, loads the model, then serves until it is interrupted.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, loads the model, then serves until it is interrupted."""
     config = DemoConfig.from_command_line(arguments)
     password = None if config.password_file is None else read_password(config.password_file)
     is_private = _check_address(config.host, config.port)

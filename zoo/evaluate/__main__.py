@@ -71,11 +71,7 @@ class _DataOfRun(InitSettingsSource):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then evaluates.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, then evaluates."""
     config = EvaluateConfig.from_command_line(arguments)
     if config.output is not None:
         import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work

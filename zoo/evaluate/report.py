@@ -91,12 +91,10 @@ def write(
         "classes": [
             {
                 "name": name,
-                "precision": _or_none(precision),
-                "recall": _or_none(recall),
-                "f1": _or_none(f1),
+                **dict(zip(("precision", "recall", "f1"), map(_or_none, parts), strict=True)),
                 "images": int(count),
             }
-            for name, precision, recall, f1, count in zip(names, *result.by_class, strict=True)
+            for name, *parts, count in zip(names, *result.by_class, strict=True)
         ],
         "confusions": [
             {"true": names[true], "predicted": names[predicted], "images": count}

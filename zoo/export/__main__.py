@@ -76,11 +76,7 @@ class ExportConfig(ClassifierOptions):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then exports.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, then exports."""
     run(ExportConfig.from_command_line(arguments))
 
 
@@ -94,22 +90,24 @@ def run(config: ExportConfig) -> Path:
         ValueError: If there is no such model, or weights, labels or calibration do not fit, or
             the export answers otherwise than Keras.
     """
+    from zoo.export.card import origin_of_run, origin_of_weights
     from zoo.export.exporter import export, find_writers
-    from zoo.export.servable import Servable
     from zoo.export.verify import Photographs
+    from zoo.inference.classifier import Classifier
 
     calibration = find_photos([str(config.calibration)]) if config.calibration else []
     # Before the model is loaded: a missing package should not show after it.
     writers = find_writers(config.format, config.quantization, calibration)
+    classifier = Classifier.from_source(config)
     if config.run is not None:
-        servable = Servable.from_run(config.run)
-        photographs = Photographs.held_out(config.run, servable)
+        origin = origin_of_run(config.run)
+        photographs = Photographs.held_out(config.run, classifier)
     else:
-        servable = Servable.from_weights(
-            str(config.model), str(config.weights), config.class_names, config.image_size
-        )
-        photographs = Photographs.samples(servable)
-    return export(servable, photographs, config.output, config.format, writers, config.quantization)
+        origin = origin_of_weights(str(config.model), str(config.weights))
+        photographs = Photographs.samples(classifier)
+    return export(
+        classifier, origin, photographs, config.output, config.format, writers, config.quantization
+    )
 
 
 if __name__ == "__main__":

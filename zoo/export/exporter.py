@@ -11,16 +11,17 @@ from pathlib import Path
 from zoo.errors import printable
 from zoo.export import card, verify
 from zoo.export.formats import FORMATS, SAVED_MODEL
-from zoo.export.servable import Servable
 from zoo.export.verify import Photographs, Report
 from zoo.files import atomic_write, remove, remove_partial
+from zoo.inference.classifier import Classifier
 from zoo.model_card import megabytes
 
-Writer = Callable[[Servable, Path], None]
+Writer = Callable[[Classifier, Path], None]
 
 
 def export(
-    servable: Servable,
+    classifier: Classifier,
+    origin: Mapping[str, str],
     photographs: Photographs,
     output: Path,
     format_name: str,
@@ -30,7 +31,8 @@ def export(
     """Exports a model and prints how far its answers are from Keras'.
 
     Args:
-        servable: What to export.
+        classifier: What to export.
+        origin: What the model card says about weights and training.
         photographs: What to compare about.
         output: Folder of all exports.
         format_name: One of `FORMATS`.
@@ -44,12 +46,12 @@ def export(
     Raises:
         ValueError: If the export answers otherwise than Keras.
     """
-    parent = output / servable.name
+    parent = output / classifier.name
     if format_name != SAVED_MODEL:
         parent /= format_name
     with _next_version(parent) as (folder, beside):
-        report = _write(servable, format_name, beside, writers, quantize, photographs)
-        card.write(servable, beside, format_name, quantize, report)
+        report = _write(classifier, format_name, beside, writers, quantize, photographs)
+        card.write(classifier, origin, beside, format_name, quantize, report)
     print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")
     if report.accuracy is not None:
         print(
@@ -84,7 +86,7 @@ def find_writers(
 
 
 def _write(
-    servable: Servable,
+    classifier: Classifier,
     format_name: str,
     folder: Path,
     writers: Mapping[str, Writer],
@@ -97,10 +99,10 @@ def _write(
     for title, write in writers.items():
         remove(folder)
         folder.mkdir()
-        print(f"writing {servable.name} as {title}", flush=True)
-        write(servable, folder)
+        print(f"writing {classifier.name} as {title}", flush=True)
+        write(classifier, folder)
         print(f"asking it and Keras about {count} photographs", flush=True)
-        report = verify.check(servable, format_name, folder, photographs)
+        report = verify.check(classifier, format_name, folder, photographs)
         for signature, difference in report.differences.items():
             print(f"  {signature}: largest difference from Keras {difference:.1e}")
         print(f"  the same most probable class for {report.agreement:.1%}", flush=True)

@@ -9,20 +9,18 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from zoo.data.crops import decode_small
 from zoo.data.image_folder import check_readable
 from zoo.errors import needs_extra
 from zoo.export.graph import classifier_graph
-from zoo.export.servable import Servable
+from zoo.inference.classifier import Classifier
 
 Quantization = Literal["float16", "int8"]
 
-# Largest difference of probabilities from Keras'. Eight bits have none that holds for all models.
 MAX_PHOTOGRAPHS = 200  # that ranges are measured on; more of them hardly change a range
 
 
 def write(
-    servable: Servable,
+    classifier: Classifier,
     folder: Path,
     quantize: Quantization | None = None,
     photographs: Sequence[Path] = (),
@@ -32,7 +30,7 @@ def write(
     All operations are built into the runtime. Inputs and outputs are float32, quantised or not.
 
     Args:
-        servable: What is exported.
+        classifier: What is exported.
         folder: Made if it is not there.
         quantize: `"float16"` stores weights in 16 bits and computes in 32; `"int8"` stores weights
             and computes in 8 bits, where the runtime has such operations. Defaults to None.
@@ -51,7 +49,7 @@ def write(
         )
     with needs_extra("export"):
         import ai_edge_litert.interpreter  # noqa: F401
-    model = servable.model if quantize != "int8" else _with_finite_padding(servable.model)
+    model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)
     graph = classifier_graph(model).get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], tf.Module())
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -61,8 +59,8 @@ def write(
         converter.target_spec.supported_types = [tf.float16]
     if quantize == "int8":
         chosen = _evenly(photographs)
-        check_readable([str(path) for path in chosen], decode_small)
-        converter.representative_dataset = lambda: _views(servable, chosen)
+        check_readable([str(path) for path in chosen])
+        converter.representative_dataset = lambda: _views(classifier, chosen)
     content = converter.convert()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.tflite").write_bytes(content)
@@ -94,9 +92,9 @@ def _evenly(photographs: Sequence[Path]) -> list[Path]:
     return [photographs[i] for i in np.linspace(0, len(photographs) - 1, number).astype(int)]
 
 
-def _views(servable: Servable, photographs: Sequence[Path]) -> Iterator[list[np.ndarray]]:
+def _views(classifier: Classifier, photographs: Sequence[Path]) -> Iterator[list[np.ndarray]]:
     """Yields what the model sees of photographs, one at a time."""
     from rich.progress import track
 
     for path in track(photographs, "Calibrating"):
-        yield [servable.view(tf.io.read_file(str(path)))[None].numpy()]
+        yield [classifier.view(path)[None]]

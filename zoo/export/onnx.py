@@ -4,14 +4,14 @@ from pathlib import Path
 
 from zoo.errors import needs_extra
 from zoo.export.graph import classifier_graph
-from zoo.export.servable import Servable
+from zoo.inference.classifier import Classifier
 
 
-def write(servable: Servable, folder: Path) -> None:
+def write(classifier: Classifier, folder: Path) -> None:
     """Writes `model.onnx` with the input `images` and the output `probabilities`.
 
     Args:
-        servable: What is exported.
+        classifier: What is exported.
         folder: Made if it is not there.
 
     Raises:
@@ -22,7 +22,7 @@ def write(servable: Servable, folder: Path) -> None:
         import onnxruntime  # noqa: F401
         import tf2onnx
     # Not by `keras.Model.export`, whose patch of tf2onnx warns with NumPy 2 and is not needed.
-    function = classifier_graph(servable.model)
+    function = classifier_graph(classifier.model)
     model, _ = tf2onnx.convert.from_function(function, function.input_signature)
     for tensor in (*model.graph.input, *model.graph.output):
         tensor.type.tensor_type.shape.dim[0].dim_param = "batch"

@@ -5,14 +5,14 @@ from pathlib import Path
 from zoo.errors import needs_extra
 from zoo.export.graph import classifier_graph
 from zoo.export.runtimes import import_openvino
-from zoo.export.servable import Servable
+from zoo.inference.classifier import Classifier
 
 
-def write(servable: Servable, folder: Path) -> None:
+def write(classifier: Classifier, folder: Path) -> None:
     """Writes `model.xml` and `model.bin` with the input `images` and the output `probabilities`.
 
     Args:
-        servable: What is exported.
+        classifier: What is exported.
         folder: Made if it is not there.
 
     Raises:
@@ -20,6 +20,6 @@ def write(servable: Servable, folder: Path) -> None:
     """
     with needs_extra("export"):
         openvino = import_openvino()
-    model = openvino.convert_model(classifier_graph(servable.model))
+    model = openvino.convert_model(classifier_graph(classifier.model))
     folder.mkdir(parents=True, exist_ok=True)
     openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)

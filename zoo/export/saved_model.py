@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
+from zoo.data.crops import decode_centre
 from zoo.export.graph import with_constants
-from zoo.export.servable import Servable
+from zoo.inference.classifier import Classifier
 from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes names
@@ -23,7 +24,7 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 Outputs = dict[str, tf.Tensor]
 
 
-def write(servable: Servable, folder: Path, fold: bool = True) -> None:
+def write(classifier: Classifier, folder: Path, fold: bool = True) -> None:
     """Writes a SavedModel with the signatures below, and a warm-up request for each.
 
     Without tensorflow-serving-api there are no warm-up requests, and a line says so.
@@ -36,15 +37,15 @@ def write(servable: Servable, folder: Path, fold: bool = True) -> None:
     | features | images: float32 | c2, c3, c4, c5 |
 
     Args:
-        servable: What to write.
+        classifier: What to write.
         folder: New or empty folder.
         fold: Whether weights are constants of the graph, in which TensorFlow folds batch
             normalisation into convolutions and projections when it loads it; or variables, for
             the rounding of Keras. Defaults to True.
     """
-    size = servable.image_size
+    size = classifier.image_size
     archive: Any = keras.export.ExportArchive()
-    network = _network(servable, fold)
+    network = _network(classifier, fold)
 
     def probabilities(images: tf.Tensor) -> Outputs:
         return {"probabilities": network(images)[CLASSIFIER]}
@@ -61,17 +62,17 @@ def write(servable: Servable, folder: Path, fold: bool = True) -> None:
     files = tf.TensorSpec((None,), tf.string, "image_bytes")
     archive.add_endpoint("serving_default", probabilities, [images])
     archive.add_endpoint("images_uint8", of_integers, [integers])
-    archive.add_endpoint("image_bytes", _of_files(servable, network), [files])
+    archive.add_endpoint("image_bytes", _of_files(classifier, network), [files])
     archive.add_endpoint("features", features, [images])
     archive.write_out(folder, verbose=False)
-    _write_warm_up(servable, folder / WARM_UP)
+    _write_warm_up(classifier, folder / WARM_UP)
 
 
-def _network(servable: Servable, fold: bool) -> Callable[[tf.Tensor], Outputs]:
+def _network(classifier: Classifier, fold: bool) -> Callable[[tf.Tensor], Outputs]:
     """Returns one graph for all signatures; what one of them does not need is not computed."""
-    model = feature_extractor(servable.model, (*STAGES, CLASSIFIER))
+    model = feature_extractor(classifier.model, (*STAGES, CLASSIFIER))
     infer = with_constants(model) if fold else partial(model, training=False)
-    shape = (None, servable.image_size, servable.image_size, 3)
+    shape = (None, classifier.image_size, classifier.image_size, 3)
 
     @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32)], autograph=False)
     def network(images: tf.Tensor) -> Outputs:
@@ -81,20 +82,20 @@ def _network(servable: Servable, fold: bool) -> Callable[[tf.Tensor], Outputs]:
 
 
 def _of_files(
-    servable: Servable, network: Callable[[tf.Tensor], Outputs]
+    classifier: Classifier, network: Callable[[tf.Tensor], Outputs]
 ) -> Callable[[tf.Tensor], Outputs]:
-    size = servable.image_size
+    size = classifier.image_size
     view_spec = tf.TensorSpec((size, size, 3), tf.float32)
 
     def see(encoded: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([refuse_unfit(encoded)]):
-            return servable.view(tf.identity(encoded))
+            return decode_centre(tf.identity(encoded), classifier.preprocessing)
 
     def of_files(image_bytes: tf.Tensor) -> Outputs:
         images = tf.map_fn(see, image_bytes, fn_output_signature=view_spec)
-        top = min(TOP, len(servable.class_names))
+        top = min(TOP, len(classifier.class_names))
         scores, classes = tf.math.top_k(network(images)[CLASSIFIER], top)
-        labels = tf.gather(tf.constant(list(servable.class_names)), classes)
+        labels = tf.gather(tf.constant(list(classifier.class_names)), classes)
         return {"classes": classes, "labels": labels, "scores": scores}
 
     return of_files
@@ -131,7 +132,7 @@ def refuse_unfit(encoded: tf.Tensor) -> tf.Operation:
     return tf.debugging.Assert(pixels <= MAX_MEGAPIXELS * 10**6, [message])
 
 
-def _write_warm_up(servable: Servable, path: Path) -> None:
+def _write_warm_up(classifier: Classifier, path: Path) -> None:
     """Writes what the server asks a new version before users do: the first call is slow."""
     try:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
@@ -139,7 +140,7 @@ def _write_warm_up(servable: Servable, path: Path) -> None:
     except ModuleNotFoundError:
         print("no warm-up requests, which need a package: pip install 'lambda_keras[export]'")
         return
-    size = servable.image_size
+    size = classifier.image_size
     grey = np.full((1, size, size, 3), 128, "uint8")
     floats = grey.astype("float32")
     files = np.array([tf.io.encode_jpeg(grey[0]).numpy()])
@@ -153,7 +154,7 @@ def _write_warm_up(servable: Servable, path: Path) -> None:
     with tf.io.TFRecordWriter(str(path)) as file:
         for signature, (name, array) in requests.items():
             request = PredictRequest()
-            request.model_spec.name = servable.name
+            request.model_spec.name = classifier.name
             request.model_spec.signature_name = signature
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
             log = PredictionLog(predict_log=PredictLog(request=request))

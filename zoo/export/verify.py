@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from lambda_keras.applications import feature_extractor
 from zoo import run_folder
+from zoo.data.crops import decode_centre
 from zoo.data.load import held_out_files
 from zoo.errors import needs_extra
 from zoo.export import runtimes
-from zoo.export.servable import Servable
-from zoo.inference.classifier import predict
+from zoo.inference.classifier import Classifier, predict
 
 # Largest difference from Keras by quantisation; int8 is reported, whatever it is.
 MAX_DIFFERENCE = {None: 1e-5, "float16": 1e-2, "int8": float("inf")}
@@ -42,14 +42,14 @@ class Photographs:
     labels: np.ndarray | None = None
 
     @classmethod
-    def held_out(cls, run: Path, servable: Servable) -> "Photographs":
+    def held_out(cls, run: Path, classifier: Classifier) -> "Photographs":
         """Returns images that a run was tested on."""
         config = run_folder.load_config(run)
         files, labels = held_out_files(config.data, config.model.size, MAX_IMAGES)
-        return cls(files, _views(servable, files), labels)
+        return cls(files, _views(classifier, files), labels)
 
     @classmethod
-    def samples(cls, servable: Servable) -> "Photographs":
+    def samples(cls, classifier: Classifier) -> "Photographs":
         """Returns parts of the two photographs that come with scikit-learn."""
         with needs_extra("train"):
             from sklearn.datasets import load_sample_images
@@ -60,7 +60,7 @@ class Photographs:
             for columns in (slice(None), slice(0, 400), slice(240, None))
         )
         files = [bytes(tf.io.encode_jpeg(part, quality=90).numpy()) for part in parts]
-        return cls(files, _views(servable, files))
+        return cls(files, _views(classifier, files))
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,13 @@ class Report:
     photographs: int
 
 
-def check(servable: Servable, format_name: str, folder: Path, photographs: Photographs) -> Report:
+def check(
+    classifier: Classifier, format_name: str, folder: Path, photographs: Photographs
+) -> Report:
     """Compares an export with Keras.
 
     Args:
-        servable: What was exported.
+        classifier: What was exported.
         format_name: One of `runtimes.RUNTIMES`.
         folder: The export.
         photographs: What to ask about.
@@ -93,14 +95,14 @@ def check(servable: Servable, format_name: str, folder: Path, photographs: Photo
     Raises:
         ValueError: If the export does not work with the runtime alone.
     """
-    expected = predict(servable.model, photographs.images)
+    expected = predict(classifier.model, photographs.images)
     everything = format_name == "saved_model"
     questions = {"serving_default": {"images": photographs.images}}
     answers = ask(format_name, folder, questions | (_more(photographs) if everything else {}))
     got = answers["serving_default"]["probabilities"]
     differences = {"serving_default": _largest(got, expected)}
     if everything:
-        differences |= _compare_more(servable, photographs, answers, expected[:FEW])
+        differences |= _compare_more(classifier, photographs, answers, expected[:FEW])
     guesses, labels = got.argmax(-1), photographs.labels
     return Report(
         differences,
@@ -148,9 +150,8 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         return {name: file[name] for name in file.files}
 
 
-def _views(servable: Servable, files: list[bytes]) -> np.ndarray:
-    view = tf.function(servable.view, input_signature=[tf.TensorSpec((), tf.string)])
-    return np.stack([view(file).numpy() for file in files])
+def _views(classifier: Classifier, files: list[bytes]) -> np.ndarray:
+    return np.stack([decode_centre(file, classifier.preprocessing).numpy() for file in files])
 
 
 def _more(photographs: Photographs) -> dict[str, Arrays]:
@@ -164,17 +165,17 @@ def _more(photographs: Photographs) -> dict[str, Arrays]:
 
 
 def _compare_more(
-    servable: Servable,
+    classifier: Classifier,
     photographs: Photographs,
     answers: Mapping[str, Arrays],
     expected: np.ndarray,
 ) -> dict[str, float]:
-    of_integers = predict(servable.model, _rounded(photographs))
-    extractor = feature_extractor(servable.model)
+    of_integers = predict(classifier.model, _rounded(photographs))
+    extractor = feature_extractor(classifier.model)
     maps: Any = predict(extractor, photographs.images[:FEW])
     return {
         "images_uint8": _largest(answers["images_uint8"]["probabilities"], of_integers),
-        "image_bytes": _of_top(answers["image_bytes"], expected, servable.class_names),
+        "image_bytes": _of_top(answers["image_bytes"], expected, classifier.class_names),
         "features": max(
             _relative(answers["features"][name], value) for name, value in maps.items()
         ),

@@ -1,12 +1,13 @@
 """Asking a model about images and about photographs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import (
@@ -17,14 +18,12 @@ from lambda_keras.applications.preprocessing import (
 from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
 from zoo.cli.model_options import ClassifierOptions
-from zoo.config import TrainConfig
-from zoo.errors import needs_extra
+from zoo.data.crops import check_header, decode_centre
+from zoo.data.errors import reason
+from zoo.data.load import held_out_preprocessing
 from zoo.files import local_copy
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.registry import create_model, find_model
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 BATCH_SIZE = 32
 
@@ -51,14 +50,19 @@ class Classifier:
     Attributes:
         name: Its name in the zoo.
         model: Takes images that passed `preprocess_input`.
-        preprocessing: From an RGB photograph to an image in [0, 255] of the model's size.
+        preprocessing: What photographs go through, as when the accuracy was measured.
         class_names: Names of the classes.
     """
 
     name: str
     model: keras.Model
-    preprocessing: Callable[["Image"], np.ndarray]
+    preprocessing: Preprocessing
     class_names: Sequence[str]
+
+    @property
+    def image_size(self) -> int:
+        """Height and width of the model's images in pixels."""
+        return self.preprocessing.image_size
 
     @classmethod
     def from_source(cls, source: ClassifierOptions) -> Self:
@@ -69,9 +73,16 @@ class Classifier:
         """
         if source.run is not None:
             return cls.from_run(source.run)
-        return cls.from_weights(
-            str(source.model), str(source.weights), source.class_names, source.image_size
-        )
+        names = source.class_names
+        try:
+            return cls.from_weights(
+                str(source.model), str(source.weights), names, source.image_size
+            )
+        except ValueError as error:
+            which = "1000 classes of ImageNet (--labels names others)"
+            if names is not None:
+                which = f"{len(names)} classes of --labels"
+            raise ValueError(f"with the {which}: {error}") from None
 
     @classmethod
     def from_weights(
@@ -114,7 +125,8 @@ class Classifier:
                 f"run: expected {model.output_shape[-1]} class_names, one for each output of the "
                 f"model, in {folder / run_folder.METRICS}. Received: {len(names)}"
             )
-        return cls(config.model.name, model, _as_tested(config), names)
+        preprocessing = held_out_preprocessing(config.data, config.model.size)
+        return cls(config.model.name, model, preprocessing, names)
 
     def ask(self, photos: Sequence[Path], top: int) -> Iterator[Prediction]:
         """Yields an answer for each photograph, reading a few at a time.
@@ -136,8 +148,20 @@ class Classifier:
                 yield Prediction(photo, self._scores(row, top))
 
     def view(self, photo: Path) -> np.ndarray:
-        """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`."""
-        return self.preprocessing(read_photo(photo))
+        """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`.
+
+        Args:
+            photo: JPEG or PNG file.
+
+        Raises:
+            ValueError: If it is unreadable.
+        """
+        try:
+            content = photo.read_bytes()
+            check_header(content)
+            return decode_centre(content, self.preprocessing).numpy()
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise ValueError(f"unreadable photograph: {photo} ({reason(error)})") from None
 
     def _scores(self, probabilities: np.ndarray, top: int) -> list[ClassScore]:
         order: list[int] = np.argsort(-probabilities, kind="stable")[:top].tolist()
@@ -154,49 +178,3 @@ def _load_model(path: Path) -> keras.Model:
         reason = " ".join(str(error).split())
         raise ValueError(f"run: expected an intact model. Received: {path} ({reason})") from error
     return model
-
-
-def _as_tested(config: TrainConfig) -> Callable[["Image"], np.ndarray]:
-    """Returns what the test images of a run go through."""
-    if config.data.source == "digits":
-        return Preprocessing(config.model.size, crop_fraction=1, interpolation="bilinear")
-    import tensorflow as tf
-
-    from zoo.data.crops import resize_centre
-
-    def centre(photo: "Image") -> np.ndarray:
-        return resize_centre(tf.convert_to_tensor(np.asarray(photo)), config.model.size).numpy()
-
-    return centre
-
-
-def read_photo(path: Path) -> "Image":
-    """Reads a photograph as a viewer shows it.
-
-    Args:
-        path: JPEG or PNG file: colour, grey (8 or 16 bits), palette, CMYK or transparent.
-
-    Returns:
-        RGB image, turned upright by its EXIF orientation, on white where it is transparent.
-
-    Raises:
-        ValueError: If the file is unreadable.
-    """
-    with needs_extra("train"):
-        from PIL import Image, ImageOps
-    try:
-        with Image.open(path, formats=("JPEG", "PNG")) as image:
-            return _rgb(ImageOps.exif_transpose(image))
-    except Exception as error:  # Pillow's decoders raise many kinds
-        raise ValueError(f"unreadable photograph: {path} ({error})") from None
-
-
-def _rgb(image: "Image") -> "Image":
-    from PIL import Image
-
-    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip to 8
-        return Image.fromarray((np.asarray(image) // 256).astype("uint8")).convert("RGB")
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-    return image.convert("RGB")

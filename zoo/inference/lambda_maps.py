@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers.lambda_layer import Group
 from zoo.errors import unknown
 
 
@@ -69,18 +70,19 @@ def lambda_maps(
             f"expected a position in the grid {grid} of {name}. Received: ({row}, {column})"
         )
 
-    def weights(queries, keys=None, embeddings=None) -> np.ndarray:
+    def weights(group: Group) -> np.ndarray:
         def outputs(values):
-            group = (queries, keys, values, embeddings, None)
-            found = layer.apply_lambdas(*group, None, None, grid, grid, training=False)
+            part = group._replace(values=values, bias=None)
+            found = layer.apply_lambdas(part, None, None, grid, grid, training=False)
             return found[0, row * grid[1] + column]
 
+        queries = group.queries
         shape = (1, grid[0] * grid[1], queries.shape[2], layer.intra_depth)
         return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
 
     groups = layer.project_inputs(inputs, None, *table, training=False)
-    content = [weights(q, keys=keys) for q, keys, *_ in groups if keys is not None]
-    position = [weights(q, embeddings=e) for q, _, _, e, _ in groups if e is not None]
+    content = [weights(g._replace(embeddings=None)) for g in groups if g.keys is not None]
+    position = [weights(g._replace(keys=None)) for g in groups if g.embeddings is not None]
     return LambdaMaps(
         np.concatenate(content) if content else None,
         np.concatenate(position) if position else None,

@@ -34,22 +34,22 @@ class Prediction:
     top: list[ClassScore]
 
 
-def describe(answer: Prediction) -> str:
+def describe(prediction: Prediction) -> str:
     """Returns the lines about a photograph: its name, then percentages, bars and classes."""
     lines = [
-        f"{guess.probability:8.1%}  {'#' * round(BAR * guess.probability):{BAR}}  "
-        f"{printable(guess.name)}"
-        for guess in answer.top
+        f"{score.probability:8.1%}  {'#' * round(BAR * score.probability):{BAR}}  "
+        f"{printable(score.name)}"
+        for score in prediction.top
     ]
-    return "\n".join([printable(answer.photo), *lines, ""])
+    return "\n".join([printable(prediction.photo), *lines, ""])
 
 
-def write_json(config: Settings, answers: Sequence[Prediction], path: Path) -> None:
+def write_json(config: Settings, predictions: Sequence[Prediction], path: Path) -> None:
     """Writes what was asked, and the index, name and probability of every class."""
     settings = config.model_dump(mode="json", exclude={"photos", "output"}, exclude_none=True)
     photos = [
-        {"photo": str(answer.photo), "top": [guess._asdict() for guess in answer.top]}
-        for answer in answers
+        {"photo": str(prediction.photo), "top": [score._asdict() for score in prediction.top]}
+        for prediction in predictions
     ]
     content = json.dumps({**settings, "photos": photos}, indent=2, ensure_ascii=False)
     with atomic_write(path) as beside:

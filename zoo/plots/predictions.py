@@ -48,13 +48,13 @@ def plot_predictions(
     for axis in axes:
         axis.set_axis_off()
     for axis, i in zip(axes, shown, strict=False):
-        guess, label = int(predicted[i]), int(labels[i])
+        choice, label = int(predicted[i]), int(labels[i])
         _tile(
             axis,
             images[i],
-            f"{class_names[guess]}  {100 * probabilities[i, guess]:.0f} %",
+            f"{class_names[choice]}  {100 * probabilities[i, choice]:.0f} %",
             f"true: {class_names[label]}",
-            wrong=guess != label,
+            wrong=choice != label,
         )
     save_figure(figure, path)
 

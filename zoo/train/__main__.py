@@ -7,11 +7,7 @@ from zoo.config import TrainConfig
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then trains.
-
-    Args:
-        arguments: Command line arguments without the program's name.
-    """
+    """Reads the settings, then trains."""
     config = TrainConfig.from_command_line(arguments)
     # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.
     from zoo.train import loop

@@ -166,29 +166,13 @@ class Bar(keras.callbacks.ProgbarLogger):
             print(f"{text} left", flush=True)
 
 
-class WriteEpochs(keras.callbacks.Callback):
-    """Writes one line of JSON for each epoch that has ended.
-
-    Args:
-        path: The file.
-        progress: Kept up to date by `SaveProgress`, which comes before.
-    """
-
-    def __init__(self, path: Path, progress: Progress) -> None:
-        super().__init__()
-        self.path = path
-        self.progress = progress
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self.write()
-
-    def write(self) -> None:
-        """Writes the lines of all epochs so far."""
-        lines = [
-            json.dumps({"epoch": number, "step": step, **values})
-            for number, (step, values) in enumerate(
-                zip(self.progress.epoch_steps, self.progress.history, strict=True), start=1
-            )
-        ]
-        with atomic_write(self.path) as beside:
-            beside.write_text("\n".join(lines) + "\n")
+def write_epochs(path: Path, progress: Progress) -> None:
+    """Writes one line of JSON for each epoch that has ended."""
+    lines = [
+        json.dumps({"epoch": number, "step": step, **values})
+        for number, (step, values) in enumerate(
+            zip(progress.epoch_steps, progress.history, strict=True), start=1
+        )
+    ]
+    with atomic_write(path) as beside:
+        beside.write_text("\n".join(lines) + "\n")

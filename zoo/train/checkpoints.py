@@ -111,7 +111,7 @@ class Checkpoints:
             None if there is no file that is whole.
 
         Raises:
-            ValueError: If the newest whole file is of another model or optimizer.
+            ValueError: If the newest whole file is of another model, optimizer or version.
         """
         if self.write:
             remove_partial(self.folder)
@@ -146,8 +146,9 @@ class Checkpoints:
         if differing:
             first = self._variables.get(differing[0])
             raise ValueError(
-                f"the checkpoint {path} is of another model or optimizer: {len(differing)} "
-                f"variables differ, such as {differing[0] if first is None else first.path!r}"
+                f"the checkpoint {path} is of another model, optimizer or version of lambda_keras: "
+                f"{len(differing)} variables differ, such as "
+                f"{differing[0] if first is None else first.path!r}"
             )
         for name, variable in self._variables.items():
             variable.assign(arrays[name])

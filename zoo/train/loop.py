@@ -19,7 +19,7 @@ from zoo.files import atomic_write
 from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
-from zoo.train.callbacks import Bar, Report, SaveProgress, WriteEpochs, stopped_early
+from zoo.train.callbacks import Bar, Report, SaveProgress, stopped_early, write_epochs
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.model import TrainingModel
 from zoo.train.network import create_network, prepare
@@ -165,11 +165,15 @@ def _fit(
         if devices.chief:
             logs = folder / run_folder.LOGS
             _show_augmented(data, str(logs))
-            epochs_file = WriteEpochs(folder / run_folder.EPOCHS, progress)
+            epochs_file = folder / run_folder.EPOCHS
             if progress.history:  # the last line may be missing
-                epochs_file.write()
-            callbacks.append(epochs_file)
-            callbacks.append(keras.callbacks.TensorBoard(str(logs), write_graph=False))
+                write_epochs(epochs_file, progress)
+            callbacks += [
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda *_: write_epochs(epochs_file, progress)
+                ),
+                keras.callbacks.TensorBoard(str(logs), write_graph=False),
+            ]
         epoch, done = divmod(progress.step, steps)
         if epoch > len(progress.history):
             _evaluate_again(model, test, epoch - 1, callbacks)

@@ -191,13 +191,8 @@ class ExponentialMovingAverage(keras.layers.Layer):
     def __init__(self, network: keras.Model, decay: float) -> None:
         super().__init__(name="averages", trainable=False, dtype="float32")
         self.decay = decay
-        for source in _averaged(network):
-            average = self.add_weight(
-                shape=source.shape,
-                initializer="zeros",
-                trainable=False,
-                name=source.name,
-            )
+        for source in network.weights:
+            average = self.add_weight(source.shape, "zeros", trainable=False, name=source.name)
             # A copy: JAX may not be given one array for two variables.
             average.assign(np.array(ops.convert_to_numpy(source)))
         self.built = True
@@ -206,19 +201,14 @@ class ExponentialMovingAverage(keras.layers.Layer):
         """Moves the averages towards the values after a step, counted from 1."""
         step = ops.cast(step, "float32")
         share = 1 - ops.minimum(self.decay, (1 + step) / (10 + step))
-        for average, source in zip(self.weights, _averaged(network), strict=True):
+        for average, source in zip(self.weights, network.weights, strict=True):
             average.assign(average + share * (ops.cast(source, "float32") - average))
 
     def of(self, network: keras.Model, inputs: Any) -> Any:
         """Returns what the network would answer with the averages as weights."""
-        values = dict(zip(map(id, _averaged(network)), self.weights, strict=True))
+        values = dict(zip(map(id, network.weights), self.weights, strict=True))
         trainable, others = (
             [values.get(id(variable), variable).value for variable in variables]
             for variables in (network.trainable_variables, network.non_trainable_variables)
         )
         return network.stateless_call(trainable, others, inputs, training=False)[0]
-
-
-def _averaged(network: keras.Model) -> list[keras.Variable]:
-    """Weights and batch statistics, but no seeds."""
-    return network.weights

@@ -31,46 +31,39 @@ def create_optimizer(
             warmup_steps=warmup,
         )
     else:
-        decay_steps = max(1, round(config.decay_epochs * steps_per_epoch))
-        schedule = WarmUpExponentialDecay(rate, warmup, decay_steps, config.decay_rate)
+        schedule = WarmUpExponentialDecay(
+            warmup,
+            initial_learning_rate=rate,
+            decay_steps=max(1, round(config.decay_epochs * steps_per_epoch)),
+            decay_rate=config.decay_rate,
+            staircase=True,
+        )
     if config.name == "sgd":
         return keras.optimizers.SGD(schedule, momentum=config.momentum)
     # As MobileNets are trained with (TensorFlow Model Garden); the paper gives the momentum only.
     return keras.optimizers.RMSprop(schedule, rho=0.9, momentum=config.momentum, epsilon=2e-3)
 
 
-class WarmUpExponentialDecay(keras.optimizers.schedules.LearningRateSchedule):
+class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
     """Linear warm-up from 0, then one factor for every so many steps (Section D.3.2).
 
     Args:
-        rate: Highest learning rate.
-        warmup_steps: Steps to it.
-        decay_steps: Steps between two factors, counted from the first step.
-        decay_rate: The factor.
+        warmup_steps: Steps to the highest rate.
+        **arguments: Those of Keras' schedule, whose steps count from the first one.
     """
 
-    def __init__(self, rate: float, warmup_steps: int, decay_steps: int, decay_rate: float) -> None:
-        super().__init__()
-        self.rate = rate
+    def __init__(self, warmup_steps: int, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.warmup_steps = warmup_steps
-        self.decay_steps = decay_steps
-        self.decay_rate = decay_rate
 
     def __call__(self, step: Any) -> Any:
         """Returns the rate of a step, counted from 0."""
-        step = ops.cast(step, "float32")
-        decayed = self.rate * ops.power(self.decay_rate, ops.floor(step / self.decay_steps))
-        warming = self.rate * step / max(self.warmup_steps, 1)
-        return ops.where(step < self.warmup_steps, warming, decayed)
+        warming = self.initial_learning_rate * ops.cast(step, "float32") / max(self.warmup_steps, 1)
+        return ops.where(step < self.warmup_steps, warming, super().__call__(step))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments."""
-        return {
-            "rate": self.rate,
-            "warmup_steps": self.warmup_steps,
-            "decay_steps": self.decay_steps,
-            "decay_rate": self.decay_rate,
-        }
+        return {**super().get_config(), "warmup_steps": self.warmup_steps}
 
 
 def add_weight_decay(network: keras.Model, weight_decay: float) -> None:

@@ -56,7 +56,8 @@ def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
     works = ["list", "flops lambda_resnet14 --image_size 16", "train.__main__ --help"]
     fails = {
         f"train.__main__ --output_dir {tmp_path}/run": "matplotlib",
-        f"predict --model lambda_resnet14 --weights imagenet {tmp_path}/photo.png": "PIL",
+        f"predict --model lambda_resnet14 --weights imagenet {tmp_path}/photo.png "
+        f"--output {tmp_path}/sheet.png": "matplotlib",
     }
     process = subprocess.run(
         [sys.executable, "-c", COMMANDS.format(packages=OF_TRAINING)],

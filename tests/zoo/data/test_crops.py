@@ -5,34 +5,113 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, ImageOps
 from record_files import jpeg
 
-from zoo.data.crops import attempt, centre_window, decode_small, decode_window, resize_centre
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.data.crops import (
+    attempt,
+    decode,
+    decode_small,
+    decode_window,
+    orientation,
+    resize_centre,
+)
+
+UPRIGHT = (  # by EXIF orientation from 1: how a camera stores an upright picture
+    lambda image: image,
+    ImageOps.mirror,
+    lambda image: image.transpose(Image.Transpose.ROTATE_180),
+    ImageOps.flip,
+    lambda image: image.transpose(Image.Transpose.TRANSPOSE),
+    lambda image: image.transpose(Image.Transpose.ROTATE_90),
+    lambda image: image.transpose(Image.Transpose.TRANSVERSE),
+    lambda image: image.transpose(Image.Transpose.ROTATE_270),
+)
+PICTURE = Image.open(io.BytesIO(jpeg(70, (51, 37))))
 
 
-@pytest.mark.parametrize("shape", [(40, 80), (80, 40), (1, 1), (33, 33)])
-def test_resize_centre_keeps_the_middle(shape):
-    image = np.zeros((*shape, 3), "uint8")
-    height, width = shape
-    image[height // 4 : -(-height * 3 // 4), width // 4 : -(-width * 3 // 4)] = 255
-    got = np.asarray(resize_centre(tf.constant(image), 16))
-    assert got.shape == (16, 16, 3)
-    np.testing.assert_allclose(got[8, 8], [255] * 3, rtol=1e-6)
+def file_of(image, kind="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
 
 
-def test_resize_centre_is_resizing_and_cropping():
-    image = tf.constant(np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype("uint8"))
-    got = resize_centre(image, 28)
-    resized = tf.image.resize(image, (32, 64), antialias=True)
-    expected = tf.image.resize_with_crop_or_pad(resized, 28, 28)
-    np.testing.assert_allclose(got[2:-2, 2:-2], expected[2:-2, 2:-2], atol=1e-3)
+def exif_of(orientation, endian):
+    exif = Image.Exif()
+    exif.endian = endian
+    exif.update({0x010F: "Maker", 0x0112: orientation, 0x011A: 72.0})
+    return exif
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
+@pytest.mark.parametrize("crop_fraction", [0.5, 0.875, 1])
+def test_the_centre_is_nearly_that_of_pillow(interpolation, crop_fraction):
+    preprocessing = Preprocessing(24, crop_fraction, interpolation)
+    for size in ((51, 37), (37, 51), (9, 7), (8, 8), (1, 1), (1, 90)):
+        image = np.asarray(PICTURE.resize(size))
+        got = np.asarray(resize_centre(tf.constant(image), preprocessing))
+        np.testing.assert_allclose(got, preprocessing(image), atol=2)
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_photographs_are_turned_upright(kind, endian):
+    for number, store in enumerate(UPRIGHT, 1):
+        stored = file_of(store(PICTURE), kind, exif=exif_of(number, endian))
+        expected = ImageOps.exif_transpose(Image.open(io.BytesIO(stored)))
+        np.testing.assert_array_equal(decode(stored), expected)
+        window = decode_window(tf.constant(stored), lambda shape: tf.constant([5, 8, 20, 31]))
+        difference = np.asarray(window, int) - np.asarray(expected, int)[5:25, 8:39]
+        assert np.abs(difference)[1:-1, 1:-1].max() <= (4 if kind == "JPEG" else 0)
+
+
+def test_damaged_exif_leaves_a_photograph_as_it_is_stored():
+    stored, random = file_of(PICTURE, "JPEG", exif=exif_of(6, "<")), np.random.default_rng(0)
+    begin, end = stored.index(b"Exif"), stored.index(b"Maker")
+    for value in (0, 9, 65535):
+        assert orientation(file_of(PICTURE, "JPEG", exif=exif_of(value, ">"))) == 1
+    for _ in range(100):
+        damaged = bytearray(stored)
+        damaged[random.integers(begin, end)] = random.integers(256)
+        assert orientation(bytes(damaged[: random.integers(begin, len(stored))])) in (1, 6)
+    assert orientation(b"") == 1
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "RGBA", "LA", "CMYK", "I;16"])
+def test_photographs_of_every_mode_become_rgb(mode):
+    grey = PICTURE.convert("L")
+    if mode == "CMYK":
+        stored = file_of(PICTURE.convert("CMYK"), "JPEG", quality=100, subsampling=0)
+    elif mode == "I;16":
+        stored = file_of(Image.fromarray(np.asarray(grey).astype("uint16") * 256 + 77))
+    else:
+        stored = file_of(PICTURE.convert(mode))
+    expected = grey if mode in ("L", "LA", "I;16") else PICTURE.convert(mode)
+    expected = np.asarray(expected.convert("RGB"), int)
+    np.testing.assert_allclose(decode(stored).numpy(), expected, atol=3 if mode == "CMYK" else 0)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGB"])
+def test_transparent_pixels_are_white(mode):
+    image, options = Image.new(mode, (4, 4)), {}
+    if mode == "P":
+        image.putpalette([0, 0, 0, 255, 0, 0])
+        options = {"transparency": b"\x00\xff"}
+    if mode == "RGB":
+        options = {"transparency": (0, 0, 0)}
+    np.testing.assert_array_equal(decode(file_of(image, **options)), np.full((4, 4, 3), 255))
+
+
+def test_half_transparent_pixels_are_mixed_with_white():
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 4)).astype("uint8")
+    image = Image.fromarray(pixels)
+    expected = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    np.testing.assert_allclose(decode(file_of(image)), expected, atol=1)
 
 
 def png(mode):
-    file = io.BytesIO()
-    Image.open(io.BytesIO(jpeg(70, (51, 37)))).convert(mode).save(file, "PNG")
-    return file.getvalue()
+    return file_of(PICTURE.convert(mode))
 
 
 @pytest.mark.parametrize("window", [(0, 0, 37, 51), (5, 8, 20, 31), (36, 50, 1, 1)])
@@ -54,16 +133,11 @@ def test_a_window_is_what_decoding_and_cropping_gives(encoded, window):
     assert difference.max(initial=0) <= 40
 
 
-def test_windows_are_in_the_image():
-    assert centre_window(tf.constant([100, 50, 3])).numpy().tolist() == [28, 3, 43, 43]
-    assert centre_window(tf.constant([1, 1, 3])).numpy().tolist() == [0, 0, 1, 1]
-
-
 def test_attempt(capfd):
     good, bad = tf.constant(jpeg(1)), tf.constant(b"\xff\xd8\xff what follows is no JPEG")
 
     def read(encoded):
-        return decode_window(encoded, centre_window)
+        return decode(encoded)
 
     @tf.function
     def run(encoded, skip):
@@ -85,7 +159,7 @@ def test_attempt(capfd):
 def test_names_of_images_command_no_terminal(capfd):
     bad = tf.constant(b"no image")
     name = tf.constant(b"a\x1b[31m\n\xff\xc2\x9b.jpg")
-    attempt(lambda: decode_window(bad, centre_window), name, True)
+    attempt(lambda: decode(bad), name, True)
     assert "unreadable image: a\ufffd[31m\ufffd\ufffd\ufffd.jpg\n" in capfd.readouterr().err
 
 
@@ -109,8 +183,7 @@ def test_the_quick_check_fails_where_decoding_does(kind):
             damaged[random.integers(len(content))] ^= 1 << random.integers(8)
         damaged = bytes(damaged)
         found.append(readable(decode_small, damaged))
-        whole = readable(lambda c: decode_window(c, lambda shape: [0, 0, *shape[:2]]), damaged)
-        assert found[-1] == whole
+        assert found[-1] == readable(decode, damaged)
     assert readable(decode_small, content)
     assert not all(found)
     assert kind == "png" or any(found)

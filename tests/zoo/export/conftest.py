@@ -4,7 +4,7 @@ import pytest
 from servables import small_servable
 
 from zoo.export import saved_model
-from zoo.export.servable import Servable
+from zoo.inference.classifier import Classifier
 
 NAMES = ["Tempel", "größe", "a b", "d", "e", "f", "g"]
 
@@ -18,9 +18,9 @@ def weights(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="session")
-def servable(weights) -> Servable:
+def servable(weights) -> Classifier:
     """That model for images of 16 pixels."""
-    return Servable.from_weights("lambda_resnet14", weights, NAMES, 16)
+    return Classifier.from_weights("lambda_resnet14", weights, NAMES, 16)
 
 
 @pytest.fixture(scope="session")

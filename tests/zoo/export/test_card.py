@@ -1,15 +1,19 @@
 """The model card and the names of classes beside an export."""
 
+import hashlib
 import re
+from pathlib import Path
 
 import keras
 import pytest
 import tensorflow as tf
 
+from zoo import run_folder
 from zoo.cli.model_options import read_labels
 from zoo.export import card as export_card
 from zoo.export.verify import Report
 
+ORIGIN = {"Weights": "random.weights.h5", "License": "free"}
 REPORT = Report({"serving_default": 1.25e-7, "features": 3e-6}, 0.995, 0.9876, 360)
 
 
@@ -22,14 +26,14 @@ def folder(tmp_path):
 
 
 def test_card_of_a_saved_model(servable, folder):
-    export_card.write(servable, folder, "saved_model", None, REPORT)
+    export_card.write(servable, ORIGIN, folder, "saved_model", None, REPORT)
     card = (folder / "model_card.md").read_text("utf-8")
     for text in (
         "# lambda_resnet14\n",
         "| Format | SavedModel, float32, 3.5 MB |",
-        "| Weights | random.weights.h5, SHA-256 ",
+        "| Weights | random.weights.h5 |",
         "16 x 16 pixels",
-        "| Preprocessing | central square of 33.3%",
+        "| Preprocessing | shorter side resized to 48 pixels, bicubic, antialiased; central ",
         f"| Parameters | {servable.model.count_params():,} |",
         f"keras {keras.__version__}, tensorflow {tf.__version__}",
         "| Classes | 7, in the order of labels.txt |",
@@ -48,7 +52,7 @@ def test_card_of_a_saved_model(servable, folder):
 
 def test_card_of_another_format(servable, folder):
     report = Report({"serving_default": 1e-3}, 0.9, None, 18)
-    export_card.write(servable, folder, "litert", "float16", report)
+    export_card.write(servable, ORIGIN, folder, "litert", "float16", report)
     card = (folder / "model_card.md").read_text("utf-8")
     assert "| Format | LiteRT model, float16, 3.5 MB |" in card
     assert "image_bytes" not in card
@@ -57,5 +61,31 @@ def test_card_of_another_format(servable, folder):
 
 
 def test_names_of_classes(servable, folder):
-    export_card.write(servable, folder, "saved_model", None, REPORT)
+    export_card.write(servable, ORIGIN, folder, "saved_model", None, REPORT)
     assert read_labels(folder / "labels.txt") == servable.class_names
+
+
+def test_origin_of_a_run(run, monkeypatch):
+    origin = export_card.origin_of_run(run)
+    assert origin["Weights"] == "run quick, not averaged"
+    assert "`import lambda_keras` comes before" in origin["Keras model"]
+    assert origin["Trained on"] == "digits, 1,437 images, 1 epochs"
+    assert origin["Test accuracy"].endswith("(360 images)")
+    config = run_folder.load_config(run)
+    averaged = config.model_copy(
+        update={"training": config.training.model_copy(update={"ema": 0.99})}
+    )
+    monkeypatch.setattr(run_folder, "load_config", lambda _: averaged)
+    weights = export_card.origin_of_run(run)["Weights"]
+    assert weights == "run quick, moving averages, decay 0.99"
+
+
+def test_origin_of_weights(weights):
+    origin = export_card.origin_of_weights("lambda_resnet14", weights)
+    digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()
+    assert origin["Weights"] == f"random.weights.h5, SHA-256 {digest}"
+    origin = export_card.origin_of_weights("lambda_resnet26t", "imagenet")
+    assert "huggingface.co/timm/lambda_resnet26t" in origin["Weights"]
+    assert origin["License"] == "Apache-2.0"
+    assert origin["Published accuracy"].startswith("79.126 %")
+    assert export_card.origin_of_weights("x", "hf://a/b")["Weights"] == "hf://a/b"

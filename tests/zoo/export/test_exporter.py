@@ -18,9 +18,8 @@ from sklearn.datasets import load_sample_images
 from zoo.export import __main__ as export
 from zoo.export import exporter, verify
 from zoo.export.__main__ import ExportConfig
-from zoo.export.servable import Servable
 from zoo.files import is_partial
-from zoo.inference.classifier import predict
+from zoo.inference.classifier import Classifier, predict
 
 
 def config(*arguments: object) -> ExportConfig:
@@ -131,7 +130,7 @@ def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys
     loaded = tf.saved_model.load(str(folder))
     got = loaded.signatures["serving_default"](images=tf.constant(images))["probabilities"]
     arguments = ("lambda_resnet14", of_weights[3], list("abcdefg"), 16)
-    expected = predict(Servable.from_weights(*arguments).model, images)
+    expected = predict(Classifier.from_weights(*arguments).model, images)
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
@@ -200,7 +199,7 @@ def _run_the_code_of_the_card(folder: Path) -> None:
 
 @pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])
 def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
-    monkeypatch.setattr(Servable, "from_weights", lambda *_: pytest.fail("the model came first"))
+    monkeypatch.setattr(Classifier, "from_weights", lambda *_: pytest.fail("the model came first"))
     with pytest.raises(ValueError, match=r"output: expected a folder to write to\. "):
         export.run(config(*of_weights[:-1], tmp_path / output))
 

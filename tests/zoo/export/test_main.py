@@ -9,7 +9,7 @@ import pytest
 from zoo.cli.run import run_command
 from zoo.export import __main__ as export
 
-SOURCE = "--model lambda_resnet14 --weights weights.h5"
+SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ SOURCE = "--model lambda_resnet14 --weights weights.h5"
 )
 def test_bad_arguments(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    Path("weights.h5").touch()
+    Path("w.weights.h5").touch()
     Path("labels.txt").write_text("a\n")
     monkeypatch.setattr("sys.argv", ["export", *arguments.split()])
     with pytest.raises(SystemExit) as caught:
@@ -50,7 +50,9 @@ def test_bad_arguments(monkeypatch, tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir() if path.name != "labels.txt"] == ["weights.h5"]
+    assert [path.name for path in tmp_path.iterdir() if path.name != "labels.txt"] == [
+        "w.weights.h5"
+    ]
 
 
 def test_help_does_not_wait_for_keras():

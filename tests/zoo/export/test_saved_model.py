@@ -15,10 +15,10 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from lambda_keras.applications import feature_extractor, preprocess_input
+from zoo.data.crops import decode_centre
 from zoo.export import saved_model
 from zoo.export.saved_model import WARM_UP
-from zoo.export.servable import Servable
-from zoo.inference.classifier import predict
+from zoo.inference.classifier import Classifier, predict
 from zoo.registry import create_model
 
 
@@ -115,7 +115,8 @@ def test_features(signatures, servable, images):
 def test_files(signatures, servable, count):
     photos = files()[:count]
     got = signatures["image_bytes"](image_bytes=tf.constant(photos))
-    expected = predict(servable.model, np.stack([servable.view(photo) for photo in photos]))
+    images = np.stack([decode_centre(photo, servable.preprocessing) for photo in photos])
+    expected = predict(servable.model, images)
     assert np.ptp(expected, axis=0).max() > 1e-3 or count == 1, "photographs that all look alike"
     order = np.argsort(-expected, axis=-1)[:, :5]
     np.testing.assert_array_equal(got["classes"], order)
@@ -127,7 +128,7 @@ def test_files(signatures, servable, count):
 def test_models_of_fewer_classes_name_all(tmp_path):
     path = tmp_path / "random.weights.h5"
     create_model("lambda_resnet14", classes=2, input_shape=(16, 16, 3)).save_weights(path)
-    served = Servable.from_weights("lambda_resnet14", str(path), ["x", "y"], 16)
+    served = Classifier.from_weights("lambda_resnet14", str(path), ["x", "y"], 16)
     saved_model.write(served, tmp_path / "1")
     loaded = tf.saved_model.load(str(tmp_path / "1"))
     got = loaded.signatures["image_bytes"](image_bytes=tf.constant(files()[:1]))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from zoo.data.crops import decode_centre
 from zoo.export import verify
-from zoo.export.servable import Servable
 from zoo.export.verify import Photographs
+from zoo.inference.classifier import Classifier
 from zoo.registry import create_model
 
 SIGNATURES = {"serving_default", "images_uint8", "image_bytes", "features"}
@@ -25,12 +26,13 @@ def test_samples_are_photographs(servable, photographs):
     assert all(tf.image.is_jpeg(file) for file in photographs.files)
     assert photographs.images.shape == (18, 16, 16, 3)
     assert len(np.unique(photographs.images, axis=0)) > 10
-    np.testing.assert_array_equal(photographs.images[3], servable.view(photographs.files[3]))
+    expected = decode_centre(photographs.files[3], servable.preprocessing)
+    np.testing.assert_array_equal(photographs.images[3], expected)
     assert photographs.labels is None
 
 
 def test_held_out_images_of_a_run(run):
-    served = Servable.from_run(run)
+    served = Classifier.from_run(run)
     held_out = Photographs.held_out(run, served)
     assert held_out.images.shape == (360, 16, 16, 3)
     assert len(held_out.files) == len(held_out.labels) == 360

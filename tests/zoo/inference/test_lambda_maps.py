@@ -57,8 +57,8 @@ def applied(model, name, image, row, column) -> np.ndarray:
     return np.concatenate(
         [
             weights[i * heads : (i + 1) * heads].reshape(heads, -1)
-            @ ops.convert_to_numpy(values)[0, :, :, 0]
-            for i, (_, _, values, _, _) in enumerate(groups)
+            @ ops.convert_to_numpy(group.values)[0, :, :, 0]
+            for i, group in enumerate(groups)
         ]
     ).ravel()
 
@@ -101,15 +101,16 @@ def test_each_map_follows_its_equation(multi_query):
     (image,) = images(1, *grid, 3)
     maps = lambda_maps(model, "looking", image, row, column)
     content, position = [], []
-    for queries, keys, _, embeddings, _ in groups_of(model, "looking", image):
-        q = ops.convert_to_numpy(queries)[0, row * grid[1] + column]
-        normal = np.exp(ops.convert_to_numpy(keys)[0])
+    for group in groups_of(model, "looking", image):
+        q = ops.convert_to_numpy(group.queries)[0, row * grid[1] + column]
+        normal = np.exp(ops.convert_to_numpy(group.keys)[0])
         normal /= normal.sum(0)
         content.append(np.einsum("hk,mku->hm", q, normal).reshape(-1, *grid))
+        embeddings = ops.convert_to_numpy(group.embeddings)
         dense = np.zeros((*grid, *embeddings.shape[2:]))
         for i, j in np.ndindex(grid):
             if abs(i - row) <= 1 and abs(j - column) <= 2:
-                dense[i, j] = ops.convert_to_numpy(embeddings)[i - row + 1, j - column + 2]
+                dense[i, j] = embeddings[i - row + 1, j - column + 2]
         position.append(np.einsum("hk,ijuk->hij", q, dense))
     np.testing.assert_allclose(maps.content, np.concatenate(content), atol=1e-5)
     np.testing.assert_allclose(maps.position, np.concatenate(position), atol=1e-5)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from zoo.train.callbacks import Bar, Report, WriteEpochs, stopped_early
+from zoo.train.callbacks import Bar, Report, stopped_early, write_epochs
 from zoo.train.checkpoints import Progress
 
 
@@ -49,7 +49,7 @@ def test_report_counts_images(monkeypatch):
 
 
 def test_one_line_of_json_for_each_epoch(tmp_path):
-    WriteEpochs(tmp_path / "epochs.jsonl", after(0.5, 0.75)).on_epoch_end(1)
+    write_epochs(tmp_path / "epochs.jsonl", after(0.5, 0.75))
     lines = (tmp_path / "epochs.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"epoch": 1, "step": 1, "val_accuracy": 0.5},

@@ -1,0 +1,168 @@
+"""One file is the same pixels to the network, whatever command shows it."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image, ImageOps
+from record_files import write_tfrecords
+from sklearn.datasets import load_digits, load_sample_images
+
+from lambda_keras.applications.preprocessing import MEAN, STD, preprocessing_of
+from lambda_keras.models.specs import STAGES
+from zoo import client, run_folder
+from zoo.config import DataConfig, TrainConfig
+from zoo.data.load import load_data
+from zoo.demo import page
+from zoo.evaluate import loading
+from zoo.evaluate.metrics import evaluate
+from zoo.export import saved_model
+from zoo.inference import classifier as inference
+from zoo.inference.classifier import Classifier
+
+SIZE = 8
+VALUES = SIZE * SIZE * 3
+CLASSES = VALUES + 1
+NAME = "lambda_resnet26t"
+
+
+def mirror() -> keras.Model:
+    """A network of which each class is a value of the image; the last one makes their sum 1."""
+    layers = keras.layers
+    inputs = outputs = keras.Input((SIZE, SIZE, 3))
+    for stage in STAGES:
+        outputs = layers.Identity(name=stage)(outputs)
+    outputs = layers.Normalization(mean=MEAN, variance=np.square(STD), invert=True)(outputs)
+    outputs = layers.Rescaling(1 / VALUES)(layers.Flatten()(outputs))
+    rest = layers.Dense(1, kernel_initializer="ones")(outputs)
+    outputs = layers.Concatenate()([outputs, layers.Rescaling(-1, 1)(rest)])
+    return keras.Model(inputs, layers.ReLU(name="predictions")(outputs))
+
+
+def pixels(classes, scores) -> np.ndarray:
+    values = np.empty(CLASSES)
+    values[np.asarray(classes)] = scores
+    return (values[:-1] * VALUES * 255).reshape(SIZE, SIZE, 3)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> list[Path]:
+    """A JPEG without and with each EXIF orientation, a transparent PNG, a small grey one."""
+    folder = tmp_path_factory.mktemp("photos")
+    china = Image.fromarray(load_sample_images().images[0]).resize((90, 61))
+    images = {"ordinary.jpg": china, **{f"orientation {i}.jpg": china for i in range(1, 9)}}
+    transparent = china.copy()
+    transparent.putalpha(Image.linear_gradient("L").resize(china.size))
+    images["transparent.png"] = transparent
+    images["digit.png"] = Image.fromarray((load_digits().images[7] * 15.9).astype("uint8"))
+    for name, image in images.items():
+        exif = Image.Exif()
+        if name.startswith("orientation"):
+            exif[0x0112] = int(name[12])
+        image.save(folder / name, exif=exif)
+    return [folder / name for name in images]
+
+
+@pytest.fixture(params=["run", "weights"])
+def loaded(request, photos, tmp_path, monkeypatch):
+    """A model of a run or of published weights, and the test images of each."""
+    examples = [(photo.read_bytes(), number) for number, photo in enumerate(photos)]
+    for part in ("train", "validation"):
+        write_tfrecords(tmp_path / "records" / f"{part}-00000-of-00001", examples)
+    records = DataConfig(
+        source="tfrecord", dir=str(tmp_path / "records"), classes=CLASSES, batch_size=4
+    )
+    for number, photo in enumerate(photos):
+        for part in ("train", "val"):
+            folder = tmp_path / "folder" / part / f"{number:02}"
+            folder.mkdir(parents=True)
+            (folder / photo.name).hardlink_to(photo)
+    files = DataConfig(source="image_folder", dir=str(tmp_path / "folder"), batch_size=1)
+    if request.param == "weights":
+        monkeypatch.setattr(inference, "create_model", lambda *_, **__: mirror())
+        names = [str(i) for i in range(CLASSES)]
+        classifier = Classifier.from_weights(NAME, "imagenet", names, SIZE)
+        evaluated = loading.of_weights(NAME, "imagenet", SIZE, records)
+        preprocessing = preprocessing_of(NAME, SIZE)
+    else:
+        run = run_folder.start(
+            TrainConfig(
+                output_dir=tmp_path / "run", model={"name": NAME, "image_size": SIZE}, data=records
+            )
+        )
+        mirror().save(run / run_folder.MODEL)
+        names = [str(i) for i in range(CLASSES)]
+        counts = {"test_images": len(photos), "training_images": len(photos)}
+        run_folder.write_metrics(run, {"class_names": names, "test": {"accuracy": 0.5}, **counts})
+        classifier = Classifier.from_run(run)
+        evaluated = loading.of_run(run, records, averaged=True)
+        preprocessing = None
+    return classifier, evaluated, load_data(files, SIZE, preprocessing=preprocessing).test
+
+
+def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch):
+    classifier, (evaluated, data), tested = loaded
+    seen = {}
+
+    batches = list(tested.batches(1, len(photos)))
+    outputs = {int(np.argmax(label)): evaluated.model(image)[0] for image, label, _ in batches}
+    seen["training"] = [pixels(range(CLASSES), outputs[i]) for i in range(len(photos))]
+
+    found = {}
+    ask = evaluated.model.predict_on_batch
+    monkeypatch.setattr(
+        evaluated.model,
+        "predict_on_batch",
+        lambda images: found.setdefault(len(found), ask(images)),
+    )
+    labels = evaluate(evaluated, data.test, 4).labels.tolist()
+    outputs = dict(zip(labels, np.concatenate(list(found.values())), strict=False))
+    seen["evaluate"] = [pixels(range(CLASSES), outputs[i]) for i in range(len(photos))]
+
+    seen["predict"] = [
+        pixels([score.index for score in answer.top], [score.probability for score in answer.top])
+        for answer in classifier.ask(photos, CLASSES)
+    ]
+
+    monkeypatch.setattr(saved_model, "TOP", CLASSES)
+    saved_model.write(classifier, tmp_path / "export")
+    signature = tf.saved_model.load(str(tmp_path / "export")).signatures["image_bytes"]
+
+    def serve(contents):
+        found = signature(image_bytes=tf.constant(contents))
+        return {name: value.numpy() for name, value in found.items()}
+
+    answers = serve([photo.read_bytes() for photo in photos])
+    seen["export"] = list(map(pixels, answers["classes"], answers["scores"]))
+
+    def predict(contents):
+        rows = zip(*(serve(contents)[name].tolist() for name in client.COLUMNS), strict=True)
+        return [
+            client.ServedPrediction(
+                classes=row[0], labels=[str(name) for name in row[0]], scores=row[2]
+            )
+            for row in rows
+        ]
+
+    seen["client"] = [
+        pixels([score.index for score in answer.top], [score.probability for score in answer.top])
+        for answer in client.ask(predict, "http://server", photos)
+    ]
+
+    monkeypatch.setattr(page, "TOP", CLASSES)
+    answers = [page.Demo(classifier).ask(str(photo)) for photo in photos]
+    seen["demo"] = [
+        pixels([int(name) for name in answer], list(answer.values())) for answer in answers
+    ]
+
+    assert len(seen) == 6
+    for number, photo in enumerate(photos):
+        expected = ImageOps.exif_transpose(Image.open(photo)).convert("RGBA")
+        expected = Image.alpha_composite(Image.new("RGBA", expected.size, "white"), expected)
+        expected = classifier.preprocessing(expected)
+        for path in seen:
+            assert np.abs(seen[path][number] - expected).mean() < 1
+            for other in seen:
+                np.testing.assert_allclose(seen[path][number], seen[other][number], atol=1e-3)
