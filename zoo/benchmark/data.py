@@ -4,6 +4,7 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from statistics import median
 from typing import Any
 
@@ -101,13 +102,15 @@ def write_photographs(folder: str) -> None:
     }
     numbers = [i % len(encoded) for i in range(RECORDS)]
     examples = [(i, {"image": encoded[n], "label": n}) for i, n in enumerate(numbers)]
-    tfds.dataset_builders.store_as_tfds_dataset(
-        NAME,
-        "1.0.0",
-        tfds.features.FeaturesDict(features),
-        {"train": examples},
-        data_dir=folder,
-    )
+    tfds.disable_progress_bar()
+    with redirect_stdout(io.StringIO()):  # TFDS says that it downloads them
+        tfds.dataset_builders.store_as_tfds_dataset(
+            NAME,
+            "1.0.0",
+            tfds.features.FeaturesDict(features),
+            {"train": examples},
+            data_dir=folder,
+        )
 
 
 def pipelines(folder: str, config: Config) -> dict[str, Any]:

@@ -19,6 +19,7 @@ def test_table_and_json(tmp_path, capsys, monkeypatch):
     quick = ["--images", "2", "--size", "16", "--batch", "2", "--repeats", "2"]
     command.main(["data", *quick, "--output", str(output)])
     printed = capsys.readouterr().out
+    assert "ownload" not in printed
     report = json.loads(output.read_text())
     assert {"tensorflow", "tensorflow-datasets", "tf-models-official"} <= set(report["versions"])
     names = [row["pipeline"] for row in report["rows"]]
