@@ -11,7 +11,7 @@ MODULES = [
     ".".join(file.relative_to(ROOT).with_suffix("").parts)
     for package in ("lambda_keras", "zoo")
     for file in sorted((ROOT / package).rglob("*.py"))
-    if ">>> " in file.read_text(encoding="utf-8")
+    if "    >>> " in file.read_text(encoding="utf-8")
 ]
 
 

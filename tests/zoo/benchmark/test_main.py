@@ -62,7 +62,7 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
         ("layer --min_ms 0", "min_ms"),
         ("models --models lambda_resnet15", "models: expected the name.*did you mean 'lambda_res"),
         ("models --models lambda_resnet14,lambda_resnet14", "each once"),
-        ("models --models lambda_resnet14@32:scope=7", "expected an argument of LambdaResNet14"),
+        ("models --models lambda_resnet14@32:alpha=7", "expected an argument of LambdaResNet14"),
         ("models --models lambda_resnet50@16", "at least 32 pixels"),
         ("models --models keras.mobilenet@16", "at least 32x32"),
         ("models --modes backward", "modes: no such mode.*Allowed: forward, training"),

@@ -89,7 +89,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_killed_export_leaves_nothing_behind(run, first, tmp_path):
     arguments = ["--run", str(run), "--output", str(tmp_path)]
     process = subprocess.run(
