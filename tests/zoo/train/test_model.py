@@ -103,7 +103,7 @@ def run(folder: Path, kind: str, steps_per_execution: int) -> dict[str, np.ndarr
         for rank in range(2 if kind == "multi_worker" else 1)
     ]
     for process in processes:
-        text, errors = process.communicate(timeout=300)
+        text, errors = process.communicate(timeout=500)
         assert process.returncode == 0, errors
         assert "ran out of data" not in errors
         assert f"CPU, {1 if kind == 'one_device' else 2} replica(s)" in text
@@ -124,6 +124,7 @@ def one_by_one(tmp_path_factory) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # processes that compile beside other tests
 @pytest.mark.parametrize("kind", ["mirrored", "multi_worker"])
 def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tmp_path):
     """Six steps per epoch, four per execution: none is lost or done twice."""
