@@ -18,7 +18,7 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 # A few tests at a time, of which the slow ones come first: the workers end together.
 WORKERS = -n 2 --maxschedchunk 4 --durations=40
 
-test: lint  ## Lint, type-check and run every test on TensorFlow
+test: lint  ## Lint, type-check and run the tests on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
