@@ -178,7 +178,8 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
             "expected classifier_activation to be None, or a function of keras.activations or its "
             f"name. Received: {given.classifier_activation!r}"
         ) from error
-    inputs = _inputs(given.input_tensor, given.input_shape, _minimum_size(spec))
+    minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
+    inputs = _inputs(given.input_tensor, given.input_shape, minimum)
     function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
     model = function(
         spec,
@@ -192,10 +193,6 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
     if given.weights is not None:
         load_weights(model, given.weights, architecture)
     return model
-
-
-def _minimum_size(spec: Spec) -> int:
-    return 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
 
 
 def _inputs(input_tensor, input_shape, minimum):

@@ -146,7 +146,12 @@ class Preprocessing:
                 f"Received: {self.interpolation!r}"
             )
         for name, values in (("mean", self.mean), ("std", self.std)):
-            if not _are_three_numbers(values) or (name == "std" and min(values) <= 0):
+            are_three_numbers = (
+                isinstance(values, (tuple, list))
+                and len(values) == 3
+                and all(is_number(value) and math.isfinite(value) for value in values)
+            )
+            if not are_three_numbers or (name == "std" and min(values) <= 0):
                 raise ValueError(
                     f"expected {name} to be three numbers, those of std above 0. "
                     f"Received: {name}={values!r}"
@@ -281,11 +286,3 @@ def _pillow():
         message = "Pillow, which resizes photographs, is not installed: pip install pillow"
         raise ImportError(message, name=error.name) from error
     return Image
-
-
-def _are_three_numbers(values) -> bool:
-    return (
-        isinstance(values, (tuple, list))
-        and len(values) == 3
-        and all(is_number(value) and math.isfinite(value) for value in values)
-    )

@@ -74,7 +74,15 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
     if weights == IMAGENET:
-        return _fetch_published(architecture)
+        published = PUBLISHED.get(architecture)
+        if published is None:
+            raise ValueError(
+                f"no pretrained weights of {architecture!r} were ever published, only those of "
+                f"{', '.join(PUBLISHED)}. Received: weights={IMAGENET!r}"
+            )
+        return hub.fetch(
+            published.repository, [published.filename], published.revision, published.sha256
+        )
     if isinstance(weights, str) and weights.startswith(hub.PREFIX):
         return hub.fetch_address(weights)
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
@@ -104,18 +112,6 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(
             f"expected an intact safetensors file. Received: {str(path)!r} ({error})"
         ) from error
-
-
-def _fetch_published(architecture: str) -> Path:
-    published = PUBLISHED.get(architecture)
-    if published is None:
-        raise ValueError(
-            f"no pretrained weights of {architecture!r} were ever published, only those of "
-            f"{', '.join(PUBLISHED)}. Received: weights={IMAGENET!r}"
-        )
-    return hub.fetch(
-        published.repository, [published.filename], published.revision, published.sha256
-    )
 
 
 def _load_keras(model: keras.Model, path: Path) -> None:

@@ -57,24 +57,19 @@ def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) 
         ValueError: if an array is not of floating-point numbers, or one of them is not finite in
             the variable's precision; it names the first such array, and nothing is assigned.
     """
-    checked = [
-        (variable, _checked(name, array, variable.dtype, source))
-        for name, variable, array in assignments
-    ]
+    checked = []
+    for name, variable, array in assignments:
+        if array.dtype.name not in PRECISIONS:
+            raise ValueError(
+                f"expected floating-point weights in {source!r}. Received: {printable(name)} of "
+                f"{array.dtype}"
+            )
+        with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+            value = array.astype(variable.dtype, copy=False)
+        check_finite(name, value, source)
+        checked.append((variable, value))
     for variable, value in checked:
         variable.assign(value)
-
-
-def _checked(name: str, array: np.ndarray, dtype: str, source: str) -> np.ndarray:
-    if array.dtype.name not in PRECISIONS:
-        raise ValueError(
-            f"expected floating-point weights in {source!r}. Received: {printable(name)} of "
-            f"{array.dtype}"
-        )
-    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
-        value = array.astype(dtype, copy=False)
-    check_finite(name, value, source)
-    return value
 
 
 def check_finite(name: str, array: np.ndarray, source: str) -> None:

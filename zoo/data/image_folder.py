@@ -55,7 +55,7 @@ def list_folder(
         raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
     if not (folder / "train").is_dir():
         classes = _class_names(folder)
-        files = _readable(_list_classes(folder, classes), classes, skip_unreadable)
+        files = _list_classes(folder, classes, skip_unreadable)
         return *_split(files, test_fraction, seed), classes
     test = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if test is None:
@@ -65,8 +65,7 @@ def list_folder(
         differing = sorted(set(classes) ^ set(_class_names(test)))
         raise ValueError(f"data.dir: {folder / 'train'} and {test} differ in classes: {differing}")
     train_files, test_files = (
-        _readable(_list_classes(part, classes), classes, skip_unreadable)
-        for part in (folder / "train", test)
+        _list_classes(part, classes, skip_unreadable) for part in (folder / "train", test)
     )
     return train_files, test_files, classes
 
@@ -84,21 +83,6 @@ def check_readable(files: list[str]) -> None:
     if broken:
         more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
         raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
-
-
-def _readable(files: Files, class_names: tuple[str, ...], skip: bool) -> Files:
-    """Returns the readable files; names the others if they are skipped."""
-    if not skip:
-        check_readable(files.paths)
-        return files
-    broken = _find_unreadable(files.paths)
-    for path, why in broken.items():
-        print(f"unreadable image file left out: {printable(path)} ({why})", file=sys.stderr)
-    files = files.select([i for i, path in enumerate(files.paths) if path not in broken])
-    empty = set(range(len(class_names))) - set(files.labels)
-    if empty:
-        raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
-    return files
 
 
 def _find_unreadable(files: list[str]) -> dict[str, str]:
@@ -150,7 +134,8 @@ def _class_names(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _list_classes(folder: Path, class_names: tuple[str, ...]) -> Files:
+def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Files:
+    """Returns the files of every class, all of them readable; names those that are skipped."""
     files = Files([], [])
     for label, name in enumerate(class_names):
         found = sorted(
@@ -162,6 +147,16 @@ def _list_classes(folder: Path, class_names: tuple[str, ...]) -> Files:
             raise ValueError(f"data.dir: no images ({', '.join(SUFFIXES)}) in {folder / name}")
         files.paths.extend(found)
         files.labels.extend([label] * len(found))
+    if not skip:
+        check_readable(files.paths)
+        return files
+    broken = _find_unreadable(files.paths)
+    for path, why in broken.items():
+        print(f"unreadable image file left out: {printable(path)} ({why})", file=sys.stderr)
+    files = files.select([i for i, path in enumerate(files.paths) if path not in broken])
+    empty = set(range(len(class_names))) - set(files.labels)
+    if empty:
+        raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
     return files
 
 

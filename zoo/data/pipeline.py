@@ -59,7 +59,7 @@ class TrainingImages:
             ValueError: If the hosts do not divide the batch.
         """
         return _finish(
-            self.examples(batch_size, first_step, shard, preprocess_input)
+            self._examples(batch_size, first_step, shard, preprocess_input)
             .batch(shard.size(batch_size), drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
@@ -67,29 +67,21 @@ class TrainingImages:
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first augmented images, in [0, 255], and labels, at most `limit` of them."""
-        return _sample(self.examples(min(limit, self.count)), limit)
+        return _sample(self._examples(min(limit, self.count)), limit)
 
-    def examples(
+    def _examples(
         self,
         batch_size: int,
         first_step: int = 0,
         shard: Shard = ALL,
         finish: Callable[[tf.Tensor], Any] = tf.identity,
     ) -> tf.data.Dataset:
-        """Returns images in [0, 255], labels, and whether the image could be read, without end.
-
-        Args:
-            batch_size: Images per step, over all hosts.
-            first_step: Number of steps before the first example. Defaults to 0.
-            shard: Which part of them this host reads. Defaults to all.
-            finish: What each image goes through. Defaults to nothing.
-        """
+        """Images, labels, and whether the image could be read, without end."""
 
         @no_autograph
         def decode(record: Record, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            image, readable = self.view(
-                record, tf.stack([tf.constant(self.seed, tf.int64), number])
-            )
+            seed = tf.stack([tf.constant(self.seed, tf.int64), number])
+            image, readable = self.view(record, seed)
             return finish(image), record["label"], readable
 
         records = self.source.training(batch_size, first_step, shard, self.seed)
@@ -134,13 +126,10 @@ class EvalImages:
             ValueError: If the hosts do not divide the batch.
         """
         examples = self._examples(batch_size, shard, preprocess_input)
-        spec: Any = examples.element_spec
-        image, label, readable = spec
-        nothing = (
-            preprocess_input(tf.zeros(image.shape)),
-            tf.zeros([], label.dtype),
-            tf.zeros([], readable.dtype),
+        image, label, readable = (
+            tf.zeros(spec.shape, spec.dtype) for spec in tf.nest.flatten(examples.element_spec)
         )
+        nothing = preprocess_input(image), label, readable
         return _finish(
             examples.concatenate(tf.data.Dataset.from_tensors(nothing).repeat())
             .batch(shard.size(batch_size), drop_remainder=True)

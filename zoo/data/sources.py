@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,29 +21,6 @@ TEST_ORDER_SEED = 0  # orders test images once, so that the first few are of all
 
 # Autograph would look for Python's control flow, of which these pipelines have none.
 no_autograph = tf.autograph.experimental.do_not_convert
-
-
-class Source(Protocol):
-    """Records to train or test on, one by one."""
-
-    @property
-    def count(self) -> int:
-        """Number of records."""
-        ...
-
-    def training(
-        self, batch_size: int, first_step: int, shard: Shard, seed: int
-    ) -> tf.data.Dataset:
-        """Returns records and their numbers, without end, in another order in every epoch.
-
-        They are functions of the seed and the step, and no number comes twice. An epoch has as
-        many full batches as there are, each host its part of each.
-        """
-        ...
-
-    def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
-        """Returns every record once, no more on any host than fit into its part of the batches."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -68,7 +45,11 @@ class IndexedSource:
     def training(
         self, batch_size: int, first_step: int, shard: Shard, seed: int
     ) -> tf.data.Dataset:
-        """See `Source`."""
+        """Returns records and their numbers, without end, in another order in every epoch.
+
+        They are functions of the seed and the step, and no number comes twice. An epoch has as
+        many full batches as there are, each host its part of each.
+        """
         epoch_size = self.count // batch_size * batch_size
         records = self._records(np.arange(self.count))
 
@@ -79,13 +60,13 @@ class IndexedSource:
             index = tf.random.experimental.index_shuffle(  # pyright: ignore
                 number % epoch_size, order, tf.constant(self.count - 1, tf.int64)
             )
-            return _gather(records, index), number
+            return {name: tf.gather(values, index) for name, values in records.items()}, number
 
         positions = tf.data.Dataset.range(first_step * shard.size(batch_size), tf.int64.max)
         return positions.map(example, tf.data.AUTOTUNE)
 
     def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
-        """See `Source`."""
+        """Returns every record once, no more on any host than fit into its part of the batches."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         own = np.arange(self.count) % batch_size // shard.size(batch_size) == shard.index
         return tf.data.Dataset.from_tensor_slices(self._records(order[own]))
@@ -145,7 +126,7 @@ class StreamSource:
     def training(
         self, batch_size: int, first_step: int, shard: Shard, seed: int
     ) -> tf.data.Dataset:
-        """See `Source`."""
+        """See `IndexedSource`."""
         size, steps = shard.size(batch_size), self.count // batch_size
         first_epoch, done = divmod(first_step, steps)
 
@@ -168,9 +149,8 @@ class StreamSource:
         return epochs.flat_map(epoch).enumerate(first_step * size).map(example)
 
     def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
-        """See `Source`."""
+        """See `IndexedSource`."""
         return self.read(shard, None)
 
 
-def _gather(records: Record, index: tf.Tensor) -> Record:
-    return {name: tf.gather(values, index) for name, values in records.items()}
+Source = IndexedSource | StreamSource

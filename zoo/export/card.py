@@ -1,6 +1,5 @@
 """What stands beside an export for those who use it: a model card and the names of the classes."""
 
-import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -9,6 +8,7 @@ from pathlib import Path
 from lambda_keras.applications.preprocessing import MEAN, STD
 from lambda_keras.models.specs import STAGES
 from lambda_keras.weights import PUBLISHED
+from lambda_keras.weights.hub import sha256
 from zoo import model_card, run_folder
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.export.saved_model import MAX_MEGAPIXELS, TOP
@@ -133,6 +133,5 @@ def origin_of_weights(name: str, weights: str) -> dict[str, str]:
         }
     if weights.startswith("hf://"):
         return {"Weights": weights, "License": LICENSE}
-    with open(weights, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"Weights": f"{Path(weights).name}, SHA-256 {digest}", "License": LICENSE}
+    path = Path(weights)
+    return {"Weights": f"{path.name}, SHA-256 {sha256(path)}", "License": LICENSE}

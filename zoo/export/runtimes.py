@@ -8,31 +8,19 @@ named outputs are written alike. Nothing of this project is imported here.
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 BATCH_SIZE = 32
+# Modules of which every import fails, and of TensorFlow too, but for a SavedModel. TensorFlow
+# imports Keras wherever it is installed.
+FORBIDDEN = ("keras", "tf_keras", "lambda_keras", "zoo")
 Arrays = Mapping[str, np.ndarray]
-
-
-class Runtime(Protocol):
-    """Opens what was exported, and answers."""
-
-    # Modules of which every import fails. TensorFlow imports Keras wherever it is installed.
-    forbidden: ClassVar[tuple[str, ...]]
-
-    def __init__(self, folder: Path) -> None: ...
-
-    def answer(self, signature: str, arrays: Arrays) -> Arrays:
-        """Returns the named outputs of a signature for a batch of named inputs."""
-        ...
 
 
 class SavedModel:
     """TensorFlow, without Keras."""
-
-    forbidden: ClassVar[tuple[str, ...]] = ("keras", "tf_keras", "lambda_keras", "zoo")
 
     def __init__(self, folder: Path) -> None:
         import tensorflow as tf
@@ -40,23 +28,18 @@ class SavedModel:
         self._loaded: Any = tf.saved_model.load(str(folder))
 
     def answer(self, signature: str, arrays: Arrays) -> Arrays:
-        """See `Runtime`."""
+        """Returns the named outputs of a signature for a batch of named inputs."""
         import tensorflow as tf
 
         inputs = {name: tf.constant(array) for name, array in arrays.items()}
         outputs = self._loaded.signatures[signature](**inputs)
-        return {name: _without_objects(output.numpy()) for name, output in outputs.items()}
-
-
-def _without_objects(array: np.ndarray) -> np.ndarray:
-    """Returns strings as NumPy writes them without pickle."""
-    return array.astype("S") if array.dtype == object else array
+        found = {name: output.numpy() for name, output in outputs.items()}
+        # Strings as NumPy writes them without pickle.
+        return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
 class Onnx:
     """onnxruntime on the CPU, with so many threads; 0: as many as there are cores."""
-
-    forbidden: ClassVar[tuple[str, ...]] = (*SavedModel.forbidden, "tensorflow")
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
         import onnxruntime
@@ -68,15 +51,13 @@ class Onnx:
         )
 
     def answer(self, signature: str, arrays: Arrays) -> Arrays:
-        """See `Runtime`; there is one signature."""
+        """See `SavedModel`; there is one signature."""
         names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(arrays)), strict=True))
 
 
 class OpenVino:
     """openvino on the CPU, with so many threads; 0: as many as there are cores."""
-
-    forbidden: ClassVar[tuple[str, ...]] = Onnx.forbidden
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
         openvino = import_openvino()
@@ -86,7 +67,7 @@ class OpenVino:
         self._model = openvino.compile_model(model, "CPU", settings)
 
     def answer(self, signature: str, arrays: Arrays) -> Arrays:
-        """See `Runtime`; there is one signature."""
+        """See `SavedModel`; there is one signature."""
         outputs = self._model(dict(arrays))
         return {output.any_name: outputs[output] for output in self._model.outputs}
 
@@ -102,19 +83,17 @@ def import_openvino() -> Any:
 class LiteRT:
     """ai-edge-litert, with so many threads; 0: one."""
 
-    forbidden: ClassVar[tuple[str, ...]] = Onnx.forbidden
-
     def __init__(self, folder: Path, threads: int = 0) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         self._interpreter = Interpreter(str(folder / "model.tflite"), num_threads=threads or None)
 
     def answer(self, signature: str, arrays: Arrays) -> Arrays:
-        """See `Runtime`."""
+        """See `SavedModel`."""
         return self._interpreter.get_signature_runner(signature)(**arrays)
 
 
-RUNTIMES: Mapping[str, type[Runtime]] = {
+RUNTIMES: Mapping[str, Any] = {
     "saved_model": SavedModel,
     "onnx": Onnx,
     "openvino": OpenVino,
@@ -124,20 +103,20 @@ RUNTIMES: Mapping[str, type[Runtime]] = {
 
 def main(format_name: str, folder: str, questions: str, answers: str) -> None:
     """Answers every question, in batches."""
-    kind = RUNTIMES[format_name]
-    for name in kind.forbidden:
+    forbidden = FORBIDDEN if format_name == "saved_model" else (*FORBIDDEN, "tensorflow")
+    for name in forbidden:
         sys.modules[name] = None  # pyright: ignore[reportArgumentType]
-    runtime = kind(Path(folder))
+    runtime = RUNTIMES[format_name](Path(folder))
     for path in sorted(Path(questions).glob("*.npz")):
         with np.load(path, allow_pickle=False) as file:
-            inputs = {name: file[name] for name in file.files}
+            inputs = dict(file)
         np.savez(Path(answers) / path.name, **_in_batches(runtime, path.stem, inputs))
-    imported = [name for name in kind.forbidden if sys.modules.get(name) is not None]
+    imported = [name for name in forbidden if sys.modules.get(name) is not None]
     if imported:
-        sys.exit(f"expected a process without {', '.join(kind.forbidden)}. Received: {imported}")
+        sys.exit(f"expected a process without {', '.join(forbidden)}. Received: {imported}")
 
 
-def _in_batches(runtime: Runtime, signature: str, inputs: Arrays) -> dict[str, Any]:
+def _in_batches(runtime: Any, signature: str, inputs: Arrays) -> dict[str, Any]:
     count = len(next(iter(inputs.values())))
     parts = [
         runtime.answer(

@@ -142,12 +142,11 @@ def ask(
                 "the export does not work with the runtime of its format alone: "
                 f"{process.stderr.strip()}"
             )
-        return {signature: _read(answered / f"{signature}.npz") for signature in questions}
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+        answers = {}
+        for signature in questions:
+            with np.load(answered / f"{signature}.npz", allow_pickle=False) as file:
+                answers[signature] = dict(file)
+        return answers
 
 
 def _views(classifier: Classifier, files: list[bytes]) -> np.ndarray:
@@ -171,23 +170,20 @@ def _compare_more(
     expected: np.ndarray,
 ) -> dict[str, float]:
     of_integers = predict(classifier.model, _rounded(photographs))
-    extractor = feature_extractor(classifier.model)
-    maps: Any = predict(extractor, photographs.images[:FEW])
+    maps: Any = predict(feature_extractor(classifier.model), photographs.images[:FEW])
+    relative = (
+        _largest(answers["features"][name], value) / max(float(np.abs(value).max()), 1e-30)
+        for name, value in maps.items()
+    )
     return {
         "images_uint8": _largest(answers["images_uint8"]["probabilities"], of_integers),
         "image_bytes": _of_top(answers["image_bytes"], expected, classifier.class_names),
-        "features": max(
-            _relative(answers["features"][name], value) for name, value in maps.items()
-        ),
+        "features": max(relative),
     }
 
 
 def _rounded(photographs: Photographs) -> np.ndarray:
     return np.round(photographs.images[:FEW]).astype("uint8")
-
-
-def _relative(got: np.ndarray, expected: np.ndarray) -> float:
-    return _largest(got, expected) / max(float(np.abs(expected).max()), 1e-30)
 
 
 def _largest(got: np.ndarray, expected: np.ndarray) -> float:

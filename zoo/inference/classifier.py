@@ -144,8 +144,9 @@ class Classifier:
             probabilities = np.asarray(predict(self.model, images), "float64")
             if not np.isfinite(probabilities).all():
                 raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
-            for photo, row in zip(batch, probabilities, strict=True):
-                yield Prediction(photo, self._scores(row, top))
+            for photo, row in zip(batch, probabilities.tolist(), strict=True):
+                order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
+                yield Prediction(photo, [ClassScore(i, self.class_names[i], row[i]) for i in order])
 
     def view(self, photo: Path) -> np.ndarray:
         """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`.
@@ -162,10 +163,6 @@ class Classifier:
             return decode_centre(content, self.preprocessing).numpy()
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise ValueError(f"unreadable photograph: {photo} ({reason(error)})") from None
-
-    def _scores(self, probabilities: np.ndarray, top: int) -> list[ClassScore]:
-        order: list[int] = np.argsort(-probabilities, kind="stable")[:top].tolist()
-        return [ClassScore(i, self.class_names[i], float(probabilities[i])) for i in order]
 
 
 def _load_model(path: Path) -> keras.Model:
