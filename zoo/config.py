@@ -1,14 +1,14 @@
 """The settings of a training run."""
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import Weights
 from zoo.cli.plain_yaml import typed
-from zoo.cli.settings import AnyPath, Section, Settings
+from zoo.cli.settings import AnyPath, Section, Settings, checked_by
 from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
@@ -30,7 +30,7 @@ _DECIDED = frozenset(
 class ModelConfig(Section):
     """Which network to train."""
 
-    name: str = Field(
+    name: Annotated[str, checked_by(find_model)] = Field(
         default="lambda_resnet14", description="Model, by its name in zoo/registry.py."
     )
     image_size: int | None = Field(
@@ -43,7 +43,7 @@ class ModelConfig(Section):
         default={},
         description="Other constructor arguments, e.g. --model.overrides dropout_rate=0.2",
     )
-    weights: Weights = Field(
+    weights: Weights | None = Field(
         default=None,
         description="Start from these: imagenet, hf://owner/repo, or a .weights.h5 or .safetensors "
         "file, of any number of classes; None: from random weights.",
@@ -61,12 +61,6 @@ class ModelConfig(Section):
         default=False,
         description="Batch statistics over all devices instead of each one's own.",
     )
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        find_model(name)
-        return name
 
     @field_validator("overrides")
     @classmethod
