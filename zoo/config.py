@@ -27,6 +27,14 @@ _DECIDED = frozenset(
 )
 
 
+# Settings of some sources of images alone, and as what a source needs one; "" if it does not.
+_OF_SOURCES = {
+    "dir": {"image_folder": "a folder of images", "tfds": "", "tfrecord": "a folder of shards"},
+    "name": {"tfds": "the name of a data set"},
+    "classes": {"tfrecord": "the number of classes"},
+}
+
+
 class ModelConfig(Section):
     """Which network to train."""
 
@@ -144,20 +152,10 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:
-        needed = {
-            "image_folder": {"dir": "a folder of images"},
-            "tfds": {"name": "the name of a data set"},
-            "tfrecord": {"dir": "a folder of shards", "classes": "the number of classes"},
-        }
-        for name, what in needed.get(self.source, {}).items():
-            if getattr(self, name) is None:
-                raise ValueError(f"source={self.source} needs {what}. Received: {name}=None")
-        for name, sources in (
-            ("dir", ("image_folder", "tfds", "tfrecord")),
-            ("name", ("tfds",)),
-            ("classes", ("tfrecord",)),
-        ):
-            value = getattr(self, name)
+        for name, sources in _OF_SOURCES.items():
+            value, needed = getattr(self, name), sources.get(self.source)
+            if value is None and needed:
+                raise ValueError(f"source={self.source} needs {needed}. Received: {name}=None")
             if value is not None and self.source not in sources:
                 allowed = " or ".join(f"source={source}" for source in sources)
                 raise ValueError(f"{name} is for {allowed} only. Received: {name}={value}")
