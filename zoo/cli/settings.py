@@ -55,12 +55,13 @@ OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.pare
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 
 
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
 class Section(BaseModel):
     """A group of settings; unknown keys are errors."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
-    )
+    model_config = STRICT
 
 
 class Settings(BaseSettings):
@@ -70,13 +71,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        extra="forbid",
-        frozen=True,
-        validate_default=True,
-        allow_inf_nan=False,
-        cli_avoid_json=True,
-        cli_hide_none_type=True,
-        cli_exit_on_error=False,
+        **STRICT, cli_avoid_json=True, cli_hide_none_type=True, cli_exit_on_error=False
     )
 
     @classmethod
