@@ -3,7 +3,7 @@
 import os
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +58,6 @@ def serve(
         is_private: Whether only this computer can reach the address. Then requests that name
             another one get nothing: a foreign page has pointed its own name here.
     """
-
-    def knows(_: str, tried: str) -> bool:
-        return secrets.compare_digest(tried.encode(errors="replace"), str(password).encode())
-
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     # What ends services ends them like Ctrl+C, after which photographs are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -77,7 +73,7 @@ def serve(
         theme=Default(primary_hue="blue"),
         css=CSS,
         run_history=False,
-        auth=None if password is None else knows,
+        auth=None if password is None else _asks_for(password),
         auth_message="Any name, and the password of this page.",
         app_kwargs={
             "middleware": [
@@ -209,10 +205,6 @@ class Demo:
             with gr.Column(scale=2):
                 title = gr.Markdown()
                 maps = _picture("maps", "Where it looked")
-
-        def clicked(event: gr.SelectData) -> list[int]:  # pixels of the network's image
-            return [i * size // VIEW for i in event.index]
-
         place, shown = [photo, layer, head, x, y], [view, title, maps]
         options: dict[str, Any] = {"concurrency_id": "model", "trigger_mode": "always_last"}
         changes = [control.input for control in (layer, head, x, y)]
@@ -220,8 +212,9 @@ class Demo:
         options["api_visibility"] = "private"
         asked.success(self.look, place, shown, **options)
         asked.failure(lambda: NOTHING, None, shown, **options)
-        pointed = view.select(clicked, None, [x, y], **options)
-        pointed.then(self.look, place, shown, **options)
+        view.select(_clicked(size), None, [x, y], **options).then(
+            self.look, place, shown, **options
+        )
 
 
 class _Page(gr.Blocks):
@@ -257,6 +250,13 @@ def _uploaded(path: Any, image: gr.Image) -> str:
     raise gr.Error(NOT_UPLOADED, print_exception=False)
 
 
+def _asks_for(password: str) -> Callable[[str, str], bool]:
+    def knows(_: str, tried: str) -> bool:
+        return secrets.compare_digest(tried.encode(errors="replace"), password.encode())
+
+    return knows
+
+
 @contextmanager
 def _telling_what_is_wrong(photo: str) -> Iterator[None]:
     try:
@@ -275,3 +275,12 @@ def _picture(elem_id: str, label: str) -> gr.Image:
         format="png",
         buttons=[],
     )
+
+
+def _clicked(size: int) -> Callable[[gr.SelectData], list[int]]:
+    """Returns what turns a click on the picture into pixels of the network's image."""
+
+    def pixels(event: gr.SelectData) -> list[int]:
+        return [i * size // VIEW for i in event.index]
+
+    return pixels
