@@ -1,14 +1,14 @@
 """The settings of a training run."""
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import Weights
 from zoo.cli.plain_yaml import typed
-from zoo.cli.settings import AnyPath, Section, Settings
+from zoo.cli.settings import AnyPath, Section, Settings, checked_by
 from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
@@ -27,10 +27,18 @@ _DECIDED = frozenset(
 )
 
 
+# Settings of some sources of images alone, and as what a source needs one; "" if it does not.
+_OF_SOURCES = {
+    "dir": {"image_folder": "a folder of images", "tfds": "", "tfrecord": "a folder of shards"},
+    "name": {"tfds": "the name of a data set"},
+    "classes": {"tfrecord": "the number of classes"},
+}
+
+
 class ModelConfig(Section):
     """Which network to train."""
 
-    name: str = Field(
+    name: Annotated[str, checked_by(find_model)] = Field(
         default="lambda_resnet14", description="Model, by its name in zoo/registry.py."
     )
     image_size: int | None = Field(
@@ -43,7 +51,7 @@ class ModelConfig(Section):
         default={},
         description="Other constructor arguments, e.g. --model.overrides dropout_rate=0.2",
     )
-    weights: Weights = Field(
+    weights: Weights | None = Field(
         default=None,
         description="Start from these: imagenet, hf://owner/repo, or a .weights.h5 or .safetensors "
         "file, of any number of classes; None: from random weights.",
@@ -61,12 +69,6 @@ class ModelConfig(Section):
         default=False,
         description="Batch statistics over all devices instead of each one's own.",
     )
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        find_model(name)
-        return name
 
     @field_validator("overrides")
     @classmethod
@@ -150,20 +152,10 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:
-        needed = {
-            "image_folder": {"dir": "a folder of images"},
-            "tfds": {"name": "the name of a data set"},
-            "tfrecord": {"dir": "a folder of shards", "classes": "the number of classes"},
-        }
-        for name, what in needed.get(self.source, {}).items():
-            if getattr(self, name) is None:
-                raise ValueError(f"source={self.source} needs {what}. Received: {name}=None")
-        for name, sources in (
-            ("dir", ("image_folder", "tfds", "tfrecord")),
-            ("name", ("tfds",)),
-            ("classes", ("tfrecord",)),
-        ):
-            value = getattr(self, name)
+        for name, sources in _OF_SOURCES.items():
+            value, needed = getattr(self, name), sources.get(self.source)
+            if value is None and needed:
+                raise ValueError(f"source={self.source} needs {needed}. Received: {name}=None")
             if value is not None and self.source not in sources:
                 allowed = " or ".join(f"source={source}" for source in sources)
                 raise ValueError(f"{name} is for {allowed} only. Received: {name}={value}")

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from zoo import model_card
 from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import OutputFile, Settings
+from zoo.cli.settings import OutputFile, Settings, checked_by
 from zoo.errors import needs_extra
 from zoo.files import atomic_write
 from zoo.registry import Row, create_model, find_model
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 SUFFIX = ".weights.h5"
+
+
+def _check_suffix(output: Path) -> None:
+    if not output.name.endswith(SUFFIX) or output.name == SUFFIX:
+        raise ValueError(f"expected a name that ends with {SUFFIX}. Received: {str(output)!r}")
 
 
 class ConvertConfig(Settings):
@@ -39,18 +44,13 @@ class ConvertConfig(Settings):
 
     model: str = Field(description="Model, by its name: see python -m zoo.list.")
     weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")
-    output: OutputFile = Field(description=f"File to write, *{SUFFIX}.")
+    output: Annotated[OutputFile, checked_by(_check_suffix)] = Field(
+        description=f"File to write, *{SUFFIX}."
+    )
     overrides: dict[str, Any] = Field(
         default={}, description="Other constructor arguments, e.g. --overrides classes=7"
     )
     overwrite: bool = Field(default=False, description="Replace files that are there.")
-
-    @field_validator("output")
-    @classmethod
-    def _check_suffix(cls, output: Path) -> Path:
-        if not output.name.endswith(SUFFIX) or output.name == SUFFIX:
-            raise ValueError(f"expected a name that ends with {SUFFIX}. Received: {str(output)!r}")
-        return output
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -28,24 +28,19 @@ def location(path: Any) -> Any:
         raise ValueError(f"expected a path. Received: {path!r}")
     text = os.fspath(path)
     if "://" not in text:
-        _check_name(text)
+        try:
+            text.encode()
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                os.lstat(text)  # which refuses links that lead round in circles
+        except (ValueError, OSError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
         return Path(text)
     if not text.startswith(BUCKETS):
         raise ValueError(f"expected a path, or one in a bucket, {BUCKETS[0]}. Received: {text!r}")
     with needs_extra("train"):
         from etils import epath
     return epath.Path(text)
-
-
-def _check_name(text: str) -> None:
-    """Refuses what can be no name, and links that lead round in circles."""
-    try:
-        text.encode()
-        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            os.lstat(text)
-    except (ValueError, OSError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
 
 
 def in_bucket(path: Any) -> bool:

@@ -48,27 +48,22 @@ def main(arguments: Sequence[str]) -> None:
             f"expected patterns of names of models. Received: "
             f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
         )
-    write = {"table": as_table, "json": as_json, "markdown": as_markdown}[config.format]
-    print(write([TABLE[name] for name in names]))
+    rows = [TABLE[name] for name in names]
+    if config.format == "json":
+        print(as_json(rows))
+    else:
+        write = as_columns if config.format == "table" else table
+        print(write(HEAD, list(map(_cells, rows))))
 
 
-def as_table(rows: Sequence[Row]) -> str:
-    """Returns aligned columns."""
-    cells = [HEAD, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
-    numbers = range(1, 5)
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    )
-
-
-def as_markdown(rows: Sequence[Row]) -> str:
-    """Returns a Markdown table."""
-    return table(HEAD, map(_cells, rows))
+def as_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns aligned columns, those of numbers on the right."""
+    columns = []
+    for number, column in enumerate(zip(head, *rows, strict=True)):
+        width = max(map(len, column))
+        is_number = 1 <= number <= 4
+        columns.append([cell.rjust(width) if is_number else cell.ljust(width) for cell in column])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def as_json(rows: Sequence[Row]) -> str:

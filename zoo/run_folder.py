@@ -36,54 +36,43 @@ def check(config: TrainConfig) -> bool:
         ValueError: If the folder holds anything else, unless that is a run and may be removed,
             cannot be made or written, or is in a bucket that does not answer.
     """
-    with answering(config.output_dir):
-        return _check(config)
-
-
-def _check(config: TrainConfig) -> bool:
     folder = config.output_dir
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output_dir: expected a folder. Received: {str(folder)!r}, a file")
-    for place in (folder, folder / CHECKPOINTS, folder / LOGS):
-        check_output(place)
-    if not folder.exists() or all(is_partial(path) for path in folder.iterdir()):
-        return False
-    if not (folder / CONFIG).is_file():
-        raise ValueError(f"output_dir: {folder} holds other files; expected a new folder")
-    if config.overwrite:
-        return False
-    hint = "choose another --output_dir, or remove that run with --overwrite true"
-    if (folder / METRICS).is_file():
-        raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
-    differing = _differing(TrainConfig.from_file(folder / CONFIG), config)
-    if differing:
-        raise ValueError(
-            f"output_dir: {folder} holds an unfinished run with other settings "
-            f"({', '.join(differing)}); give the same ones to go on, {hint}"
+    with answering(folder):
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"output_dir: expected a folder. Received: {str(folder)!r}, a file")
+        for place in (folder, folder / CHECKPOINTS, folder / LOGS):
+            check_output(place)
+        if not folder.exists() or all(is_partial(path) for path in folder.iterdir()):
+            return False
+        if not (folder / CONFIG).is_file():
+            raise ValueError(f"output_dir: {folder} holds other files; expected a new folder")
+        if config.overwrite:
+            return False
+        hint = "choose another --output_dir, or remove that run with --overwrite true"
+        if (folder / METRICS).is_file():
+            raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
+        before, now = (
+            settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
+            for settings in (TrainConfig.from_file(folder / CONFIG), config)
         )
-    remove_partial(folder)
-    return True
+        if differing := _differing(before, now):
+            raise ValueError(
+                f"output_dir: {folder} holds an unfinished run with other settings "
+                f"({', '.join(differing)}); give the same ones to go on, {hint}"
+            )
+        remove_partial(folder)
+        return True
 
 
-def _differing(one: TrainConfig, other: TrainConfig) -> list[str]:
+def _differing(one: Any, other: Any, name: str = "") -> list[str]:
     """Names of the settings that differ."""
-
-    def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-        items = {}
-        for key, value in values.items():
-            inner = flat(value, f"{prefix}{key}.") if isinstance(value, dict) else None
-            items.update(inner if inner else {prefix + key: value})
-        return items
-
-    values = [
-        flat(config.model_dump(mode="json", exclude={"output_dir", "tpu"}))
-        for config in (one, other)
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return [name] * (one != other)
+    return [
+        setting
+        for key in sorted(one.keys() | other.keys())
+        for setting in _differing(one.get(key, {}), other.get(key, {}), f"{name}.{key}".lstrip("."))
     ]
-    return sorted(
-        key
-        for key in values[0].keys() | values[1].keys()
-        if values[0].get(key) != values[1].get(key)
-    )
 
 
 def start(config: TrainConfig) -> Path:

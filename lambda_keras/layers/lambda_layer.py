@@ -1,5 +1,6 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
+import inspect
 import itertools
 import math
 from typing import Any, NamedTuple
@@ -454,33 +455,13 @@ class LambdaLayer(keras.layers.Layer):
         return previous_mask if self.strides == 1 else None
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "intra_depth": self.intra_depth,
-            "scope": self.scope,
-            "strides": self.strides,
-            "dilation_rate": self.dilation_rate,
-            "multi_query": self.multi_query,
-            "use_content": self.use_content,
-            "position_embedding": self.position_embedding,
-            "use_bias": self.use_bias,
-            "causal": self.causal,
-            "query_normalization": self.query_normalization,
-            "key_normalization": self.key_normalization,
-            "value_normalization": self.value_normalization,
-            "implementation": self.implementation,
-            "momentum": self.momentum,
-            "epsilon": self.epsilon,
-            "query_initializer": initializers.serialize(self.query_initializer),
-            "key_initializer": initializers.serialize(self.key_initializer),
-            "value_initializer": initializers.serialize(self.value_initializer),
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+        config = super().get_config()
+        _, *names, _ = inspect.signature(LambdaLayer.__init__).parameters  # not self and kwargs
+        for name in names:
+            value = getattr(self, name)
+            is_object = name.endswith(("_initializer", "_regularizer"))
+            config[name] = keras.saving.serialize_keras_object(value) if is_object else value
+        return config
 
     @property
     def _value_dim(self):
@@ -517,21 +498,16 @@ class LambdaLayer(keras.layers.Layer):
     def check_shapes(self, inputs_shape, context_shape):
         """Refuses shapes of inputs and context that the layer cannot be built for."""
         rank = len(inputs_shape) - 2
+        received = f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
         if not 1 <= rank <= 3 or inputs_shape[-1] is None or context_shape[-1] is None:
             raise ValueError(
                 "expected inputs (batch, *grid, depth) with a grid of 1 to 3 axes and a known "
-                f"depth. Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
+                f"depth. {received}"
             )
         if 0 in (*inputs_shape[1:], *context_shape[1:]):
-            raise ValueError(
-                "expected a grid and a depth of at least 1. "
-                f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
-            )
+            raise ValueError(f"expected a grid and a depth of at least 1. {received}")
         if len(context_shape) != len(inputs_shape):
-            raise ValueError(
-                "expected a context of the rank of the inputs. "
-                f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
-            )
+            raise ValueError(f"expected a context of the rank of the inputs. {received}")
         self._check_implementation(f"a grid of {rank} axes", axes=rank)
         if None in (*inputs_shape[1:-1], *context_shape[1:-1]):
             self._check_implementation("a grid of unknown size", unknown_grid=True)

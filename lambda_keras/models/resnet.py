@@ -12,6 +12,14 @@ from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 MOMENTUM = 0.99
 EPSILON = 1e-5
 
+# Convolutions of the stems: width in parts of that of c2, kernel size, strides.
+STEMS = {
+    "v1": ((1, 7, 2),),
+    "tiered": ((3 / 8, 3, 2), (1 / 2, 3, 1), (1, 3, 1)),
+    "rs": ((1 / 2, 3, 2), (1 / 2, 3, 1), (1, 3, 1), (1, 3, 2)),
+    "small": ((1, 3, 1),),
+}
+
 
 def build_resnet(
     spec: ResNetSpec,
@@ -84,24 +92,15 @@ def head(
 
 
 def _stem(x, spec):
-    if spec.stem == "v1":
-        x = _conv_bn(x, spec, spec.filters, 7, strides=2, name="stem")
-        return _max_pool(x, spec)
-    if spec.stem == "tiered":
-        x = _conv_bn(x, spec, 3 * spec.filters // 8, 3, strides=2, name="stem1")
-        x = _conv_bn(x, spec, spec.filters // 2, 3, name="stem2")
-        x = _conv_bn(x, spec, spec.filters, 3, name="stem3")
-        return _max_pool(x, spec)
-    if spec.stem == "rs":
-        x = _conv_bn(x, spec, spec.filters // 2, 3, strides=2, name="stem1")
-        x = _conv_bn(x, spec, spec.filters // 2, 3, name="stem2")
-        x = _conv_bn(x, spec, spec.filters, 3, name="stem3")
-        return _conv_bn(x, spec, spec.filters, 3, strides=2, name="stem4")
-    if spec.stem == "small":
-        return _conv_bn(x, spec, spec.filters, 3, name="stem")
-    raise ValueError(
-        f"expected stem to be 'v1', 'tiered', 'rs' or 'small'. Received: stem={spec.stem!r}"
-    )
+    if spec.stem not in STEMS:
+        raise ValueError(
+            f"expected stem to be 'v1', 'tiered', 'rs' or 'small'. Received: stem={spec.stem!r}"
+        )
+    convolutions = STEMS[spec.stem]
+    for number, (width, kernel_size, strides) in enumerate(convolutions, start=1):
+        name = "stem" if len(convolutions) == 1 else f"stem{number}"
+        x = _conv_bn(x, spec, int(width * spec.filters), kernel_size, strides, name)
+    return _max_pool(x, spec) if spec.stem in ("v1", "tiered") else x
 
 
 def _max_pool(x, spec):
@@ -165,13 +164,9 @@ def _lambda_bn(x, spec, lambda_layers, number, strides, name):
 
 def _torch_average_pool(x, pool_size, strides, name):
     """Average pooling as PyTorch has it: zeros on both sides, which are counted."""
-    if pool_size // 2 != pool_size / 2:
-        x = layers.ZeroPadding2D(
-            pool_size // 2, data_format="channels_last", name=f"{name}_pool_pad"
-        )(x)
-        padding = "valid"
-    else:
-        padding = "same"  # of odd sizes, which PyTorch's networks refuse
+    padding = "same"  # of odd sizes, which PyTorch's networks refuse
+    if pool_size % 2:
+        x, padding = _zero_pad(x, pool_size, f"{name}_pool_pad"), "valid"
     return layers.AveragePooling2D(
         pool_size, strides, padding=padding, data_format="channels_last", name=f"{name}_pool"
     )(x)
@@ -187,10 +182,12 @@ def _conv(x, spec, filters, kernel_size, strides, name):
     if spec.padding == "symmetric" and strides > 1:
         padding = "valid"
         if kernel_size > 1:
-            x = layers.ZeroPadding2D(
-                kernel_size // 2, data_format="channels_last", name=f"{name}_pad"
-            )(x)
+            x = _zero_pad(x, kernel_size, f"{name}_pad")
     return conv(x, filters, kernel_size, strides, f"{name}_conv", padding)
+
+
+def _zero_pad(x, size, name):
+    return layers.ZeroPadding2D(size // 2, data_format="channels_last", name=name)(x)
 
 
 def conv(x, filters, kernel_size, strides, name, padding="same"):

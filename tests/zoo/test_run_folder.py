@@ -64,6 +64,9 @@ def test_unfinished_run_with_other_settings_is_refused(folder):
     other = config(folder, data={"batch_size": 8}, training={"seed": 3})
     with pytest.raises(ValueError, match=r"other settings \(data\.batch_size, training\.seed\)"):
         run_folder.check(other)
+    other = config(folder, model={"overrides": {"scope": None}})  # a value, and not the default
+    with pytest.raises(ValueError, match=r"other settings \(model\.overrides\.scope\)"):
+        run_folder.check(other)
 
 
 def test_what_a_killed_start_left_does_not_block_the_same_command(folder):

@@ -4,24 +4,23 @@ import os
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from zoo.cli.settings import AnyPath, LocalPath, Settings
+from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
 from zoo.registry import find_model
 
 
-def _found(weights: str | None) -> str | None:
-    if weights is None or weights == "imagenet" or weights.startswith("hf://"):
-        return weights
+def _check_source(weights: str) -> None:
+    if weights == "imagenet" or weights.startswith("hf://"):
+        return
     if not (os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors"))):
         raise ValueError(
             "expected imagenet, hf://owner/repo, or the .weights.h5 or .safetensors path of an "
             f"existing file. Received: {weights!r}"
         )
-    return weights
 
 
-Weights = Annotated[str | None, AfterValidator(_found)]
+Weights = Annotated[str, checked_by(_check_source)]
 
 
 class ModelOptions(Settings):
@@ -34,7 +33,7 @@ class ModelOptions(Settings):
         default=None, exclude=True, description="YAML file with these settings."
     )
     model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
-    weights: Weights = Field(
+    weights: Weights | None = Field(
         default=None,
         description="'imagenet' for published weights, hf://OWNER/REPOSITORY, or a .weights.h5 or "
         ".safetensors file.",
@@ -66,30 +65,6 @@ class ModelOptions(Settings):
         return self
 
 
-class ClassifierOptions(ModelOptions):
-    """The same, with names for the classes of --weights."""
-
-    of_model = ModelOptions.of_model | {"labels"}
-
-    labels: LocalPath | None = Field(
-        default=None,
-        description="Text file with the name of a class of --weights per line; None: the 1000 of "
-        "ImageNet.",
-    )
-
-    @field_validator("labels")
-    @classmethod
-    def _readable(cls, labels: Path | None) -> Path | None:
-        if labels is not None:
-            read_labels(labels)
-        return labels
-
-    @property
-    def class_names(self) -> list[str] | None:
-        """The names in the file."""
-        return None if self.labels is None else read_labels(self.labels)
-
-
 def read_labels(path: Path) -> list[str]:
     """Returns the names of classes, one from each line.
 
@@ -105,3 +80,20 @@ def read_labels(path: Path) -> list[str]:
     if not names or not all(names):
         raise ValueError(f"expected the name of a class in every line of {str(path)!r}")
     return names
+
+
+class ClassifierOptions(ModelOptions):
+    """The same, with names for the classes of --weights."""
+
+    of_model = ModelOptions.of_model | {"labels"}
+
+    labels: Annotated[LocalPath, checked_by(read_labels)] | None = Field(
+        default=None,
+        description="Text file with the name of a class of --weights per line; None: the 1000 of "
+        "ImageNet.",
+    )
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The names in the file."""
+        return None if self.labels is None else read_labels(self.labels)

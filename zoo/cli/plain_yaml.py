@@ -55,15 +55,12 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: If a value is not YAML.
     """
-    return {
-        key: _parsed(key, value) if isinstance(value, str) else value
-        for key, value in overrides.items()
-    }
-
-
-def _parsed(key: str, value: str) -> Any:
-    try:
-        return load(value)
-    except ValueError as error:
-        received = f"Received: {value[:50]!r} ({error})"
-        raise ValueError(f"expected a value of YAML for {key}. {received}") from None
+    values = dict(overrides)
+    for key, value in overrides.items():
+        if isinstance(value, str):
+            try:
+                values[key] = load(value)
+            except ValueError as error:
+                received = f"Received: {value[:50]!r} ({error})"
+                raise ValueError(f"expected a value of YAML for {key}. {received}") from None
+    return values

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
@@ -38,29 +38,30 @@ def _local(path: Any) -> Any:
     return location(path)
 
 
-def _output_folder(path: Path) -> Path:
-    check_output(path)
-    return path
+def checked_by(check: Callable[[Any], object]) -> AfterValidator:
+    """Returns what validates with a function that raises `ValueError`, and keeps the value."""
 
+    def checked(value: Any) -> Any:
+        check(value)
+        return value
 
-def _output_file(path: Path) -> Path:
-    check_output(path.parent, path.name)
-    return path
+    return AfterValidator(checked)
 
 
 # A `Path` made of gs://BUCKET/FOLDER would be a folder here that is named "gs:".
 LocalPath = Annotated[Path, BeforeValidator(_local)]
-OutputFolder = Annotated[LocalPath, AfterValidator(_output_folder)]
-OutputFile = Annotated[LocalPath, AfterValidator(_output_file)]
+OutputFolder = Annotated[LocalPath, checked_by(check_output)]
+OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.parent, path.name))]
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
+
+
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class Section(BaseModel):
     """A group of settings; unknown keys are errors."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
-    )
+    model_config = STRICT
 
 
 class Settings(BaseSettings):
@@ -70,13 +71,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        extra="forbid",
-        frozen=True,
-        validate_default=True,
-        allow_inf_nan=False,
-        cli_avoid_json=True,
-        cli_hide_none_type=True,
-        cli_exit_on_error=False,
+        **STRICT, cli_avoid_json=True, cli_hide_none_type=True, cli_exit_on_error=False
     )
 
     @classmethod

@@ -6,16 +6,35 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
-from zoo.cli.settings import LocalPath
+from zoo.cli.settings import LocalPath, checked_by
 from zoo.errors import needs_extra
 
 MIN_PASSWORD = 8  # characters; the page does not count wrong guesses
+
+
+def read_password(path: Path) -> str:
+    """Returns the password in a text file.
+
+    Raises:
+        ValueError: If there is no such file, or it is not one line that is long enough.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if len(text) < MIN_PASSWORD or not text.isprintable():
+        raise ValueError(
+            f"expected a text file with one line of {MIN_PASSWORD} or more characters. "
+            f"Received: {str(path)!r}"
+        )
+    return text
 
 
 class DemoConfig(ClassifierOptions):
@@ -37,18 +56,11 @@ class DemoConfig(ClassifierOptions):
         "everyone in who can reach it and knows the password.",
     )
     port: int = Field(default=7860, ge=1, le=65535, description="Port to listen on.")
-    password_file: LocalPath | None = Field(
+    password_file: Annotated[LocalPath, checked_by(read_password)] | None = Field(
         default=None,
         description=f"Text file with the password of the page, {MIN_PASSWORD} characters or more. "
         "Required if others can reach the address.",
     )
-
-    @field_validator("password_file")
-    @classmethod
-    def _has_password(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            read_password(path)
-        return path
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -72,24 +84,6 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
         serve(classifier, config.host, config.port, password, is_private)
-
-
-def read_password(path: Path) -> str:
-    """Returns the password in a text file.
-
-    Raises:
-        ValueError: If there is no such file, or it is not one line that is long enough.
-    """
-    try:
-        text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    if len(text) < MIN_PASSWORD or not text.isprintable():
-        raise ValueError(
-            f"expected a text file with one line of {MIN_PASSWORD} or more characters. "
-            f"Received: {str(path)!r}"
-        )
-    return text
 
 
 def _check_address(host: str, port: int) -> bool:

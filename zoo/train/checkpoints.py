@@ -138,11 +138,7 @@ class Checkpoints:
         arrays, progress = _read(path)
         expected = {name: tuple(v.shape) for name, v in self._variables.items()}
         received = {name: array.shape for name, array in arrays.items()}
-        differing = sorted(
-            name
-            for name in expected.keys() | received.keys()
-            if expected.get(name) != received.get(name)
-        )
+        differing = sorted({name for name, _ in expected.items() ^ received.items()})
         if differing:
             first = self._variables.get(differing[0])
             raise ValueError(
