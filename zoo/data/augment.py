@@ -12,11 +12,6 @@ from zoo.errors import needs_extra
 SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
 
 
-def fold_in(seed: tf.Tensor, number: int) -> Any:
-    """Returns another seed, so that two random choices are independent of each other."""
-    return tf.random.fold_in(seed, number)
-
-
 def random_shift(
     image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float = 0.125
 ) -> tf.Tensor:
@@ -100,7 +95,7 @@ class _Tensorflow:
         calls = itertools.count()
 
         def uniform(shape, minval=0, maxval=None, dtype=tf.float32) -> tf.Tensor:
-            own_seed = fold_in(seed, next(calls))
+            own_seed = tf.random.fold_in(seed, next(calls))
             return tf.random.stateless_uniform(shape, own_seed, minval, maxval, dtype)
 
         self.random = SimpleNamespace(uniform=uniform)

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import fold_in, rand_augment, random_shift, random_window
+from zoo.data.augment import rand_augment, random_shift, random_window
 from zoo.data.crops import attempt, decode, decode_window, resize_centre
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
@@ -60,9 +61,10 @@ def load_data(
             f"data.batch_size: expected at most {train.count}, the number of training images. "
             f"Received: {config.batch_size}"
         )
-    train_view, test_view = _views(
-        config, preprocessing or held_out_preprocessing(config, image_size)
-    )
+    if preprocessing is None or config.source == "digits":
+        # Digits have no border to leave out, whatever photographs the network was made for.
+        preprocessing = held_out_preprocessing(config, image_size)
+    train_view, test_view = _views(config, preprocessing)
     return ImageData(
         TrainingImages(train, train_view, seed), EvalImages(test, test_view), class_names
     )
@@ -139,64 +141,53 @@ def _files(files: Files) -> IndexedSource:
 
 def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View]:
     """Returns what training images and what test images go through."""
-    size = preprocessing.image_size
-    digits = config.source == "digits"
-    test = _digit(config, size) if digits else _centre(config, preprocessing)
+    test = partial(_centre, config, preprocessing)
     if not config.augment:
         return test, test
-    train = _shifted(size) if digits else _random_crop(config, size)
+    size = preprocessing.image_size
+    train = partial(_shifted if config.source == "digits" else _random_crop, config, size)
     if config.randaugment_magnitude is None:
         return train, test
     policy = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
 
     def augmented(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = train(record, seed)
-        return policy(image, fold_in(seed, 2)), readable
+        return policy(image, tf.random.fold_in(seed, 2)), readable
 
     return augmented, test
 
 
-def _digit(config: DataConfig, size: int) -> View:
-    # Digits have no border to leave out, whatever photographs the network was made for.
-    preprocessing = held_out_preprocessing(config, size)
-
-    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return resize_centre(record["image"], preprocessing), tf.constant(True)
-
-    return view
+def _centre(
+    config: DataConfig, preprocessing: Preprocessing, record: Record, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    image, readable = _read(config, record, decode)
+    return resize_centre(image, preprocessing), readable
 
 
-def _shifted(size: int) -> View:
-    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image = tf.image.resize(record["image"], (size, size))
-        return random_shift(image, seed, size), tf.constant(True)
-
-    return view
-
-
-def _centre(config: DataConfig, preprocessing: Preprocessing) -> View:
-    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = _read(config, record, decode)
-        return resize_centre(image, preprocessing), readable
-
-    return view
+def _shifted(
+    config: DataConfig, size: int, record: Record, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    image, readable = _read(config, record, decode)
+    return random_shift(tf.image.resize(image, (size, size)), seed, size), readable
 
 
-def _random_crop(config: DataConfig, size: int) -> View:
-    def view(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        window = partial(random_window, seed=seed)
-        crop, readable = _read(config, record, partial(decode_window, window=window))
-        image = tf.image.resize(crop, (size, size))
-        # Another seed than the crop's: the two would not be independent.
-        flip_seed = fold_in(seed, 1)
-        return tf.image.stateless_random_flip_left_right(image, flip_seed), readable
-
-    return view
+def _random_crop(
+    config: DataConfig, size: int, record: Record, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    window = partial(random_window, seed=seed)
+    crop, readable = _read(config, record, partial(decode_window, window=window))
+    image = tf.image.resize(crop, (size, size))
+    # Another seed than the crop's: the two would not be independent.
+    flip_seed: Any = tf.random.fold_in(seed, 1)
+    return tf.image.stateless_random_flip_left_right(image, flip_seed), readable
 
 
 def _read(
     config: DataConfig, record: Record, decoder: Callable[[tf.Tensor], tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns an image, and whether it could be read."""
+    if config.source == "digits":  # pixels already
+        return record["image"], tf.constant(True)
     return attempt(
         lambda: decoder(_encoded(config, record)), record["name"], config.unreadable == "skip"
     )
