@@ -44,7 +44,7 @@ def _jax(layer, inputs, cotangent, call):
         return (output * cotangent).sum(), output
 
     inputs = [jax.numpy.asarray(array) for array in inputs]
-    grad = jax.value_and_grad(scalar, argnums=(0, 1), has_aux=True)
+    grad = jax.jit(jax.value_and_grad(scalar, argnums=(0, 1), has_aux=True))
     (_, output), (by_inputs, by_weights) = grad(inputs, weights)
     return np.array(output), list(map(np.array, by_inputs)), list(map(np.array, by_weights))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -15,6 +15,9 @@ from zoo.benchmark.settings import BenchmarkSettings, Rounds
 from zoo.benchmark.timing import Run, Timing, time_in_turn
 from zoo.cli.run import use_backend
 from zoo.config import DataConfig
+
+if TYPE_CHECKING:
+    from zoo.data.pipeline import TrainingImages
 
 # What 8 TPUv3 cores train in a second: LambdaResNet-50 at 160, bfloat16 (Tables 19 and 20).
 TPU_V3_8 = 1024 / 0.089
@@ -121,7 +124,7 @@ def pipelines(folder: str, config: Config) -> dict[str, Any]:
     from lambda_keras.applications import preprocess_input
     from zoo.data.load import load_data
 
-    def ours(**settings) -> Any:
+    def ours(**settings) -> "TrainingImages":
         data = DataConfig(
             source="tfds",
             dir=folder,

@@ -11,6 +11,9 @@ from zoo.errors import needs_extra
 
 SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
 
+# Another seed, for a choice that is independent of the others. TensorFlow annotates an int.
+fold_in: Any = tf.random.fold_in
+
 
 def random_shift(
     image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float = 0.125
@@ -95,7 +98,7 @@ class _Tensorflow:
         calls = itertools.count()
 
         def uniform(shape, minval=0, maxval=None, dtype=tf.float32) -> tf.Tensor:
-            own_seed = tf.random.fold_in(seed, next(calls))
+            own_seed = fold_in(seed, next(calls))
             return tf.random.stateless_uniform(shape, own_seed, minval, maxval, dtype)
 
         self.random = SimpleNamespace(uniform=uniform)

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import rand_augment, random_shift, random_window
+from zoo.data.augment import fold_in, rand_augment, random_shift, random_window
 from zoo.data.crops import attempt, decode, decode_window, resize_centre
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
@@ -152,7 +151,7 @@ def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View
 
     def augmented(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = train(record, seed)
-        return policy(image, tf.random.fold_in(seed, 2)), readable
+        return policy(image, fold_in(seed, 2)), readable
 
     return augmented, test
 
@@ -178,8 +177,7 @@ def _random_crop(
     crop, readable = _read(config, record, partial(decode_window, window=window))
     image = tf.image.resize(crop, (size, size))
     # Another seed than the crop's: the two would not be independent.
-    flip_seed: Any = tf.random.fold_in(seed, 1)
-    return tf.image.stateless_random_flip_left_right(image, flip_seed), readable
+    return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable
 
 
 def _read(

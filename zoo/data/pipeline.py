@@ -59,7 +59,7 @@ class TrainingImages:
             ValueError: If the hosts do not divide the batch.
         """
         return _finish(
-            self._examples(batch_size, first_step, shard, preprocess_input)
+            self.examples(batch_size, first_step, shard, preprocess_input)
             .batch(shard.size(batch_size), drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
@@ -67,16 +67,16 @@ class TrainingImages:
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first augmented images, in [0, 255], and labels, at most `limit` of them."""
-        return _sample(self._examples(min(limit, self.count)), limit)
+        return _sample(self.examples(min(limit, self.count)), limit)
 
-    def _examples(
+    def examples(
         self,
         batch_size: int,
         first_step: int = 0,
         shard: Shard = ALL,
         finish: Callable[[tf.Tensor], Any] = tf.identity,
     ) -> tf.data.Dataset:
-        """Images, labels, and whether the image could be read, without end."""
+        """Returns images in [0, 255], labels, and whether each could be read, without end."""
 
         @no_autograph
         def decode(record: Record, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
