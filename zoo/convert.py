@@ -89,7 +89,7 @@ def convert(
     row = find_model(name)
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.hub import sha256
-    from lambda_keras.weights.pytorch import assign_state_dict
+    from lambda_keras.weights.state_dicts import assign_state_dict
 
     source = find_weights(weights, name)
     state = read_pytorch(source) if source.name.endswith(PYTORCH) else None

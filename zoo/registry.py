@@ -48,9 +48,9 @@ class Row:
     @property
     def weights(self) -> "PublishedWeights | None":
         """Its pretrained weights, if there are any."""
-        from lambda_keras.weights import PUBLISHED  # which imports Keras
+        from lambda_keras.weights import PUBLISHED, find_published  # which imports Keras
 
-        return PUBLISHED.get(self.name)
+        return find_published(self.name) if self.name in PUBLISHED else None
 
 
 # Source and recipe of published accuracies.
@@ -107,6 +107,8 @@ ROWS = (
     Row("lambda_resnet26t", "LambdaResNet26T", 10_958_272, 6.002, 256, 79.126, *TIMM),
     Row("lambda_resnet26rpt_256", "LambdaResNet26RPT256", 10_988_688, 6.278, 256, 78.960, *TIMM),
     Row("lambda_resnet50ts", "LambdaResNet50TS", 21_536_832, 10.069, 256, 81.184, *TIMM),
+    Row("resnet50_timm", "ResNet50", 25_557_032, 8.178, 224, 80.4, "timm", "timm",
+        {"padding": "symmetric"}),
     Row("resnet50_llll_pytorch", "ResNet50", 14_995_848, 12.023, 224, 78.208,
         "d-li14/lambda.pytorch", "130 epochs",
         {"placement": "LLLL", "padding": "symmetric", "use_bias": True}),

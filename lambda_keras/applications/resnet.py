@@ -26,9 +26,13 @@ class ResNetArguments(Arguments):
     Args:
         stochastic_depth_rate: float, of the branches of c5; those of the stages before drop less,
             in proportion to the number of the stage (Table 20).
+        padding: of strided convolutions, `"same"` (TensorFlow's), or the same on both sides:
+            `"fixed"`, with TensorFlow's poolings (ResNet-RS), or `"symmetric"`, with PyTorch's.
+            Weights fit the padding that they were trained with.
     """
 
     stochastic_depth_rate: float = 0.0
+    padding: str = "same"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,18 +46,6 @@ class LambdaResNetArguments(specs.LambdaSpec, ResNetArguments):
     """
 
     placement: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResNet50Arguments(LambdaResNetArguments):
-    """Arguments of the networks of the ablations.
-
-    Args:
-        padding: of strided convolutions and poolings, `"same"` (TensorFlow's) or `"symmetric"`
-            (PyTorch's, for weights that were trained there).
-    """
-
-    padding: str = "same"
 
 
 @constructor(LambdaResNetArguments, "lambda_resnet14", specs.LAMBDA_RESNET14)
@@ -231,7 +223,7 @@ def LambdaResNet50TS():
     """
 
 
-@constructor(ResNet50Arguments, "resnet50", specs.RESNET50, placement="CCCC")
+@constructor(LambdaResNetArguments, "resnet50", specs.RESNET50, placement="CCCC")
 def ResNet50():
     """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages.
 

@@ -12,6 +12,8 @@ from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 MOMENTUM = 0.99
 EPSILON = 1e-5
 
+PADDINGS = ("same", "fixed", "symmetric")
+
 # Convolutions of the stems: width in parts of that of c2, kernel size, strides.
 STEMS = {
     "v1": ((1, 7, 2),),
@@ -50,9 +52,9 @@ def build_resnet(
     Raises:
         ValueError: if the spec is of no network, or its lambda layers do not fit.
     """
-    if spec.padding not in ("same", "symmetric"):
+    if spec.padding not in PADDINGS:
         raise ValueError(
-            f"expected padding to be 'same' or 'symmetric'. Received: {spec.padding!r}"
+            f"expected padding to be one of {', '.join(PADDINGS)}. Received: {spec.padding!r}"
         )
     places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.lambda_blocks) if blocks]
     lambda_layers = LambdaLayers(
@@ -148,7 +150,7 @@ def _shortcut(x, spec, filters, strides, name):
 
 
 def _lambda_bn(x, spec, lambda_layers, number, strides, name):
-    own_pooling = spec.padding == "same" and spec.lambda_pool_size == 3
+    own_pooling = spec.padding != "symmetric" and spec.lambda_pool_size == 3
     x = lambda_layers(
         x,
         spec.filters * 2**number,
@@ -179,7 +181,7 @@ def _conv_bn(x, spec, filters, kernel_size, strides=1, name=""):
 
 def _conv(x, spec, filters, kernel_size, strides, name):
     padding = "same"
-    if spec.padding == "symmetric" and strides > 1:
+    if spec.padding != "same" and strides > 1:
         padding = "valid"
         if kernel_size > 1:
             x = _zero_pad(x, kernel_size, f"{name}_pad")

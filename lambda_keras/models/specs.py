@@ -67,8 +67,9 @@ class ResNetSpec:
         filters: bottleneck width of c2, doubled at each stage.
         lambda_layer: hyper-parameters of the lambda layers.
         activation: of every activation layer.
-        padding: of strided convolutions and poolings, `"same"` (TensorFlow's: what is odd goes to
-            the end) or `"symmetric"` (PyTorch's: the same on both sides).
+        padding: of strided convolutions, `"same"` (TensorFlow's: what is odd goes to the end) or
+            the same on both sides: `"fixed"`, with TensorFlow's poolings, as ResNet-RS has it, or
+            `"symmetric"`, with PyTorch's poolings.
         lambda_pool_size: width of the average pooling after a lambda layer with stride 2: 3 in the
             paper (E.1), 2 in timm.
         dropout_rate: of the pooled features, before the classifier (Table 20).
@@ -143,7 +144,9 @@ def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
     """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
     blocks, _ = DEPTHS[depth]
     c2 = c3 = c4 = c5 = squeeze_excitation
-    return ResNetSpec(blocks, stem="rs", shortcut="pool", squeeze_excitation=(c2, c3, c4, c5))
+    return ResNetSpec(
+        blocks, stem="rs", shortcut="pool", squeeze_excitation=(c2, c3, c4, c5), padding="fixed"
+    )
 
 
 def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
@@ -169,6 +172,7 @@ LAMBDA_RESNET14 = ResNetSpec(
     stem="small",
     shortcut="pool",
     filters=16,
+    padding="fixed",
     lambda_layer=LambdaSpec(scope=7),
 )
 

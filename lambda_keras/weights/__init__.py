@@ -1,6 +1,6 @@
 """Where the weights of models come from."""
 
 from lambda_keras.weights.files import load_weights
-from lambda_keras.weights.published import PUBLISHED, PublishedWeights
+from lambda_keras.weights.published import PUBLISHED, PublishedWeights, find_published
 
-__all__ = ["PUBLISHED", "PublishedWeights", "load_weights"]
+__all__ = ["PUBLISHED", "PublishedWeights", "find_published", "load_weights"]

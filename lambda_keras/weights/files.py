@@ -5,8 +5,10 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ import numpy as np
 
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
-from lambda_keras.weights.published import PUBLISHED
-from lambda_keras.weights.pytorch import assign_state_dict
+from lambda_keras.weights.published import PUBLISHED, find_published, is_published_name
+from lambda_keras.weights.state_dicts import assign_state_dict
 
-IMAGENET, IMAGENET_CLASSES = "imagenet", 1000
+IMAGENET_CLASSES = 1000
 KERAS, SAFETENSORS = ".weights.h5", ".safetensors"
+TF_KERAS = ".h5"  # without .weights: layers by their names, as Keras 2 wrote them
 PYTORCH = (".pth", ".pt", ".bin", ".tar")
 
 
@@ -32,10 +35,11 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
 
     Args:
         model: built model; it is left as it was if the weights do not fit.
-        weights: `"imagenet"`; `"hf://owner/repo"` or `"hf://owner/repo@revision"`, a repository of
-            the Hugging Face hub with `model.safetensors` or `model.weights.h5`; or the path of a
-            `.weights.h5` file, as `keras.Model.save_weights` writes it, or of a `.safetensors`
-            checkpoint of timm, torchvision or lambda.pytorch.
+        weights: `"imagenet"`, or another name in `PUBLISHED`; `"hf://owner/repo"` or
+            `"hf://owner/repo@revision"`, a repository of the Hugging Face hub with
+            `model.safetensors` or `model.weights.h5`; or the path of a `.weights.h5` file, as
+            `keras.Model.save_weights` writes it, of a `.safetensors` checkpoint of timm,
+            torchvision or lambda.pytorch, or of an `.h5` file of `tf_keras.applications.resnet_rs`.
         architecture: name of the network in the zoo, which `"imagenet"` is looked up by.
 
     Raises:
@@ -43,16 +47,18 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             not finite, or the weights of another network or of another number of classes.
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
-    if weights == IMAGENET and architecture in PUBLISHED and has_classifier(model):
+    if is_published_name(weights) and architecture in PUBLISHED and has_classifier(model):
         classes = model.get_layer(CLASSIFIER).units
         if classes != IMAGENET_CLASSES:
             raise ValueError(
                 f"expected classes={IMAGENET_CLASSES} or include_top=False with "
-                f"weights={IMAGENET!r}. Received: classes={classes}"
+                f"weights={weights!r}. Received: classes={classes}"
             )
     path = find_weights(weights, architecture)
     if path.name.endswith(KERAS):
         _load_keras(model, path)
+    elif path.name.endswith(TF_KERAS):
+        assign_state_dict(model, read_tf_keras(path), str(path))
     elif path.name.endswith(SAFETENSORS):
         assign_state_dict(model, read_safetensors(path), str(path))
     else:
@@ -73,23 +79,20 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
         ValueError: if there are no such weights, or the download is damaged.
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
-    if weights == IMAGENET:
-        published = PUBLISHED.get(architecture)
-        if published is None:
-            raise ValueError(
-                f"no pretrained weights of {architecture!r} were ever published, only those of "
-                f"{', '.join(PUBLISHED)}. Received: weights={IMAGENET!r}"
-            )
+    if is_published_name(weights):
+        published = find_published(architecture, str(weights))
+        if published.page == published.repository:
+            return hub.fetch_url(published.repository, published.checksum)
         return hub.fetch(
-            published.repository, [published.filename], published.revision, published.sha256
+            published.repository, [published.filename], published.revision, published.checksum
         )
     if isinstance(weights, str) and weights.startswith(hub.PREFIX):
         return hub.fetch_address(weights)
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
     # os.path's answer for a path that the system refuses is no, too.
-    if not path.name.endswith((KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
+    if not path.name.endswith((TF_KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
         raise ValueError(
-            f"expected weights to be None, {IMAGENET!r}, 'hf://owner/repo', or the path of a "
+            "expected weights to be None, 'imagenet', 'hf://owner/repo', or the path of a "
             f"{KERAS} or {SAFETENSORS} file that exists. Received: weights={str(path)!r}"
         )
     return path
@@ -114,16 +117,52 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
+def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
+    """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`.
+
+    Raises:
+        ValueError: if the file is damaged, or takes arrays from other files.
+    """
+    found: dict[str, np.ndarray] = {}
+
+    def visit(address: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual:
+                raise ValueError(f"{address} is in another file")
+            layer, *_, weight = address.split("/")  # "conv1/conv1/kernel:0"
+            layer = re.sub(r"^stem_\d+_", "stem_1_", layer)  # Keras 2 counted those of a process
+            found[f"{layer}/{weight.partition(':')[0]}"] = _read(item)
+
+    with _intact(path), h5py.File(path, "r") as file:
+        if "layers" in file:
+            raise ValueError(f"Keras 3 wrote it, so its name has to end with {KERAS}")
+        file.visititems(visit)  # follows no links to other files
+    return found
+
+
+@contextmanager
+def _intact(path: Path) -> Iterator[None]:
+    """Says in one line that an HDF5 file is damaged: they fail in every way there is."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"expected an intact HDF5 weights file. Received: {str(path)!r} ({reason})"
+        ) from error
+
+
 def _load_keras(model: keras.Model, path: Path) -> None:
     variables = dict(place for layer in model.layers for place in _places(layer))
     # Shapes first: what a wrong file has may be too large to read.
-    received = _in_file(path, lambda dataset: dataset.shape)
+    received, names = _in_file(path, lambda dataset: dataset.shape)
     if not has_classifier(model):
         head = f"{CLASSIFIER}/"
         received = {place: shape for place, shape in received.items() if not place.startswith(head)}
     expected = {place: tuple(variable.shape) for place, variable in variables.items()}
     check_fit(model, str(path), "array", expected, received)
-    arrays = _in_file(path, _read)
+    _check_padding(model, names, str(path))
+    arrays, _ = _in_file(path, _read)
     assign_all(
         ((variable.path, variable, arrays[place]) for place, variable in variables.items()),
         str(path),
@@ -144,34 +183,46 @@ def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
         numbers[parent] += 1
 
 
-def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> dict[str, Any]:
+def _check_padding(model: keras.Model, names: set[str], source: str) -> None:
+    """Refuses weights of convolutions that pad otherwise: they have the same names and shapes."""
+    padding = {one.name for one in model.layers if isinstance(one, keras.layers.ZeroPadding2D)}
+    differing = sorted(padding ^ {name for name in names if name.endswith("_pad")})
+    if differing:
+        raise ValueError(
+            f"the weights in {source!r} do not fit the model {model.name!r}: only one of the two "
+            f"pads at {differing[0]!r}. Give the padding= that they were trained with ('same' for "
+            "files of lambda_keras 0.1)"
+        )
+
+
+def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> tuple[dict[str, Any], set[str]]:
     """Reads something of every array of the layers, by its place as in `_places`.
+
+    Returns:
+        What was read, and the names of all layers.
 
     Raises:
         ValueError: if the file is damaged, or takes arrays from other files.
     """
     items: dict[str, Any] = {}
     found: dict[str, Any] = {}
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(items.__setitem__)  # follows no links to other files
-            for address, item in items.items():
-                root, _, place = address.partition("/")
-                number, _, place = place.partition("/")
-                if root != "layers" or not isinstance(item, h5py.Dataset):
-                    continue
-                if item.external or item.is_virtual:
-                    raise ValueError(f"{address} is in another file")
-                name = items[f"layers/{number}/vars"].attrs["name"]
-                if not isinstance(name, str) or f"{name}/{place}" in found:
-                    raise ValueError(f"layers/{number} has the name {name!r}")
-                found[f"{name}/{place}"] = read(item)
-    except Exception as error:  # damaged files fail in every way there is
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
-            f"expected an intact HDF5 weights file. Received: {str(path)!r} ({reason})"
-        ) from error
-    return found
+    names: set[str] = set()
+    with _intact(path), h5py.File(path, "r") as file:
+        file.visititems(items.__setitem__)  # follows no links to other files
+        for address, item in items.items():
+            root, _, place = address.partition("/")
+            number, _, place = place.partition("/")
+            if root == "layers" and place == "vars":
+                names.add(str(item.attrs.get("name")))
+            if root != "layers" or not isinstance(item, h5py.Dataset):
+                continue
+            if item.external or item.is_virtual:
+                raise ValueError(f"{address} is in another file")
+            name = items[f"layers/{number}/vars"].attrs["name"]
+            if not isinstance(name, str) or f"{name}/{place}" in found:
+                raise ValueError(f"layers/{number} has the name {name!r}")
+            found[f"{name}/{place}"] = read(item)
+    return found, names
 
 
 def _read(dataset: h5py.Dataset) -> np.ndarray:

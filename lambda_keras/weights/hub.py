@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub, checked before they are read.
+"""Files of the Hugging Face hub, or of other addresses, checked before they are read.
 
 The hub records a checksum for every file, its ETag. huggingface_hub names the file in its cache by
 it, but does not compute it.
@@ -106,6 +106,30 @@ def fetch(
     raise ValueError(
         f"expected a repository with {' or '.join(filenames)}. Received: {place}, which has none"
     )
+
+
+def fetch_url(address: str, checksum: str | None) -> Path:
+    """Downloads a file, with progress, unless an intact one is in Keras' folder for models.
+
+    Args:
+        address: `https://...` of the file.
+        checksum: its SHA-256 or MD5, if it is known.
+
+    Raises:
+        ValueError: if what comes is damaged.
+        FileNotFoundError: if it cannot be downloaded.
+    """
+    import keras
+
+    try:
+        path = keras.utils.get_file(origin=address, file_hash=checksum, cache_subdir="models")
+    except ValueError as error:
+        raise ValueError(
+            f"damaged file: expected checksum {checksum}, as published. Received: {address}"
+        ) from error
+    except Exception as error:  # Keras raises no narrower one
+        raise FileNotFoundError(f"could not download {address}: {error}") from error
+    return Path(path)
 
 
 def _check(path: Path, record, expected_sha256: str | None) -> None:

@@ -77,7 +77,7 @@ CONSTRUCTORS = [
     ("alpha_text", LambdaMobileNetV2, {"alpha": "1"}, "positive number. Received: alpha='1'"),
     ("alpha_true", LambdaMobileNetV2, {"alpha": True}, "Received: alpha=True"),
     ("expand", LambdaMobileNetV2, {"expand_lambda": "no"}, "Received: expand_lambda='no'"),
-    ("padding", ResNet50, {"padding": "valid"}, "'same' or 'symmetric'. Received: 'valid'"),
+    ("padding", ResNet50, {"padding": "valid"}, "same, fixed, symmetric. Received: 'valid'"),
     ("placement_letter", ResNet50, {"placement": "CCLX"}, "Received: placement='CCLX'"),
     ("placement_length", ResNet50, {"placement": "CCL"}, "Received: placement='CCL'"),
     ("placement_number", ResNet50, {"placement": 5}, "Received: placement=5"),

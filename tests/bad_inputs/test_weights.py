@@ -16,7 +16,7 @@ from weights.timm_parity import filled
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.weights import load_weights
-from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
 
 CONV, LAMBDA, DENSE = "layers/conv2d/vars", "layers/lambda_layer", "layers/dense/vars"
 INTACT = "expected an intact HDF5 weights file"
@@ -321,7 +321,7 @@ def test_bytes_of_hdf5(model, saved, tmp_path, damage):
     ("damage", "part"), [row[1:] for row in SAFETENSORS], ids=[row[0] for row in SAFETENSORS]
 )
 def test_safetensors(torch_model, tmp_path, damage, part):
-    wanted = expected_tensors(torch_model, SCHEMES[1])
+    wanted = expected_tensors(torch_model, SCHEMES[-1])
     path = tmp_path / "bad.safetensors"
     path.write_bytes(damage(filled({tensor.key: tensor.shape for tensor in wanted})))
     assert_refused(torch_model, path, part)
@@ -344,6 +344,6 @@ def test_undamaged_files_load(model, saved, torch_model, tmp_path):
     """What the others damage."""
     (tmp_path / "ok.weights.h5").write_bytes(saved)
     load_weights(model, tmp_path / "ok.weights.h5", "tiny")
-    state = filled({t.key: t.shape for t in expected_tensors(torch_model, SCHEMES[1])})
+    state = filled({t.key: t.shape for t in expected_tensors(torch_model, SCHEMES[-1])})
     (tmp_path / "ok.safetensors").write_bytes(save(state))
     load_weights(torch_model, tmp_path / "ok.safetensors", "tiny")

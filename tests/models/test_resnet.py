@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import LambdaSpec, ResNetSpec
+from lambda_keras.models.specs import LambdaSpec, ResNetSpec, lambda_resnet, resnet_rs
 
 
 def build(spec: ResNetSpec, input_shape, **arguments) -> keras.Model:
@@ -232,10 +232,11 @@ def test_symmetric_padding_gives_the_same_sizes(stem, pool_size):
         ]
 
 
-@pytest.mark.parametrize("size", [(8, 8), (7, 9), (6, 5)])
-def test_symmetric_padding_pads_both_sides(size):
-    """A strided convolution that picks the centre of its window sees positions 0, 2, 4 ...."""
-    model = networks.tiny_model((None, None, 3), padding="symmetric", stem="v1")
+@pytest.mark.parametrize("padding", ["fixed", "symmetric"])
+@pytest.mark.parametrize("size", [(8, 8), (7, 9)])
+def test_strided_convolutions_pad_both_sides(size, padding):
+    """One that picks the centre of its window sees positions 0, 2, 4 ...."""
+    model = networks.tiny_model((None, None, 3), padding=padding, stem="v1")
     convolution = model.get_layer("stem_conv")
     kernel = np.zeros(convolution.kernel.shape)
     kernel[3, 3] = 1
@@ -256,6 +257,28 @@ def test_symmetric_pooling_of_a_lambda_layer_counts_zeros(size):
     assert outputs.shape[1:3] == ceil_divided(size, 2)
     np.testing.assert_allclose(outputs[:, 0, 0], 4 / 9, rtol=1e-6)
     np.testing.assert_allclose(outputs[:, 1, 1], 1, rtol=1e-6)
+
+
+def test_fixed_padding_is_of_convolutions_alone():
+    """ResNet-RS: its poolings are TensorFlow's, which do not count what is padded."""
+    same, fixed = (networks.tiny_model(padding=padding) for padding in ("same", "fixed"))
+    padded = [layer.name for layer in fixed.layers if isinstance(layer, keras.layers.ZeroPadding2D)]
+    assert padded == ["c3_block1_2_pad"]
+    without = [layer.name for layer in fixed.layers if layer.name not in padded]
+    assert without[1:] == [layer.name for layer in same.layers][1:]
+    assert fixed.get_layer("c4_block1_2_lambda").strides == 2
+    fixed.set_weights(same.get_weights())
+    features = [
+        networks.values(endpoints(model)(networks.images(1, 16, 16, 3)))[:2]
+        for model in (same, fixed)
+    ]
+    np.testing.assert_array_equal(features[0][0], features[1][0])  # c2, before the first stride
+    assert np.abs(features[0][1] - features[1][1]).max() > 0.01
+
+
+@pytest.mark.parametrize(("build_rs", "depths"), [(resnet_rs, (50, 420)), (lambda_resnet, (50,))])
+def test_padding_of_the_resnet_rs_family(build_rs, depths):
+    assert {build_rs(depth).padding for depth in depths} == {"fixed"}
 
 
 def test_stochastic_depth_grows_with_the_stage():

@@ -277,7 +277,7 @@ def test_imagenet_in_a_new_process(served, tmp_path):
     from weights.timm_parity import filled
 
     from lambda_keras.applications import LambdaResNet26T
-    from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+    from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
 
     tensors = expected_tensors(LambdaResNet26T(), SCHEMES[0])
     state = filled({tensor.key: tensor.shape for tensor in tensors})

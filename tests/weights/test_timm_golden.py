@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from weights import timm_parity
 
-from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
 from zoo.registry import create_model
 
 GOLDEN = json.loads(timm_parity.GOLDEN.read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from weights.timm_parity import filled
 
 from lambda_keras import applications
-from lambda_keras.weights.pytorch import SCHEMES, expected_tensors
+from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
 from zoo import convert
 from zoo.registry import create_model
 
@@ -204,7 +204,7 @@ def test_parameters_and_tensors_that_need_gradients(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scheme", "nested"),
-    [("lambda_resnet26t", 0, False), ("resnet50_llll_pytorch", 1, True)],
+    [("lambda_resnet26t", 0, False), ("resnet50_llll_pytorch", -1, True)],
 )
 def test_checkpoints_of_pytorch(tmp_path, name, scheme, nested):
     torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
@@ -221,6 +221,6 @@ def test_checkpoints_of_pytorch(tmp_path, name, scheme, nested):
     output = tmp_path / "out.weights.h5"
     run(name, path, output, "--overrides", "classes=3")
     model.load_weights(output)
-    key = {0: "head.fc.bias", 1: "module.fc.bias"}[scheme]
+    key = {0: "head.fc.bias", -1: "module.fc.bias"}[scheme]
     bias = state[key] if nested else state[key].bfloat16().float()
     np.testing.assert_array_equal(model.get_layer("predictions").bias.numpy(), bias.numpy())

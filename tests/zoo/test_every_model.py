@@ -11,12 +11,16 @@ from lambda_keras.applications import feature_extractor
 from zoo.registry import create_model, find_model, list_models
 
 DEPTHS = ("101", "152", "200", "270", "350", "420")
-# Those that are not deep, and one for each kind of block: the others are the same code.
+# One for each kind of stem, block, padding and embedding.
+KINDS = (
+    *("lambda_resnet14", "lambda_resnet50", "resnet50_llll_pytorch", "lambda_resnet26rpt_256"),
+    *("lambda_resnet50ts", "mobilenet_v2", "lambda_mobilenet_v2"),
+)
+# The deep ones are the same code.
 NAMES = [
-    name
+    pytest.param(name, marks=() if name in KINDS else pytest.mark.very_slow)
     for name in list_models()
     if not any(depth in name for depth in DEPTHS)
-    and (not name.startswith("resnet50_") or name in ("resnet50_llll", "resnet50_llll_pytorch"))
 ]
 # Global embeddings are for one size.
 FIXED = "lambda_resnet26rpt_256"

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+import lambda_keras
 from zoo.files import atomic_write, local_copy, remove, remove_partial
 
 KEEP = 3  # files
@@ -88,7 +89,8 @@ class Checkpoints:
         if not self.write:
             return
         text = json.dumps(vars(progress))
-        metadata = {"progress": text, "sha256": _checksum(text, arrays)}
+        checksum = _checksum(text, arrays)
+        metadata = {"progress": text, "sha256": checksum, "version": lambda_keras.__version__}
         try:
             with atomic_write(self._file(progress.step)) as beside:
                 save_file(arrays, beside, metadata)
@@ -171,6 +173,11 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
         raise DamagedError("wrong checksum")
+    if (version := metadata.get("version")) != lambda_keras.__version__:
+        raise ValueError(
+            f"the checkpoint {path} is of lambda_keras {version or 0.1}, whose networks may "
+            f"compute otherwise: go on with that version. This is {lambda_keras.__version__}"
+        )
     try:
         return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
     except ValidationError as error:

@@ -163,9 +163,11 @@ def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
     [
         ("onnx", "model.onnx", ()),
         ("openvino", "model.xml", ()),
-        ("litert", "model.tflite", ()),
-        ("litert", "model.tflite", ("--quantize", "float16")),
         ("litert", "model.tflite", ("--quantize", "int8")),
+        *(  # they differ in one option of the converter
+            pytest.param("litert", "model.tflite", options, marks=pytest.mark.very_slow)
+            for options in ((), ("--quantize", "float16"))
+        ),
     ],
 )
 def test_formats(of_weights, tmp_path, capsys, format_name, file, options):

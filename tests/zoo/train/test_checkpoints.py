@@ -47,6 +47,14 @@ def test_nothing_to_restore(tmp_path):
     assert create(tmp_path / "none")[0].restore() is None
 
 
+def test_file_of_another_version_is_refused(tmp_path, monkeypatch):
+    """Its network may compute otherwise, which names and shapes do not show."""
+    create(tmp_path)[0].save(Progress(3))
+    monkeypatch.setattr(checkpoints.lambda_keras, "__version__", "9.9")
+    with pytest.raises(ValueError, match=r"of lambda_keras 0\.\d\..*This is 9\.9$"):
+        create(tmp_path)[0].restore()
+
+
 def test_newest_files_are_kept(tmp_path):
     saved = create(tmp_path)[0]
     for step in (9, 10, 100, 1000):

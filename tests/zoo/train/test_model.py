@@ -125,7 +125,9 @@ def one_by_one(tmp_path_factory) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # processes that compile beside other tests
-@pytest.mark.parametrize("kind", ["mirrored", "multi_worker"])
+@pytest.mark.parametrize(
+    "kind", ["mirrored", pytest.param("multi_worker", marks=pytest.mark.very_slow)]
+)
 def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tmp_path):
     """Six steps per epoch, four per execution: none is lost or done twice."""
     received = run(tmp_path, kind, 4)

@@ -18,14 +18,14 @@ from lambda_keras.applications import (
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import TIMM, ResNetSpec
 from lambda_keras.weights import load_weights
-from lambda_keras.weights.pytorch import (
+from lambda_keras.weights.state_dicts import (
     SCHEMES,
     assign_state_dict,
     expected_tensors,
     recognise,
 )
 
-TIMM_NAMES, TORCHVISION_NAMES = SCHEMES
+TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
 SMALL_TIMM = replace(TIMM["lambda_resnet26t"], **BLOCKS, lambda_blocks=((), (), (2,), (1,)))
 SMALL_LAMBDA_PYTORCH = ResNetSpec(

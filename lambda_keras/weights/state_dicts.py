@@ -1,4 +1,4 @@
-"""Weights of PyTorch implementations: their names and layouts -> the variables of a model.
+"""Weights of other implementations: their names and layouts -> the variables of a model.
 
 A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognised by its keys.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers import LambdaLayer, SqueezeExcitation
 from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
 
 Array = np.ndarray
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class StateDictScheme:
-    """How a PyTorch library names the modules of its residual networks.
+    """How a library names the modules, or layers, of its residual networks.
 
     Attributes:
         library: whose names they are.
@@ -28,6 +28,8 @@ class StateDictScheme:
         first_stage: number of the stage c2.
         modules: names by the layers of a model here; those of blocks without the block's name.
             `"2_lambda_bn"` is the normalization after a lambda layer.
+        tensors: from a layer here and the name of its module to the tensors of the module; those
+            of PyTorch unless said.
         projections: the convolution to queries, keys and values in a lambda layer.
         position_conv: the 3-d convolution of position lambdas in a lambda layer.
         value_axis: which of its three axes runs over the value depth, the others over positions.
@@ -38,9 +40,22 @@ class StateDictScheme:
     block: str
     first_stage: int
     modules: Mapping[str, str]
-    projections: str
-    position_conv: str
-    value_axis: int
+    tensors: "Callable[[keras.Layer, str, StateDictScheme], Iterator[Tensor]] | None" = None
+    projections: str = ""
+    position_conv: str = ""
+    value_axis: int = 0
+
+
+def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> "Iterator[Tensor]":
+    """The weights of a layer, which Keras 2 has alike; excitations are 1x1 convolutions there."""
+    if not isinstance(layer, SqueezeExcitation):
+        for variable in layer.weights:
+            yield _same(f"{module}/{variable.name}", variable)
+        return
+    for dense, name in ((layer.squeeze, "reduce"), (layer.excite, "expand")):
+        shape = (1, 1, *dense.kernel.shape)
+        yield Tensor(f"{module}{name}/kernel", shape, [dense.kernel], lambda array: [array[0, 0]])
+        yield _same(f"{module}{name}/bias", dense.bias)
 
 
 SCHEMES = (
@@ -71,6 +86,47 @@ SCHEMES = (
         projections="qkv",
         position_conv="conv_lambda",
         value_axis=2,
+    ),
+    StateDictScheme(
+        library="timm's ResNet-RS",
+        marker="maxpool.",
+        block="layer{stage}.{block}.",
+        first_stage=1,
+        modules={
+            "stem1_conv": "conv1.0",
+            "stem1_bn": "conv1.1",
+            "stem2_conv": "conv1.3",
+            "stem2_bn": "conv1.4",
+            "stem3_conv": "conv1.6",
+            "stem3_bn": "bn1",
+            "stem4_conv": "maxpool.0",
+            "stem4_bn": "maxpool.1",
+            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
+            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
+            "se": "se",
+            "shortcut_conv": "downsample.1",
+            "shortcut_bn": "downsample.2",
+            CLASSIFIER: "fc",
+        },
+    ),
+    StateDictScheme(
+        library="tf_keras' ResNet-RS",
+        marker="BlockGroup2_",
+        block="BlockGroup{stage}__block_{block}_",
+        first_stage=2,
+        modules={
+            **{f"stem{i}_conv": f"stem_1_stem_conv_{i}" for i in (1, 2, 3, 4)},
+            **{f"stem{i}_bn": f"stem_1_stem_batch_norm_{i}" for i in (1, 2, 3, 4)},
+            **{f"{i}_conv": f"_conv_{i}" for i in (1, 2, 3)},
+            "1_bn": "batch_norm_1",
+            "2_bn": "_batch_norm_2",
+            "3_bn": "_batch_norm_3",
+            "se": "_se_se_",
+            "shortcut_conv": "_projection_conv",
+            "shortcut_bn": "_projection_batch_norm",
+            CLASSIFIER: CLASSIFIER,
+        },
+        tensors=_keras_2,
     ),
     StateDictScheme(
         library="torchvision or lambda.pytorch",
@@ -119,7 +175,7 @@ class Tensor:
 
 
 def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
-    """Assigns a checkpoint of timm, torchvision or lambda.pytorch to a model.
+    """Assigns a checkpoint of one of `SCHEMES` to a model.
 
     Every tensor must be used, and every weight assigned. A model without classifier takes the rest
     of a checkpoint with one.
@@ -139,8 +195,8 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
     state = {key: array for key, array in state.items() if not key.endswith("num_batches_tracked")}
     names = recognise(state, source)
     if not has_classifier(model):
-        head = f"{names.modules[CLASSIFIER]}."
-        state = {key: array for key, array in state.items() if not key.startswith(head)}
+        head = names.modules[CLASSIFIER]
+        state = {key: array for key, array in state.items() if not re.match(rf"{head}[./]", key)}
     tensors = list(expected_tensors(model, names))
     check_fit(
         model,
@@ -188,7 +244,7 @@ def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Ten
         if not layer.weights:
             continue
         module = _module(layer.name, layer_names, names)
-        for tensor in () if module is None else _tensors(layer, module, names):
+        for tensor in () if module is None else (names.tensors or _pytorch)(layer, module, names):
             assigned.update(id(variable) for variable in tensor.variables)
             yield tensor
     without = [weight.path for weight in model.weights if id(weight) not in assigned]
@@ -211,7 +267,7 @@ def _module(layer: str, layers: set[str], names: StateDictScheme) -> str | None:
     return module and names.block.format(stage=stage + names.first_stage, block=block) + module
 
 
-def _tensors(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterator[Tensor]:
+def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     if isinstance(layer, keras.layers.Conv2D):
         height, width, depth, filters = layer.kernel.shape
         yield Tensor(
@@ -227,6 +283,15 @@ def _tensors(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
         yield _same(f"{module}.bias", layer.bias)
     elif isinstance(layer, keras.layers.BatchNormalization):
         yield from _batch_norm(layer, module)
+    elif isinstance(layer, SqueezeExcitation):
+        for dense, name in ((layer.squeeze, "fc1"), (layer.excite, "fc2")):
+            yield Tensor(
+                f"{module}.{name}.weight",
+                (*dense.kernel.shape[::-1], 1, 1),
+                [dense.kernel],
+                lambda array: [array[:, :, 0, 0].T],
+            )
+            yield _same(f"{module}.{name}.bias", dense.bias)
     elif isinstance(layer, LambdaLayer) and layer.intra_depth == 1 and layer.use_content:
         yield from _lambda_layer(layer, module, names)
 

@@ -1,0 +1,150 @@
+"""Weights files of tf_keras' ResNet-RS, and its outputs for them."""
+
+import h5py
+import keras
+import networks
+import numpy as np
+import pytest
+
+from lambda_keras.applications import ResNetRS50, ResNetRS101
+from lambda_keras.models.resnet import build_resnet
+from lambda_keras.models.specs import resnet_rs
+from lambda_keras.weights import load_weights
+
+pytestmark = [
+    pytest.mark.one_backend,  # tf_keras is TensorFlow's
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:tf_keras"),
+]
+TOLERANCE = 1e-5  # of the largest value
+
+
+def of_tf_keras(depth, blocks, classes, size):
+    """A network with weights and statistics that no initialisation gives; its stages too."""
+    from tf_keras.src.applications.resnet_rs import ResNetRS
+
+    filters = (64, 128, 256, 512)
+    repeats = [
+        {"input_filters": width, "num_repeats": number}
+        for width, number in zip(filters, blocks, strict=True)
+    ]
+    model = ResNetRS(
+        depth,
+        input_shape=(*size, 3),
+        block_args=repeats,
+        weights=None,
+        classes=classes,
+        classifier_activation=None,
+        include_preprocessing=False,
+    )
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        shape = tuple(weight.shape)
+        if len(shape) > 1:
+            weight.assign(rng.normal(0, np.prod(shape[:-1]) ** -0.5, shape))
+        elif "variance" in weight.name or "gamma" in weight.name:
+            weight.assign(rng.uniform(0.5, 1.0, shape))
+        else:
+            weight.assign(rng.normal(0, 0.1, shape))
+    return model
+
+
+def compare(theirs, ours, blocks, size) -> dict[str, float]:
+    """Largest differences of the features of every stage and of the logits, relative."""
+    images = networks.images(2, *size, 3)
+    names = [f"BlockGroup{n}__block_{number - 1}__output_act" for n, number in enumerate(blocks, 2)]
+    outputs = [theirs.get_layer(name).output for name in names] + [theirs.output]
+    import tf_keras
+
+    expected = tf_keras.Model(theirs.input, outputs)(images, training=False)
+    layers = [*networks.STAGES, "predictions"]
+    received = keras.Model(ours.input, [ours.get_layer(name).output for name in layers])(
+        images, training=False
+    )
+    return {
+        name: float(np.abs(one.numpy() - keras.ops.convert_to_numpy(two)).max())
+        / float(np.abs(one.numpy()).max())
+        for name, one, two in zip(layers, expected, received, strict=True)
+    }
+
+
+BLOCKS = (1, 2, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    theirs = of_tf_keras(50, BLOCKS, 7, (64, 48))
+    path = tmp_path_factory.mktemp("tf_keras") / "resnet-rs.h5"
+    theirs.save_weights(path)
+    return theirs, path
+
+
+def small(padding="fixed", **arguments) -> keras.Model:
+    spec = resnet_rs(50)
+    spec = type(spec)(**{**vars(spec), "blocks": BLOCKS, "padding": padding})
+    return build_resnet(spec, keras.Input((64, 48, 3)), classes=7, name="small", **arguments)
+
+
+def test_outputs_are_those_of_tf_keras(saved):
+    theirs, path = saved
+    ours = small()
+    load_weights(ours, path, "small")
+    differences = compare(theirs, ours, BLOCKS, (64, 48))
+    assert max(differences.values()) < TOLERANCE, differences
+
+
+def test_padding_is_what_makes_them_so(saved):
+    theirs, path = saved
+    ours = small(padding="same")
+    load_weights(ours, path, "small")
+    assert compare(theirs, ours, BLOCKS, (64, 48))["predictions"] > 0.02
+
+
+def test_backbone_takes_the_rest(saved):
+    _, path = saved
+    backbone = small(include_top=False)
+    load_weights(backbone, path, "small")
+    whole = small()
+    load_weights(whole, path, "small")
+    for weight, expected in zip(backbone.weights, whole.weights[:-2], strict=True):
+        np.testing.assert_array_equal(*networks.values([weight, expected]))
+
+
+def test_damaged_and_other_files(saved, tmp_path):
+    _, path = saved
+    ours = small()
+    before = networks.values(ours.variables)
+    cut = tmp_path / "cut.h5"
+    cut.write_bytes(path.read_bytes()[:100_000])
+    with pytest.raises(ValueError, match="expected an intact HDF5 weights file"):
+        load_weights(ours, cut, "small")
+    elsewhere = tmp_path / "elsewhere.h5"
+    with h5py.File(path, "r") as source, h5py.File(elsewhere, "w") as file:
+        for name in source:
+            source.copy(name, file)
+        layer = "BlockGroup2__block_0__conv_1"
+        del file[layer]
+        file[layer] = h5py.ExternalLink(str(path), layer)
+    with pytest.raises(ValueError, match=f"{layer}/kernel: expected .* received no such tensor"):
+        load_weights(ours, elsewhere, "small")
+    for one, other in zip(before, networks.values(ours.variables), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.very_slow
+@pytest.mark.parametrize(
+    ("depth", "blocks", "constructor", "size"),
+    [
+        (50, (3, 4, 6, 3), ResNetRS50, (160, 160)),
+        (101, (3, 4, 23, 3), ResNetRS101, (192, 192)),
+        (50, (3, 4, 6, 3), ResNetRS50, (97, 130)),
+    ],
+)
+def test_whole_networks(depth, blocks, constructor, size, tmp_path):
+    theirs = of_tf_keras(depth, blocks, 1000, size)
+    path = tmp_path / "resnet-rs.h5"
+    theirs.save_weights(path)
+    for padding in ("same", "fixed"):
+        ours = constructor(weights=path, classifier_activation=None, padding=padding)
+        differences = compare(theirs, ours, blocks, size)
+        print(f"ResNet-RS-{depth} at {size}, padding={padding}: {differences}")
+    assert max(differences.values()) < TOLERANCE, differences
