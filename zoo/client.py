@@ -24,7 +24,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import LocalPath, OutputFile, Settings, quoted
@@ -43,7 +43,7 @@ MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 JsonFile = Annotated[OutputFile, AfterValidator(partial(check_output_name, suffixes=(".json",)))]
 
 
-class ClientConfig(Settings):
+class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     """Asks a TensorFlow Serving for the most probable classes of photographs.
 
     The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
@@ -52,8 +52,6 @@ class ClientConfig(Settings):
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.client")
 
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
 from zoo import model_card
 from zoo.cli.plain_yaml import typed
@@ -28,7 +27,7 @@ def _check_suffix(output: Path) -> None:
         raise ValueError(f"expected a name that ends with {SUFFIX}. Received: {str(output)!r}")
 
 
-class ConvertConfig(Settings):
+class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
     """Converts weights to a .weights.h5 file, and writes a model card (.md) beside it.
 
     Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
@@ -39,8 +38,6 @@ class ConvertConfig(Settings):
     Example: python -m zoo.convert --model lambda_resnet26t --weights imagenet
     --output lambda_resnet26t.weights.h5
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.convert")
 
     model: str = Field(description="Model, by its name: see python -m zoo.list.")
     weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")

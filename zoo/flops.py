@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
@@ -142,13 +142,11 @@ def _layer_flops(layer: Any) -> dict[str, int]:
     return {}
 
 
-class FlopsConfig(Settings):
+class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     """Counts the floating-point operations of a model for one image, by the paper's conventions.
 
     Two for each multiply-accumulate; position lambdas see the scope, at most the whole map.
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.flops")
 
     model: CliPositionalArg[str] = Field(description="Model, by its name: see python -m zoo.list.")
     image_size: int | None = Field(

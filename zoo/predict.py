@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
@@ -24,7 +24,7 @@ check_name = partial(check_output_name, suffixes=(".png", ".json"))
 AnswerFile = Annotated[OutputFile, AfterValidator(check_name)]
 
 
-class PredictConfig(ClassifierOptions):
+class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     """Prints the most probable classes of photographs.
 
     Give --model and --weights, or --run for the model of a finished run. Photographs are resized
@@ -33,8 +33,6 @@ class PredictConfig(ClassifierOptions):
       python -m zoo.predict --model lambda_resnet26t --weights imagenet cat.jpg dog.jpg
       python -m zoo.predict --run runs/digits photos/ --top 3 --output predictions.json
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.predict")
 
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
