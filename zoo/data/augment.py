@@ -95,7 +95,7 @@ class _Tensorflow:
         calls = itertools.count()
 
         def uniform(shape, minval=0, maxval=None, dtype=tf.float32) -> tf.Tensor:
-            own_seed = tf.random.fold_in(seed, next(calls))
+            own_seed: Any = tf.random.fold_in(seed, next(calls))
             return tf.random.stateless_uniform(shape, own_seed, minval, maxval, dtype)
 
         self.random = SimpleNamespace(uniform=uniform)

@@ -152,7 +152,7 @@ def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View
 
     def augmented(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = train(record, seed)
-        return policy(image, tf.random.fold_in(seed, 2)), readable
+        return policy(image, tf.random.fold_in(seed, 2)), readable  # pyright: ignore[reportArgumentType]
 
     return augmented, test
 
