@@ -10,13 +10,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import quote, urlsplit
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -27,10 +25,10 @@ from pydantic import (
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import LocalPath, OutputFile, Settings, quoted
+from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
 from zoo.data.image_folder import SUFFIXES
 from zoo.errors import needs_extra, printable
-from zoo.inference.photos import check_output_name, check_replaces_none, find_photos
+from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
@@ -39,8 +37,6 @@ COLUMNS = ("classes", "labels", "scores")
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # More is no answer to a request, which takes some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
-
-JsonFile = Annotated[OutputFile, AfterValidator(partial(check_output_name, suffixes=(".json",)))]
 
 
 class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
@@ -80,7 +76,9 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
         le=3600,
         description="Seconds from the beginning of a request to the end of its answer.",
     )
-    output: JsonFile | None = Field(default=None, description="Also write every answer (.json).")
+    output: Annotated[OutputFile, named(".json")] | None = Field(
+        default=None, description="Also write every answer (.json)."
+    )
 
     @field_validator("url")
     @classmethod

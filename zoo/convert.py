@@ -10,7 +10,7 @@ from pydantic import Field
 from zoo import model_card
 from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import OutputFile, Settings, checked_by
+from zoo.cli.settings import OutputFile, Settings, named
 from zoo.errors import needs_extra
 from zoo.files import atomic_write
 from zoo.registry import Row, create_model, find_model
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 SUFFIX = ".weights.h5"
-
-
-def _check_suffix(output: Path) -> None:
-    if not output.name.endswith(SUFFIX) or output.name == SUFFIX:
-        raise ValueError(f"expected a name that ends with {SUFFIX}. Received: {str(output)!r}")
 
 
 class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
@@ -41,9 +36,7 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
 
     model: str = Field(description="Model, by its name: see python -m zoo.list.")
     weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")
-    output: Annotated[OutputFile, checked_by(_check_suffix)] = Field(
-        description=f"File to write, *{SUFFIX}."
-    )
+    output: Annotated[OutputFile, named(SUFFIX)] = Field(description=f"File to write, *{SUFFIX}.")
     overrides: dict[str, Any] = Field(
         default={}, description="Other constructor arguments, e.g. --overrides classes=7"
     )
