@@ -4,7 +4,6 @@ import base64
 import json
 import math
 import os
-import reprlib
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
 from zoo.data.image_folder import SUFFIXES
-from zoo.errors import needs_extra, printable
+from zoo.errors import first_wrong, needs_extra, printable
 from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
@@ -226,7 +225,7 @@ def _rest(config: ClientConfig) -> Iterator[Predict]:
         try:
             return Predictions.model_validate_json(content).predictions
         except ValidationError as error:
-            raise _unexpected(config, _first(error)) from None
+            raise _unexpected(config, _one_line(first_wrong(error))) from None
 
     with requests.Session() as session:
         yield predict
@@ -266,7 +265,7 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
                 for row in zip(*columns.values(), strict=True)
             ]
         except ValidationError as error:
-            raise _unexpected(config, _first(error)) from None
+            raise _unexpected(config, _one_line(first_wrong(error))) from None
         except (TypeError, ValueError) as error:  # of tensors that are none
             raise _unexpected(config, _one_line(str(error))) from None
 
@@ -311,16 +310,6 @@ def _unexpected(config: ClientConfig, received: str) -> ValueError:
         f"expected classes, labels and scores from {config.signature!r} of {config.model!r} at "
         f"{config.url}. Received: {received}"
     )
-
-
-def _first(error: ValidationError) -> str:
-    """Returns the first thing that is wrong with an answer, and what the server sent there."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"])) or "the answer"
-    reason = first["msg"].removeprefix("Value error, ")
-    if "Received" not in reason and first["type"] not in ("missing", "json_invalid"):
-        reason += f", not {reprlib.repr(first['input'])}"
-    return _one_line(f"{where}: {reason}")
 
 
 def _root_cause(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from zoo.errors import first_wrong
 from zoo.files import atomic_write, local_copy, remove, remove_partial
 
 KEEP = 3  # files
@@ -174,9 +175,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
     try:
         return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DamagedError(f"progress, {where}: {first['msg']}") from None
+        raise DamagedError(f"progress, {first_wrong(error)}") from None
 
 
 def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
