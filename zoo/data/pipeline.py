@@ -18,7 +18,25 @@ View = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
 @dataclass(frozen=True)
-class TrainingImages:
+class Images:
+    """Images to train or to test on.
+
+    Attributes:
+        source: Undecoded images and their labels.
+        view: Decodes one, and augments it if it is for training.
+    """
+
+    source: Source
+    view: View
+
+    @property
+    def count(self) -> int:
+        """Number of images."""
+        return self.source.count
+
+
+@dataclass(frozen=True)
+class TrainingImages(Images):
     """Training images as an endless stream that can be entered at any step.
 
     Order, augmentation and position are functions of the seed and the step, so a run that goes on
@@ -26,19 +44,10 @@ class TrainingImages:
     another one of its batch.
 
     Attributes:
-        source: Undecoded images and their labels.
-        view: Decodes and augments one.
         seed: Of order and augmentation.
     """
 
-    source: Source
-    view: View
     seed: int
-
-    @property
-    def count(self) -> int:
-        """Number of images."""
-        return self.source.count
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass; what is left over is others in every pass."""
@@ -59,7 +68,7 @@ class TrainingImages:
             ValueError: If the hosts do not divide the batch.
         """
         return _finish(
-            self._examples(batch_size, first_step, shard, preprocess_input)
+            self.examples(batch_size, first_step, shard, preprocess_input)
             .batch(shard.size(batch_size), drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
@@ -67,9 +76,9 @@ class TrainingImages:
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first augmented images, in [0, 255], and labels, at most `limit` of them."""
-        return _sample(self._examples(min(limit, self.count)), limit)
+        return _sample(self.examples(min(limit, self.count)), limit)
 
-    def _examples(
+    def examples(
         self,
         batch_size: int,
         first_step: int = 0,
@@ -88,24 +97,8 @@ class TrainingImages:
         return records.map(decode, tf.data.AUTOTUNE)
 
 
-@dataclass(frozen=True)
-class EvalImages:
-    """Test images, in an order that never changes.
-
-    Attributes:
-        source: Undecoded images and their labels.
-        view: Decodes one; the integers it gets are always 0.
-    """
-
-    __test__ = False  # for pytest, which takes it for a test by its name
-
-    source: Source
-    view: View
-
-    @property
-    def count(self) -> int:
-        """Number of images."""
-        return self.source.count
+class EvalImages(Images):
+    """Test images, in an order that never changes; the integers that `view` gets are always 0."""
 
     def steps(self, batch_size: int) -> int:
         """Returns the batches of a pass."""
@@ -142,10 +135,7 @@ class EvalImages:
         return _sample(self._examples(1, ALL), limit)
 
     def _examples(
-        self,
-        batch_size: int,
-        shard: Shard,
-        finish: Callable[[tf.Tensor], Any] = tf.identity,
+        self, batch_size: int, shard: Shard, finish: Callable[[tf.Tensor], Any] = tf.identity
     ) -> tf.data.Dataset:
         """Images, labels, and whether the image could be read."""
 
