@@ -26,16 +26,9 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes what a network sees of an image in evaluation, prediction and exports.
+    """Decodes what a network sees of a file in evaluation, prediction and exports.
 
-    It is TensorFlow alone, so that it can be part of a graph.
-
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
-        preprocessing: Size, part of the shorter side, and interpolation.
-
-    Returns:
-        float32 image of that size, in [0, 255].
+    It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_centre`.
     """
     return resize_centre(decode(encoded), preprocessing)
 
@@ -43,12 +36,7 @@ def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> t
 def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     """Resizes an image and cuts out its centre, where `preprocessing` itself would with Pillow.
 
-    Args:
-        image: uint8 image of shape `(height, width, 3)`.
-        preprocessing: Size, part of the shorter side, and interpolation.
-
-    Returns:
-        float32 image of that size, in [0, 255].
+    The image is uint8 of shape `(height, width, 3)`, the centre float32 in [0, 255].
     """
     size, shape = preprocessing.image_size, tf.shape(image)[:2]
     resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
@@ -66,11 +54,8 @@ def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     """Decodes an image as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
-
-    Returns:
-        uint8 image of shape `(height, width, 3)`.
+    Takes the bytes of a JPEG, PNG, GIF or BMP file, a scalar string; returns a uint8 image of
+    shape `(height, width, 3)`.
     """
 
     def jpeg() -> tf.Tensor:
@@ -97,11 +82,7 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it says nothing.
-
-    Args:
-        encoded: Bytes of the file, a scalar string.
-    """
+    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it says nothing."""
     head = tf.strings.substr(encoded, 0, HEAD)
     mark = tf.where(tf.image.is_jpeg(encoded), r"Exif\x00\x00\C*", r"\C\CeXIf\C*")
     begin = tf.strings.length(tf.strings.regex_replace(head, mark, ""))
@@ -123,15 +104,7 @@ def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
-    """Decodes a part of an image, as `decode` shows it; of most JPEGs, little more than that part.
-
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file.
-        window: Chooses the part.
-
-    Returns:
-        uint8 image of the window's height and width and 3 channels.
-    """
+    """Like `decode`, but a part of the image; of most JPEGs, little more than it is decoded."""
 
     def part() -> tf.Tensor:
         chosen = window(tf.image.extract_jpeg_shape(encoded))
@@ -162,10 +135,7 @@ def check_header(content: bytes) -> None:
 
 
 def decode_small(content: bytes) -> tf.Tensor:
-    """Decodes an image, a JPEG at 1/8 of its size: fails where `decode` does, but sooner.
-
-    Args:
-        content: Bytes of a JPEG or PNG file.
+    """Decodes a JPEG or PNG image, a JPEG at 1/8 of its size: fails where `decode` does, sooner.
 
     Raises:
         ValueError: If it cannot be decoded, or has too many pixels.
@@ -181,17 +151,11 @@ def decode_small(content: bytes) -> tf.Tensor:
 def attempt(
     read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Reads an image; one that fails is named.
+    """Returns the uint8 image that `read` returns, and True; one where it fails is named.
 
-    TensorFlow has no try and except, but data sets of one element that leave errors out.
-
-    Args:
-        read: Returns the uint8 image, or fails.
-        name: What to call it.
-        skip: Whether it is named on stderr and 1x1 black pixel is returned, or the error is raised.
-
-    Returns:
-        The image, and whether it could be read.
+    With `skip` the name goes to stderr, and one black pixel and False are returned; without, it is
+    in the error. TensorFlow has no try and except, but data sets of one element that leave errors
+    out.
     """
 
     @no_autograph

@@ -42,9 +42,6 @@ class TrainingImages(Images):
     Order, augmentation and position are functions of the seed and the step, so a run that goes on
     after an interruption sees what it would have seen. In the place of an unreadable image comes
     another one of its batch.
-
-    Attributes:
-        seed: Of order and augmentation.
     """
 
     seed: int
@@ -60,9 +57,9 @@ class TrainingImages(Images):
 
         Args:
             batch_size: Images per step, over all hosts.
-            classes: Number of classes.
-            first_step: Number of batches before the first one. Defaults to 0.
-            shard: Which part of them this host reads. Defaults to all.
+            classes: Their number.
+            first_step: Number of batches before the first one.
+            shard: Which part of them this host reads.
 
         Raises:
             ValueError: If the hosts do not divide the batch.
@@ -108,15 +105,7 @@ class EvalImages(Images):
         """Returns what `model.evaluate` takes: preprocessed batches, one-hot labels and weights.
 
         All batches are full and every host has the same number of them. Images of weight 0 fill
-        them, and are where one could not be read.
-
-        Args:
-            batch_size: Images per step, over all hosts.
-            classes: Number of classes.
-            shard: Which part of them this host reads. Defaults to all.
-
-        Raises:
-            ValueError: If the hosts do not divide the batch.
+        them, and are where one could not be read. Arguments are those of `TrainingImages.batches`.
         """
         examples = self._examples(batch_size, shard, preprocess_input)
         image, label, readable = (
