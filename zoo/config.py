@@ -12,19 +12,8 @@ from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
 # many classes as the data have.
-_DECIDED = frozenset(
-    {
-        "classes",
-        "classifier_activation",
-        "include_top",
-        "input_shape",
-        "input_tensor",
-        "name",
-        "pooling",
-        "weights",
-    }
-)
-
+_DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
+_DECIDED |= {"name", "weights", "input_shape", "input_tensor"}
 
 # Settings of some sources of images alone, and as what a source needs one; "" if it does not.
 _OF_SOURCES = {

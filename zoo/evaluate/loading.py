@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from lambda_keras.applications.preprocessing import (
-    Preprocessing,
-    preprocessing_of,
-)
+from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
 from lambda_keras.weights import load_weights
 from zoo import run_folder
 from zoo.config import DataConfig

@@ -9,9 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lambda_keras.applications.preprocessing import (
-    imagenet_classes,
-)
+from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.errors import needs_extra, printable
 from zoo.evaluate.metrics import Evaluation
 from zoo.files import atomic_write

@@ -9,12 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from lambda_keras.applications import preprocess_input
-from lambda_keras.applications.preprocessing import (
-    Preprocessing,
-    imagenet_classes,
-    preprocessing_of,
-)
+from lambda_keras.applications import imagenet_classes, preprocess_input, preprocessing_of
+from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
 from zoo.cli.model_options import ClassifierOptions
