@@ -48,15 +48,10 @@ NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 def serve(
     classifier: Classifier, host: str, port: int, password: str | None, is_private: bool
 ) -> None:
-    """Serves the page until it is interrupted.
+    """Serves the page, to those who know the password if there is one, until it is interrupted.
 
-    Args:
-        classifier: Model that is asked.
-        host: Address to listen on.
-        port: Port to listen on.
-        password: What one has to know to see the page; None: nothing.
-        is_private: Whether only this computer can reach the address. Then requests that name
-            another one get nothing: a foreign page has pointed its own name here.
+    If the address is private, which only this computer can reach, requests that name another one
+    get nothing: a foreign page has pointed its own name here.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     # What ends services ends them like Ctrl+C, after which photographs are deleted.
@@ -88,11 +83,7 @@ def serve(
 
 @dataclass(frozen=True)
 class Demo:
-    """What the page does.
-
-    Attributes:
-        classifier: Model that is asked.
-    """
+    """What the page does, asking one model."""
 
     classifier: Classifier
 

@@ -71,12 +71,7 @@ def write(
 ) -> None:
     """Writes all figures as JSON, and the picture of what is taken for what.
 
-    Args:
-        result: The figures.
-        names: Names of the classes.
-        title: Head line of the picture.
-        settings: Of the command, for the JSON.
-        folder: Folder of both files, made if need be.
+    The JSON has the settings of the command, too; the title is that of the picture.
     """
     figures = {
         "settings": settings,

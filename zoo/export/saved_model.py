@@ -102,11 +102,7 @@ def _of_files(
 
 
 def refuse_unfit(encoded: tf.Tensor) -> tf.Operation:
-    """Fails on what is no JPEG or PNG image, or too large, before it takes memory.
-
-    Args:
-        encoded: Bytes of a file, a scalar string.
-    """
+    """Fails on a file that is no JPEG or PNG image, or too large, before it takes memory."""
     is_jpeg = tf.image.is_jpeg(encoded)
     is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
     has_size = tf.strings.length(encoded) >= 24  # of a PNG, after its signature

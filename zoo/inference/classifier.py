@@ -25,14 +25,9 @@ BATCH_SIZE = 32
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
-    """Returns class probabilities.
+    """Returns class probabilities, `(count, classes)`, by a classifier of the zoo.
 
-    Args:
-        model: Classifier of the zoo.
-        images: RGB images in [0, 255], shape `(count, height, width, 3)`.
-
-    Returns:
-        Array of shape `(count, classes)`.
+    Images are RGB in [0, 255], of shape `(count, height, width, 3)`.
     """
     # Not `predict_on_batch`: with several devices it answers once for each of them.
     images = preprocess_input(images)
