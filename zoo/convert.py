@@ -1,6 +1,5 @@
 """Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings, named
 from zoo.errors import needs_extra
 from zoo.files import atomic_write
-from zoo.registry import Row, create_model, find_model
+from zoo.registry import Row, create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
     import keras
@@ -78,7 +77,6 @@ def convert(
     """
     row = find_model(name)
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
-    from lambda_keras.weights.hub import sha256
     from lambda_keras.weights.pytorch import assign_state_dict
 
     source = find_weights(weights, name)
@@ -90,8 +88,7 @@ def convert(
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         model.save_weights(new_output)
-        checksum = sha256(new_output)
-        _write_card(new_card, row, model, weights, source, output.name, checksum, overrides)
+        _write_card(new_card, row, model, weights, source, new_output, overrides)
 
 
 def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
@@ -144,8 +141,7 @@ def _write_card(
     model: "keras.Model",
     weights: str,
     source: Path,
-    filename: str,
-    checksum: str,
+    output: Path,
     overrides: Mapping[str, Any],
 ) -> None:
     from lambda_keras.applications.preprocessing import MEAN, STD
@@ -154,8 +150,7 @@ def _write_card(
     published = row.weights
     if published and weights.split("@")[0] not in ("imagenet", f"hf://{published.repository}"):
         published = None
-    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
-    arguments = {**row.arguments, **overrides, "weights": filename}
+    arguments = {**row.arguments, **overrides, "weights": output.name}
     call = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     if source.name == Path(weights).name:
         origin = f"`{source.name}`"
@@ -165,10 +160,10 @@ def _write_card(
             origin += f" of https://huggingface.co/{published.repository}"
     mean, std = (", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD))
     facts = {
-        "Trainable parameters": f"{parameters:,}",
+        "Trainable parameters": f"{trainable_parameters(model):,}",
         "Source": origin,
         "SHA-256 of the source": f"`{sha256(source)}`",
-        f"SHA-256 of `{filename}`": f"`{checksum}`",
+        f"SHA-256 of `{output.name}`": f"`{sha256(output)}`",
         "License": published.license if published else "that of the source",
         "Images": f"RGB, {row.image_size} x {row.image_size} pixels",
         "Crop": f"{published.crop_fraction} of the shorter side, from the centre, then bicubic"

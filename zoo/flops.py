@@ -167,15 +167,14 @@ def main(arguments: Sequence[str]) -> None:
     """
     config = FlopsConfig.from_command_line(arguments)
     from zoo.cli.plain_yaml import typed
-    from zoo.registry import create_model, find_model
+    from zoo.registry import create_model, find_model, trainable_parameters
 
     size = config.image_size or find_model(config.model).image_size
     overrides = typed(config.overrides)
     model = create_model(config.model, **{"input_shape": (size, size, 3), **overrides})
     counts = count_flops(model)
-    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
     print(f"{config.model} at {size}x{size}")
-    print(f"trainable parameters {parameters:,}")
+    print(f"trainable parameters {trainable_parameters(model):,}")
     print(f"floating-point operations {total(counts) / 1e9:.3f} G\n")
     kinds = list(dict.fromkeys(kind for stage in counts.values() for kind in stage))
     everything = {kind: sum(stage.get(kind, 0) for stage in counts.values()) for kind in kinds}
