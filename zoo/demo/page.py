@@ -178,6 +178,10 @@ class Demo:
     def _build_maps(self, photo: Any, asked: Any, layers: dict[str, tuple[int, int]]) -> None:
         model: Any = self.classifier.model
         size = model.input_shape[1]
+
+        def in_pixels(click: gr.SelectData) -> list[int]:  # of the network's image
+            return [i * size // VIEW for i in click.index]
+
         heads = range(model.get_layer(next(iter(layers))).num_heads)
         gr.Markdown(f"## Where it looked\n{HELP_MAPS}")
         names = [(f"{name} ({h} x {w})", name) for name, (h, w) in layers.items()]
@@ -203,9 +207,8 @@ class Demo:
         options["api_visibility"] = "private"
         asked.success(self.look, place, shown, **options)
         asked.failure(lambda: NOTHING, None, shown, **options)
-        view.select(_clicked(size), None, [x, y], **options).then(
-            self.look, place, shown, **options
-        )
+        clicked = view.select(in_pixels, None, [x, y], **options)
+        clicked.then(self.look, place, shown, **options)
 
 
 class _Page(gr.Blocks):
@@ -259,19 +262,5 @@ def _telling_what_is_wrong(photo: str) -> Iterator[None]:
 
 def _picture(elem_id: str, label: str) -> gr.Image:
     return gr.Image(
-        label=label,
-        elem_id=elem_id,
-        show_label=False,
-        interactive=False,
-        format="png",
-        buttons=[],
+        label=label, elem_id=elem_id, show_label=False, interactive=False, format="png", buttons=[]
     )
-
-
-def _clicked(size: int) -> Callable[[gr.SelectData], list[int]]:
-    """Returns what turns a click on the picture into pixels of the network's image."""
-
-    def pixels(event: gr.SelectData) -> list[int]:
-        return [i * size // VIEW for i in event.index]
-
-    return pixels
