@@ -24,7 +24,7 @@ COLUMNS = (
 )
 
 
-class Config(BenchmarkSettings):
+class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark fit"):
     """Times epochs of the trainer's fit against the same steps in a bare tf.function, in turn.
 
     The bare steps read the same data, and compute loss, gradients and update; fit counts metrics,

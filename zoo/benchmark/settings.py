@@ -38,13 +38,7 @@ MinMs = Annotated[
 
 
 class BenchmarkSettings(Settings):
-    """Settings of every benchmark; a command has the name of its module."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        command = cls.__module__.rpartition(".")[2].replace("_", "-")
-        cls.model_config["cli_prog_name"] = f"python -m zoo.benchmark {command}"
+    """Settings of every benchmark."""
 
     extra: ClassVar[str] = "train"  # the dependency group of lambda_keras that it needs
 
