@@ -11,7 +11,7 @@ from zoo.data.errors import in_one_line, reason
 from zoo.data.sources import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
-SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # what JPEG and PNG files begin with
+JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # what such files begin with
 HEAD = 2**16  # bytes in which a file says how it is turned, and whether it is transparent
 # A PNG file with an alpha channel, or with a transparent colour; `\C` is any byte.
 TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
@@ -124,9 +124,9 @@ def check_header(content: bytes) -> None:
     Raises:
         ValueError: If it is no JPEG or PNG image, or has too many pixels.
     """
-    if not content.startswith(SIGNATURES):
+    if not content.startswith((JPEG, PNG)):
         raise ValueError("not a JPEG or PNG image")
-    if content.startswith(SIGNATURES[1]):
+    if content.startswith(PNG):
         height, width = (int.from_bytes(content[i : i + 4]) for i in (20, 16))
     else:
         height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
