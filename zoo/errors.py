@@ -41,10 +41,7 @@ def printable(text: object) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Wraps the import of an optional package, so that a missing one says what to install.
-
-    Args:
-        extra: The optional dependency group of lambda_keras that holds the package.
+    """Wraps the import of a package of an extra, so that a missing one says what to install.
 
     Raises:
         ImportError: If an import inside the `with` block does not find its package.

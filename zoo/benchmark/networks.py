@@ -254,10 +254,7 @@ def parse(
 ) -> Network:
     """Reads `NAME[@SIZE][:ARGUMENT=VALUE]...`; without a size it is the published one.
 
-    Args:
-        text: What to read.
-        batch, dtype: Of the network.
-        libraries: The kind of network by what stands before the name.
+    The kind of network is the one that `libraries` has for what stands before the name.
 
     Raises:
         ValueError: If it reads otherwise, or there is no such network.
