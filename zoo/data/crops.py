@@ -104,7 +104,10 @@ def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
-    """Like `decode`, but a part of the image; of most JPEGs, little more than it is decoded."""
+    """Decodes the part of an image that `window` chooses, as `decode` shows it.
+
+    Of most JPEGs, little more than that part is decoded.
+    """
 
     def part() -> tf.Tensor:
         chosen = window(tf.image.extract_jpeg_shape(encoded))

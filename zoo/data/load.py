@@ -81,8 +81,8 @@ def held_out_files(
 ) -> tuple[list[bytes], np.ndarray]:
     """Returns the first test images that can be read, undecoded, and their labels.
 
-    They are at most `limit`, as bytes of files, PNG where the images are no files. The image size
-    and what is raised are those of `load_data`.
+    They are at most `limit`, as bytes of files, PNG where the images are no files; labels are
+    indices of classes. The image size and what is raised are those of `load_data`.
     """
     test = load_data(config, image_size).test
 

@@ -57,7 +57,7 @@ class TrainingImages(Images):
 
         Args:
             batch_size: Images per step, over all hosts.
-            classes: Their number.
+            classes: Number of classes.
             first_step: Number of batches before the first one.
             shard: Which part of them this host reads.
 
