@@ -225,7 +225,7 @@ def _rest(config: ClientConfig) -> Iterator[Predict]:
         try:
             return Predictions.model_validate_json(content).predictions
         except ValidationError as error:
-            raise _unexpected(config, _one_line(first_wrong(error))) from None
+            raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
 
     with requests.Session() as session:
         yield predict
@@ -265,7 +265,7 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
                 for row in zip(*columns.values(), strict=True)
             ]
         except ValidationError as error:
-            raise _unexpected(config, _one_line(first_wrong(error))) from None
+            raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
         except (TypeError, ValueError) as error:  # of tensors that are none
             raise _unexpected(config, _one_line(str(error))) from None
 

@@ -18,10 +18,10 @@ def unknown(received: str, allowed: Iterable[str]) -> str:
     return f"Received: {received!r}{hint}. Allowed: {', '.join(allowed)}"
 
 
-def first_wrong(error: "ValidationError") -> str:
-    """Returns the first thing that is wrong with data: where, what, and what is there."""
+def first_wrong(error: "ValidationError", data: str) -> str:
+    """Returns the first thing that is wrong with some data: where, what, and what is there."""
     first = error.errors()[0]
-    where = ".".join(map(str, first["loc"])) or "the whole"
+    where = ".".join(map(str, first["loc"])) or data
     reason = first["msg"].removeprefix("Value error, ")
     if "Received" not in reason and first["type"] not in ("missing", "json_invalid"):
         reason += f", not {reprlib.repr(first['input'])}"

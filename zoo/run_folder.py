@@ -123,7 +123,7 @@ def load_metrics(folder: Path) -> Metrics:
     try:
         return Metrics.model_validate_json(text)
     except ValidationError as error:
-        received = f"Received: {path} ({first_wrong(error)})"
+        received = f"Received: {path} ({first_wrong(error, 'the file')})"
         raise ValueError(f"run: expected an intact {METRICS}. {received}") from None
 
 

@@ -175,7 +175,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
     try:
         return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
     except ValidationError as error:
-        raise DamagedError(f"progress, {first_wrong(error)}") from None
+        raise DamagedError(f"progress, {first_wrong(error, 'as a whole')}") from None
 
 
 def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
