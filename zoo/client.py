@@ -4,19 +4,16 @@ import base64
 import json
 import math
 import os
-import reprlib
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import quote, urlsplit
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -24,13 +21,13 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import LocalPath, OutputFile, Settings, quoted
+from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
 from zoo.data.image_folder import SUFFIXES
-from zoo.errors import needs_extra, printable
-from zoo.inference.photos import check_output_name, check_replaces_none, find_photos
+from zoo.errors import first_wrong, needs_extra, printable
+from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
@@ -40,10 +37,8 @@ MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # More is no answer to a request, which takes some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
-JsonFile = Annotated[OutputFile, AfterValidator(partial(check_output_name, suffixes=(".json",)))]
 
-
-class ClientConfig(Settings):
+class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     """Asks a TensorFlow Serving for the most probable classes of photographs.
 
     The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
@@ -52,8 +47,6 @@ class ClientConfig(Settings):
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.client")
 
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
@@ -82,7 +75,9 @@ class ClientConfig(Settings):
         le=3600,
         description="Seconds from the beginning of a request to the end of its answer.",
     )
-    output: JsonFile | None = Field(default=None, description="Also write every answer (.json).")
+    output: Annotated[OutputFile, named(".json")] | None = Field(
+        default=None, description="Also write every answer (.json)."
+    )
 
     @field_validator("url")
     @classmethod
@@ -230,7 +225,7 @@ def _rest(config: ClientConfig) -> Iterator[Predict]:
         try:
             return Predictions.model_validate_json(content).predictions
         except ValidationError as error:
-            raise _unexpected(config, _first(error)) from None
+            raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
 
     with requests.Session() as session:
         yield predict
@@ -270,7 +265,7 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
                 for row in zip(*columns.values(), strict=True)
             ]
         except ValidationError as error:
-            raise _unexpected(config, _first(error)) from None
+            raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
         except (TypeError, ValueError) as error:  # of tensors that are none
             raise _unexpected(config, _one_line(str(error))) from None
 
@@ -315,16 +310,6 @@ def _unexpected(config: ClientConfig, received: str) -> ValueError:
         f"expected classes, labels and scores from {config.signature!r} of {config.model!r} at "
         f"{config.url}. Received: {received}"
     )
-
-
-def _first(error: ValidationError) -> str:
-    """Returns the first thing that is wrong with an answer, and what the server sent there."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"])) or "the answer"
-    reason = first["msg"].removeprefix("Value error, ")
-    if "Received" not in reason and first["type"] not in ("missing", "json_invalid"):
-        reason += f", not {reprlib.repr(first['input'])}"
-    return _one_line(f"{where}: {reason}")
 
 
 def _root_cause(error: BaseException) -> str:

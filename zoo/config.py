@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import Weights
 from zoo.cli.plain_yaml import typed
@@ -13,19 +12,8 @@ from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
 # many classes as the data have.
-_DECIDED = frozenset(
-    {
-        "classes",
-        "classifier_activation",
-        "include_top",
-        "input_shape",
-        "input_tensor",
-        "name",
-        "pooling",
-        "weights",
-    }
-)
-
+_DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
+_DECIDED |= {"name", "weights", "input_shape", "input_tensor"}
 
 # Settings of some sources of images alone, and as what a source needs one; "" if it does not.
 _OF_SOURCES = {
@@ -237,7 +225,7 @@ class TrainingConfig(Section):
     )
 
 
-class TrainConfig(Settings):
+class TrainConfig(Settings, cli_prog_name="python -m zoo.train"):
     """Trains a model of the zoo and writes a run folder.
 
     The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
@@ -245,8 +233,6 @@ class TrainConfig(Settings):
     interrupted run goes on when the same command is given again.
     A command line setting wins over --config FILE, and that over the default. 'None' is none.
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.train")
 
     config: AnyPath | None = Field(
         default=None,

@@ -1,20 +1,18 @@
 """Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
 from zoo import model_card
 from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import OutputFile, Settings, checked_by
+from zoo.cli.settings import OutputFile, Settings, named
 from zoo.errors import needs_extra
 from zoo.files import atomic_write
-from zoo.registry import Row, create_model, find_model
+from zoo.registry import Row, create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
     import keras
@@ -23,12 +21,7 @@ if TYPE_CHECKING:
 SUFFIX = ".weights.h5"
 
 
-def _check_suffix(output: Path) -> None:
-    if not output.name.endswith(SUFFIX) or output.name == SUFFIX:
-        raise ValueError(f"expected a name that ends with {SUFFIX}. Received: {str(output)!r}")
-
-
-class ConvertConfig(Settings):
+class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
     """Converts weights to a .weights.h5 file, and writes a model card (.md) beside it.
 
     Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
@@ -40,13 +33,9 @@ class ConvertConfig(Settings):
     --output lambda_resnet26t.weights.h5
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.convert")
-
     model: str = Field(description="Model, by its name: see python -m zoo.list.")
     weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")
-    output: Annotated[OutputFile, checked_by(_check_suffix)] = Field(
-        description=f"File to write, *{SUFFIX}."
-    )
+    output: Annotated[OutputFile, named(SUFFIX)] = Field(description=f"File to write, *{SUFFIX}.")
     overrides: dict[str, Any] = Field(
         default={}, description="Other constructor arguments, e.g. --overrides classes=7"
     )
@@ -88,7 +77,6 @@ def convert(
     """
     row = find_model(name)
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
-    from lambda_keras.weights.hub import sha256
     from lambda_keras.weights.state_dicts import assign_state_dict
 
     source = find_weights(weights, name)
@@ -100,8 +88,7 @@ def convert(
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         model.save_weights(new_output)
-        checksum = sha256(new_output)
-        _write_card(new_card, row, model, weights, source, output.name, checksum, overrides)
+        _write_card(new_card, row, model, weights, source, new_output, overrides)
 
 
 def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
@@ -154,8 +141,7 @@ def _write_card(
     model: "keras.Model",
     weights: str,
     source: Path,
-    filename: str,
-    checksum: str,
+    output: Path,
     overrides: Mapping[str, Any],
 ) -> None:
     from lambda_keras.applications.preprocessing import MEAN, STD
@@ -164,8 +150,7 @@ def _write_card(
     published = row.weights
     if published and weights.split("@")[0] not in ("imagenet", f"hf://{published.repository}"):
         published = None
-    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
-    arguments = {**row.arguments, **overrides, "weights": filename}
+    arguments = {**row.arguments, **overrides, "weights": output.name}
     call = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     if source.name == Path(weights).name:
         origin = f"`{source.name}`"
@@ -175,10 +160,10 @@ def _write_card(
             origin += f" of https://huggingface.co/{published.repository}"
     mean, std = (", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD))
     facts = {
-        "Trainable parameters": f"{parameters:,}",
+        "Trainable parameters": f"{trainable_parameters(model):,}",
         "Source": origin,
         "SHA-256 of the source": f"`{sha256(source)}`",
-        f"SHA-256 of `{filename}`": f"`{checksum}`",
+        f"SHA-256 of `{output.name}`": f"`{sha256(output)}`",
         "License": published.license if published else "that of the source",
         "Images": f"RGB, {row.image_size} x {row.image_size} pixels",
         "Crop": f"{published.crop_fraction} of the shorter side, from the centre, then bicubic"

@@ -1,8 +1,13 @@
 """What errors say: the nearest names, what came from outside, and which package to install."""
 
+import reprlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def unknown(received: str, allowed: Iterable[str]) -> str:
@@ -11,6 +16,16 @@ def unknown(received: str, allowed: Iterable[str]) -> str:
     nearest = get_close_matches(received, allowed, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     return f"Received: {received!r}{hint}. Allowed: {', '.join(allowed)}"
+
+
+def first_wrong(error: "ValidationError", data: str) -> str:
+    """Returns the first thing that is wrong with some data: where, what, and what is there."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or data
+    reason = first["msg"].removeprefix("Value error, ")
+    if "Received" not in reason and first["type"] not in ("missing", "json_invalid"):
+        reason += f", not {reprlib.repr(first['input'])}"
+    return f"{where}: {reason}"
 
 
 def printable(text: object) -> str:
@@ -26,10 +41,7 @@ def printable(text: object) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Wraps the import of an optional package, so that a missing one says what to install.
-
-    Args:
-        extra: The optional dependency group of lambda_keras that holds the package.
+    """Wraps the import of a package of an extra, so that a missing one says what to install.
 
     Raises:
         ImportError: If an import inside the `with` block does not find its package.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
@@ -142,13 +142,11 @@ def _layer_flops(layer: Any) -> dict[str, int]:
     return {}
 
 
-class FlopsConfig(Settings):
+class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     """Counts the floating-point operations of a model for one image, by the paper's conventions.
 
     Two for each multiply-accumulate; position lambdas see the scope, at most the whole map.
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.flops")
 
     model: CliPositionalArg[str] = Field(description="Model, by its name: see python -m zoo.list.")
     image_size: int | None = Field(
@@ -169,15 +167,14 @@ def main(arguments: Sequence[str]) -> None:
     """
     config = FlopsConfig.from_command_line(arguments)
     from zoo.cli.plain_yaml import typed
-    from zoo.registry import create_model, find_model
+    from zoo.registry import create_model, find_model, trainable_parameters
 
     size = config.image_size or find_model(config.model).image_size
     overrides = typed(config.overrides)
     model = create_model(config.model, **{"input_shape": (size, size, 3), **overrides})
     counts = count_flops(model)
-    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
     print(f"{config.model} at {size}x{size}")
-    print(f"trainable parameters {parameters:,}")
+    print(f"trainable parameters {trainable_parameters(model):,}")
     print(f"floating-point operations {total(counts) / 1e9:.3f} G\n")
     kinds = list(dict.fromkeys(kind for stage in counts.values() for kind in stage))
     everything = {kind: sum(stage.get(kind, 0) for stage in counts.values()) for kind in kinds}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings, quoted
@@ -15,14 +15,12 @@ from zoo.registry import TABLE, Row, list_models
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "recipe", "weights")
 
 
-class ListConfig(Settings):
+class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     """Lists the models: parameters, operations, published accuracy, weights.
 
     Operations are those of one image of the size in the table, by the paper's conventions (see
     python -m zoo.flops). Top-1 is the published accuracy on ImageNet; nothing was trained here.
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.list")
 
     patterns: CliPositionalArg[list[str]] = Field(
         default=["*"], description="Shell patterns of names, e.g. 'lambda_resnet*'."

@@ -5,14 +5,7 @@ from pathlib import Path
 
 
 def write(path: Path, title: str, facts: Mapping[str, str], sections: Mapping[str, str]) -> None:
-    """Writes a model card.
-
-    Args:
-        path: The Markdown file.
-        title: Head line.
-        facts: Rows of the first table.
-        sections: Markdown by heading.
-    """
+    """Writes a Markdown file: a head line, a table of facts, and sections by their headings."""
     parts = [f"# {title}", table(("", ""), facts.items())]
     parts += [f"## {heading}\n\n{text.strip()}" for heading, text in sections.items()]
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -1,30 +1,28 @@
 """Names what photographs show: `python -m zoo.predict --model MODEL --weights FILE photo.jpg`."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, Field
-from pydantic_settings import CliPositionalArg, SettingsConfigDict
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
-from zoo.cli.settings import OutputFile, quoted
+from zoo.cli.settings import OutputFile, check_file_name, named, quoted
 from zoo.data.image_folder import SUFFIXES, check_readable
 from zoo.errors import printable
-from zoo.inference.photos import check_output_name, check_replaces_none, find_photos
+from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import Prediction, describe, write_json
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 SHEET = 100  # photographs on one sheet
-check_name = partial(check_output_name, suffixes=(".png", ".json"))
-AnswerFile = Annotated[OutputFile, AfterValidator(check_name)]
+ANSWERS = (".png", ".json")
 
 
-class PredictConfig(ClassifierOptions):
+class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     """Prints the most probable classes of photographs.
 
     Give --model and --weights, or --run for the model of a finished run. Photographs are resized
@@ -34,13 +32,11 @@ class PredictConfig(ClassifierOptions):
       python -m zoo.predict --run runs/digits photos/ --top 3 --output predictions.json
     """
 
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.predict")
-
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
-    output: AnswerFile | None = Field(
+    output: Annotated[OutputFile, named(*ANSWERS)] | None = Field(
         default=None,
         description=f"Also write every answer (.json), or sheets of {SHEET} photographs each: "
         "NAME.png, NAME-2.png and so on.",
@@ -53,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     photos = find_photos(config.photos)
     outputs = _outputs(config.output, len(photos))
     for output in outputs:
-        check_name(output)
+        check_file_name(output, ANSWERS)
         check_replaces_none(output, photos)
     if config.output is not None and config.output.suffix == ".png":
         import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work

@@ -1,6 +1,7 @@
 """The models by name: what to build, at which image size, and what was published for it."""
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -176,3 +177,8 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
                 f"expected an argument of {row.constructor}. {unknown(argument, arguments)}"
             )
     return constructor(**{"name": name, **row.arguments, **overrides})
+
+
+def trainable_parameters(model: "keras.Model") -> int:
+    """Returns how many numbers of a model training changes."""
+    return sum(math.prod(variable.shape) for variable in model.trainable_variables)

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.config import TrainConfig
+from zoo.errors import first_wrong
 from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 
 CONFIG = "config.yaml"
@@ -122,11 +123,8 @@ def load_metrics(folder: Path) -> Metrics:
     try:
         return Metrics.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(
-            f"run: expected an intact {METRICS}. Received: {path} ({where}: {first['msg']})"
-        ) from None
+        received = f"Received: {path} ({first_wrong(error, 'the file')})"
+        raise ValueError(f"run: expected an intact {METRICS}. {received}") from None
 
 
 def check_still_there(folder: Path) -> None:

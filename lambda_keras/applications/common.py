@@ -184,11 +184,11 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
     model = function(
         spec,
         inputs,
-        given.include_top,
-        given.pooling,
-        int(given.classes),
-        given.classifier_activation,
-        name,
+        include_top=given.include_top,
+        pooling=given.pooling,
+        classes=int(given.classes),
+        classifier_activation=given.classifier_activation,
+        name=name,
     )
     if given.weights is not None:
         load_weights(model, given.weights, architecture)

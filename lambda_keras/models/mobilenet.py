@@ -34,15 +34,7 @@ MOMENTUM = 0.999
 EPSILON = 1e-3
 
 
-def build_mobilenet(
-    spec: MobileNetSpec,
-    inputs: keras.KerasTensor,
-    include_top: bool = True,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation=None,
-    name: str | None = None,
-) -> keras.Model:
+def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
     """Builds the network of a spec on an input tensor; the arguments are those of `build_resnet`.
 
     The outputs of the last blocks at strides 4, 8, 16 and 32 are layers named `"c2"` to `"c5"`. A
@@ -65,7 +57,7 @@ def build_mobilenet(
         )
     # The last features do not become fewer in narrow networks.
     x = _conv_bn(x, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
-    return head(spec, inputs, x, include_top, pooling, classes, classifier_activation, name)
+    return head(spec, inputs, x, **top)
 
 
 def _stage(block: int) -> int:

@@ -23,15 +23,7 @@ STEMS = {
 }
 
 
-def build_resnet(
-    spec: ResNetSpec,
-    inputs: keras.KerasTensor,
-    include_top: bool = True,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation=None,
-    name: str | None = None,
-) -> keras.Model:
+def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
     """Builds the network of a spec on an input tensor.
 
     The last activations of the stages are layers named `"c2"`, `"c3"`, `"c4"` and `"c5"`: features
@@ -40,11 +32,7 @@ def build_resnet(
     Args:
         spec: the network.
         inputs: Keras tensor of shape `(batch, height, width, channels)`.
-        include_top: bool, whether there is a classifier.
-        pooling: without a classifier: `None` (features of c5), `"avg"` or `"max"`.
-        classes: int, number of classes.
-        classifier_activation: activation of the classifier, `None` for logits.
-        name: name of the model.
+        **top: arguments of `head`, after the feature map.
 
     Returns:
         A functional `keras.Model`.
@@ -64,20 +52,24 @@ def build_resnet(
     for number in range(len(STAGES)):
         for block in range(1, spec.blocks[number] + 1):
             x = _bottleneck(x, spec, number, block, lambda_layers)
-    return head(spec, inputs, x, include_top, pooling, classes, classifier_activation, name)
+    return head(spec, inputs, x, **top)
 
 
 def head(
     spec: ResNetSpec | MobileNetSpec,
-    inputs,
+    inputs: keras.KerasTensor,
     x,
-    include_top,
-    pooling,
-    classes,
-    classifier_activation,
-    name,
+    include_top: bool = True,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation=None,
+    name: str | None = None,
 ) -> keras.Model:
-    """The model from inputs to a feature map, pooled, and classified: see `build_resnet`."""
+    """The model from inputs to a feature map, which is pooled and classified.
+
+    Without a classifier pooling is `None` (the feature map itself), `"avg"` or `"max"`; with one,
+    an activation of `None` gives logits.
+    """
     if include_top or pooling == "avg":
         x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
     elif pooling == "max":

@@ -19,14 +19,9 @@ def has_classifier(model: keras.Model) -> bool:
 def check_fit(
     model: keras.Model, source: str, kind: str, expected: Mapping, received: Mapping
 ) -> None:
-    """Compares names and shapes, of all arrays or tensors of a file with those of a model.
+    """Compares shapes by name: those that a model needs with those that a file has.
 
-    Args:
-        model: the model, for the message.
-        source: where the weights come from, for the message.
-        kind: what is compared, `"array"` or `"tensor"`.
-        expected: shapes by name, as the model needs them.
-        received: shapes by name, as the file has them.
+    The kind of what is compared is `"array"` or `"tensor"`, for the message.
 
     Raises:
         ValueError: if anything differs; it names the first differences.
@@ -73,12 +68,7 @@ def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) 
 
 
 def check_finite(name: str, array: np.ndarray, source: str) -> None:
-    """Refuses NaN and infinity.
-
-    Args:
-        name: of the weights, for the message.
-        array: floating-point numbers.
-        source: where they come from, for the message.
+    """Refuses NaN and infinity; the message says the name of the weights and their source.
 
     Raises:
         ValueError: if one of the numbers is not finite.

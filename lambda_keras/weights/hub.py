@@ -19,13 +19,8 @@ _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@(\S+))?")
 def fetch_address(address: str) -> Path:
     """Fetches the weights file of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
 
-    That is `model.safetensors`, or if there is none, `model.weights.h5`.
-
-    Args:
-        address: the repository; its revision is a branch, a tag or a commit. Defaults to `main`.
-
-    Returns:
-        Path of the file in the local cache, see `fetch`.
+    That is `model.safetensors`, or if there is none, `model.weights.h5`. Revisions are those of
+    `fetch`, which returns the path of the file in the local cache.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:

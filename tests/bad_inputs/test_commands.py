@@ -61,7 +61,7 @@ COMMANDS = [
             (["layer", "--min_ms", "nan"], "Received: 'nan'"),
             (["layer", "--min_ms", "inf"], "Received: 'inf'"),
             (["layer", "--backend", "theano"], "Received: 'theano'"),
-            (["layer", "--output", "a.txt"], "ends in .json. Received: 'a.txt'"),
+            (["layer", "--output", "a.txt"], "file named .json. Received: 'a.txt'"),
             (["models", "--models", "resnet5"], "'resnet5' (did you mean 'resnet50'?)"),
             (["models", "--models", "resnet50@4"], "from 8 to 2048. Received: 'resnet50@4'"),
             (["models", "--models", ""], "expected NAME[@SIZE]"),

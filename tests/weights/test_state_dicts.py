@@ -38,7 +38,7 @@ SMALL_LAMBDA_PYTORCH = ResNetSpec(
 
 def small(spec=SMALL_TIMM, classes=3, include_top=True, size=32) -> keras.Model:
     inputs = keras.Input((size, size, 3))
-    return build_resnet(spec, inputs, include_top, classes=classes, name="small")
+    return build_resnet(spec, inputs, include_top=include_top, classes=classes, name="small")
 
 
 def checkpoint(model, names=TIMM_NAMES) -> dict[str, np.ndarray]:

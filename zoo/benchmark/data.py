@@ -47,7 +47,7 @@ CONVENTIONS = {
 }
 
 
-class Config(BenchmarkSettings):
+class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark data"):
     """Times input pipelines per CPU core, from JPEGs in TFDS files to preprocessed batches.
 
     Ours with and without RandAugment, a plain pipeline on TFDS, and keras.layers.RandAugment. The

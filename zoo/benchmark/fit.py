@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import Field, PositiveInt
 
 from zoo.benchmark.report import Column, Report, digits
 from zoo.benchmark.settings import BenchmarkSettings, Rounds
 from zoo.benchmark.timing import Run, time_in_turn, together
 from zoo.cli.run import use_backend
-from zoo.cli.settings import LocalPath
+from zoo.cli.settings import LocalPath, checked_by
 from zoo.registry import find_model
 
 BARE = "tf.function"
@@ -24,11 +24,7 @@ COLUMNS = (
 )
 
 
-def _known(name: str) -> str:
-    return find_model(name).name
-
-
-class Config(BenchmarkSettings):
+class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark fit"):
     """Times epochs of the trainer's fit against the same steps in a bare tf.function, in turn.
 
     The bare steps read the same data, and compute loss, gradients and update; fit counts metrics,
@@ -38,7 +34,7 @@ class Config(BenchmarkSettings):
     config: LocalPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
-    model: Annotated[str, AfterValidator(_known)] = Field(
+    model: Annotated[str, checked_by(find_model)] = Field(
         default="lambda_resnet14", description="Model, by its name in the zoo."
     )
     image_size: int = Field(default=32, ge=8, description="Height and width in pixels.")

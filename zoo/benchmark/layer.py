@@ -227,7 +227,7 @@ class LayerSettings(BenchmarkSettings):
         ]
 
 
-class Config(LayerSettings, BackendSettings):
+class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchmark layer"):
     """Times every implementation of the lambda layer, and `auto`, which chooses among them.
 
     The layer, or its position lambdas alone, is compiled as users run it: tf.function, jax.jit, or

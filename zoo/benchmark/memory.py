@@ -6,6 +6,7 @@ would be missing in the figure of the next.
 
 import ctypes
 import gc
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,13 +31,13 @@ def peak_growth(function: Callable[[], Any]) -> int:
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # memory that is free already would hide what is taken anew
     Path("/proc/self/clear_refs").write_text("5")  # makes the peak the present size
-    before = _status("VmHWM")
+    before = _peak()
     function()
-    return _status("VmHWM") - before
+    return _peak() - before
 
 
-def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"expected {name} in /proc/self/status")
+def _peak() -> int:
+    found = re.search(r"^VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if not found:
+        raise ValueError("expected VmHWM in /proc/self/status")
+    return int(found[1]) * 1024

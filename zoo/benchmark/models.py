@@ -44,7 +44,7 @@ def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(mode for mode in MODES if mode in modes)
 
 
-class Config(BackendSettings):
+class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, against those of keras.applications.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the

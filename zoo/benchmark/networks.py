@@ -1,6 +1,5 @@
 """Networks on random images, by their names on the command line."""
 
-import math
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from zoo.benchmark.settings import FORWARD, TRAINING, Dtype
 from zoo.benchmark.subjects import Subject
 from zoo.cli.plain_yaml import typed
 from zoo.errors import unknown
-from zoo.registry import TABLE, create_model, find_model
+from zoo.registry import TABLE, create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
@@ -134,7 +133,7 @@ class ZooNetwork(Network):
 
     @property
     def parameters(self):
-        return sum(math.prod(weight.shape) for weight in self.built.trainable_variables)
+        return trainable_parameters(self.built)
 
     @cached_property
     def images(self) -> Any:
@@ -255,10 +254,7 @@ def parse(
 ) -> Network:
     """Reads `NAME[@SIZE][:ARGUMENT=VALUE]...`; without a size it is the published one.
 
-    Args:
-        text: What to read.
-        batch, dtype: Of the network.
-        libraries: The kind of network by what stands before the name.
+    The kind of network is the one that `libraries` has for what stands before the name.
 
     Raises:
         ValueError: If it reads otherwise, or there is no such network.

@@ -42,10 +42,6 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
     Only the maps with the batch of the first one are drawn; others would not be comparable.
-
-    Args:
-        result: Report of `python -m zoo.benchmark layer`.
-        path: PNG file to write.
     """
     batch = result["rows"][0]["batch"]
     rows = [row for row in result["rows"] if row["batch"] == batch]
@@ -76,10 +72,6 @@ def plot_models(result: dict[str, Any], path: Path) -> None:
     """Draws speed against published accuracy: one panel per mode, one line per family.
 
     Networks without a published accuracy are dotted lines at their speed.
-
-    Args:
-        result: Report of `python -m zoo.benchmark models`.
-        path: PNG file to write.
     """
     modes = result["settings"]["modes"]
     figure = new_figure(6.2 * len(modes) + 2, 5.2)

@@ -49,11 +49,8 @@ def print_table(
 ) -> None:
     """Prints a table, and below it what could not be measured, and why.
 
-    Args:
-        title: What stands above it.
-        name: Key of the first column.
-        columns: The others.
-        rows: Their figures, with `reason` and `memory_reason` where one is missing.
+    `name` is the key of the first column. Rows have a `reason` or `memory_reason` where a figure
+    is missing.
     """
     table, reasons = Table(name), []
     for column in columns:

@@ -57,7 +57,7 @@ def _of_the_zoo(text: str) -> None:
         raise ValueError(f"expected networks of the zoo. Received: {text!r}")
 
 
-class Config(BenchmarkSettings):
+class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving"):
     """Times Keras predict, a bare tf.function and every exported format on the CPU, in turn.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is

@@ -3,40 +3,26 @@
 import os
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from zoo.cli.run import use_backend
-from zoo.cli.settings import OutputFile, Settings
+from zoo.cli.settings import OutputFile, Settings, checked_by, named
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
 
 
-def _json(path: Path) -> Path:
-    if path.suffix != ".json":
-        raise ValueError(f"expected a file name that ends in .json. Received: {str(path)!r}")
-    return path
-
-
-def _each_once(values: tuple) -> tuple:
+def _each_once(values: tuple) -> None:
     if not values or len(set(values)) < len(values):
         raise ValueError(f"expected one or more, each once. Received: {values}")
-    return values
 
 
 def each(check: Callable[[Any], object]) -> AfterValidator:
-    """Makes every value of a tuple pass a check; they stay as they are."""
-
-    def check_all(values: tuple) -> tuple:
-        for value in values:
-            check(value)
-        return values
-
-    return AfterValidator(check_all)
+    """Returns what validates every value of a tuple with a function that raises `ValueError`."""
+    return checked_by(lambda values: [check(value) for value in values])
 
 
 FORWARD, FORWARD_BACKWARD, TRAINING = "forward", "forward_backward", "training"
@@ -44,7 +30,7 @@ LAYER, POSITION = "layer", "position"
 BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
 MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Dtype = Literal[MixedDtype, "bfloat16", "float16"]
-EachOnce = AfterValidator(_each_once)
+EachOnce = checked_by(_each_once)
 Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
 MinMs = Annotated[
     float, Field(gt=0, description="Faster computations are called several times per round.")
@@ -52,17 +38,11 @@ MinMs = Annotated[
 
 
 class BenchmarkSettings(Settings):
-    """Settings of every benchmark; a command has the name of its module."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        command = cls.__module__.rpartition(".")[2].replace("_", "-")
-        cls.model_config["cli_prog_name"] = f"python -m zoo.benchmark {command}"
+    """Settings of every benchmark."""
 
     extra: ClassVar[str] = "train"  # the dependency group of lambda_keras that it needs
 
-    output: Annotated[OutputFile, AfterValidator(_json)] | None = Field(
+    output: Annotated[OutputFile, named(".json")] | None = Field(
         default=None, description="JSON file to write; a picture .png beside it where there is one."
     )
 

@@ -101,7 +101,7 @@ def parse_step(text: str, dtype: Dtype = "mixed_bfloat16") -> Network:
     return parse(match[1] + match[3], int(match[2]), dtype, {"": TrainedNetwork})
 
 
-class Config(LayerSettings):
+class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark tpu-compile"):
     """Compiles for TPU v5e on a machine without one, and says what it costs.
 
     The lambda layer in all its implementations; or, with --model, the whole training step of

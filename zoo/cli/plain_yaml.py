@@ -10,12 +10,9 @@ MAX_DEPTH = 10  # lists and sections within one another; settings need three
 
 
 def load(text: str) -> Any:
-    """Returns what YAML says, in plain Python types.
+    """Returns what a document of YAML says, in plain Python types.
 
     Aliases are refused: a few lines of them can stand for gigabytes.
-
-    Args:
-        text: One document.
 
     Raises:
         ValueError: One line, if it is not YAML, or too long, too deep, or has aliases.

@@ -1,8 +1,10 @@
 """Settings from a command line and a YAML file, checked, with errors of one line."""
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
@@ -46,6 +48,22 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
         return value
 
     return AfterValidator(checked)
+
+
+def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Checks where a file shall be written.
+
+    Raises:
+        ValueError: If the name has another suffix, or is that of a pipe or the like.
+    """
+    is_other = os.path.lexists(path) and not os.path.isfile(path)
+    if not path.name.endswith(suffixes) or path.name in suffixes or is_other:
+        raise ValueError(f"expected a file named {' or '.join(suffixes)}. Received: {str(path)!r}")
+
+
+def named(*suffixes: str) -> AfterValidator:
+    """Returns what validates with `check_file_name`."""
+    return checked_by(partial(check_file_name, suffixes=suffixes))
 
 
 # A `Path` made of gs://BUCKET/FOLDER would be a folder here that is named "gs:".

@@ -18,16 +18,9 @@ fold_in: Any = tf.random.fold_in
 def random_shift(
     image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float = 0.125
 ) -> tf.Tensor:
-    """Shifts an image, filling with black; for digits, which a flip would turn into others.
+    """Shifts an image `(size, size, 3)` in both directions, by up to a fraction of its size.
 
-    Args:
-        image: Image of shape `(size, size, 3)`.
-        seed: Two integers.
-        size: Height and width of the image in pixels.
-        fraction: Largest shift in both directions, as a part of the size. Defaults to 1/8.
-
-    Returns:
-        Image of the same shape.
+    The rest is black. For digits, which a flip would turn into others. Seeds are two integers.
     """
     padding = round(size * fraction)
     image = tf.pad(image, [[padding, padding], [padding, padding], [0, 0]])
@@ -35,13 +28,9 @@ def random_shift(
 
 
 def random_window(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Chooses a random part of an image, as top, left, height and width.
+    """Chooses a part of an image of shape (height, width, channels): top, left, height and width.
 
     The usual ImageNet training crop: 8 to 100 % of the area, aspect ratio 3/4 to 4/3.
-
-    Args:
-        shape: Height, width and channels of the image.
-        seed: Two integers.
     """
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         shape,

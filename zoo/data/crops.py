@@ -11,7 +11,7 @@ from zoo.data.errors import in_one_line, reason
 from zoo.data.sources import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
-SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # what JPEG and PNG files begin with
+JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # what such files begin with
 HEAD = 2**16  # bytes in which a file says how it is turned, and whether it is transparent
 # A PNG file with an alpha channel, or with a transparent colour; `\C` is any byte.
 TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
@@ -26,16 +26,9 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes what a network sees of an image in evaluation, prediction and exports.
+    """Decodes what a network sees of a file in evaluation, prediction and exports.
 
-    It is TensorFlow alone, so that it can be part of a graph.
-
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
-        preprocessing: Size, part of the shorter side, and interpolation.
-
-    Returns:
-        float32 image of that size, in [0, 255].
+    It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_centre`.
     """
     return resize_centre(decode(encoded), preprocessing)
 
@@ -43,12 +36,7 @@ def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> t
 def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     """Resizes an image and cuts out its centre, where `preprocessing` itself would with Pillow.
 
-    Args:
-        image: uint8 image of shape `(height, width, 3)`.
-        preprocessing: Size, part of the shorter side, and interpolation.
-
-    Returns:
-        float32 image of that size, in [0, 255].
+    The image is uint8 of shape `(height, width, 3)`, the centre float32 in [0, 255].
     """
     size, shape = preprocessing.image_size, tf.shape(image)[:2]
     resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
@@ -66,11 +54,8 @@ def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     """Decodes an image as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
-
-    Returns:
-        uint8 image of shape `(height, width, 3)`.
+    Takes the bytes of a JPEG, PNG, GIF or BMP file, a scalar string; returns a uint8 image of
+    shape `(height, width, 3)`.
     """
 
     def jpeg() -> tf.Tensor:
@@ -97,11 +82,7 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it says nothing.
-
-    Args:
-        encoded: Bytes of the file, a scalar string.
-    """
+    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it says nothing."""
     head = tf.strings.substr(encoded, 0, HEAD)
     mark = tf.where(tf.image.is_jpeg(encoded), r"Exif\x00\x00\C*", r"\C\CeXIf\C*")
     begin = tf.strings.length(tf.strings.regex_replace(head, mark, ""))
@@ -123,14 +104,9 @@ def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
-    """Decodes a part of an image, as `decode` shows it; of most JPEGs, little more than that part.
+    """Decodes the part of an image that `window` chooses, as `decode` shows it.
 
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file.
-        window: Chooses the part.
-
-    Returns:
-        uint8 image of the window's height and width and 3 channels.
+    Of most JPEGs, little more than that part is decoded.
     """
 
     def part() -> tf.Tensor:
@@ -151,9 +127,9 @@ def check_header(content: bytes) -> None:
     Raises:
         ValueError: If it is no JPEG or PNG image, or has too many pixels.
     """
-    if not content.startswith(SIGNATURES):
+    if not content.startswith((JPEG, PNG)):
         raise ValueError("not a JPEG or PNG image")
-    if content.startswith(SIGNATURES[1]):
+    if content.startswith(PNG):
         height, width = (int.from_bytes(content[i : i + 4]) for i in (20, 16))
     else:
         height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
@@ -162,10 +138,7 @@ def check_header(content: bytes) -> None:
 
 
 def decode_small(content: bytes) -> tf.Tensor:
-    """Decodes an image, a JPEG at 1/8 of its size: fails where `decode` does, but sooner.
-
-    Args:
-        content: Bytes of a JPEG or PNG file.
+    """Decodes a JPEG or PNG image, a JPEG at 1/8 of its size: fails where `decode` does, sooner.
 
     Raises:
         ValueError: If it cannot be decoded, or has too many pixels.
@@ -181,17 +154,11 @@ def decode_small(content: bytes) -> tf.Tensor:
 def attempt(
     read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Reads an image; one that fails is named.
+    """Returns the uint8 image that `read` returns, and True; one where it fails is named.
 
-    TensorFlow has no try and except, but data sets of one element that leave errors out.
-
-    Args:
-        read: Returns the uint8 image, or fails.
-        name: What to call it.
-        skip: Whether it is named on stderr and 1x1 black pixel is returned, or the error is raised.
-
-    Returns:
-        The image, and whether it could be read.
+    With `skip` the name goes to stderr, and one black pixel and False are returned; without, it is
+    in the error. TensorFlow has no try and except, but data sets of one element that leave errors
+    out.
     """
 
     @no_autograph

@@ -29,10 +29,7 @@ class Files:
 
 
 def list_folder(
-    folder: Path,
-    test_fraction: float,
-    seed: int,
-    skip_unreadable: bool = False,
+    folder: Path, test_fraction: float, seed: int, skip_unreadable: bool = False
 ) -> tuple[Files, Files, tuple[str, ...]]:
     """Lists the training files, the test files and the classes, and reads every file once.
 
@@ -72,9 +69,6 @@ def list_folder(
 
 def check_readable(files: list[str]) -> None:
     """Reads every file once, so that none ends the work halfway.
-
-    Args:
-        files: Their paths.
 
     Raises:
         ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.

@@ -70,12 +70,7 @@ def load_data(
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
-    """Returns what test images go through where nothing else is said.
-
-    Args:
-        config: Which images.
-        image_size: Height and width, in pixels, of the images that the model gets.
-    """
+    """Returns what test images of a size go through where nothing else is said."""
     # Of photographs, evaluation looks at as much of the shorter side as is usual for ImageNet.
     return Preprocessing(image_size, 1.0 if config.source == "digits" else 0.875, "bilinear")
 
@@ -85,16 +80,8 @@ def held_out_files(
 ) -> tuple[list[bytes], np.ndarray]:
     """Returns the first test images that can be read, undecoded, and their labels.
 
-    Args:
-        config: Which images.
-        image_size: Height and width, in pixels, of the images that the model gets.
-        limit: How many at most.
-
-    Returns:
-        The bytes of files, PNG where the images are no files; indices of classes.
-
-    Raises:
-        ValueError: See `load_data`.
+    They are at most `limit`, as bytes of files, PNG where the images are no files; labels are
+    indices of classes. The image size and what is raised are those of `load_data`.
     """
     test = load_data(config, image_size).test
 

@@ -18,27 +18,33 @@ View = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
 @dataclass(frozen=True)
-class TrainingImages:
-    """Training images as an endless stream that can be entered at any step.
-
-    Order, augmentation and position are functions of the seed and the step, so a run that goes on
-    after an interruption sees what it would have seen. In the place of an unreadable image comes
-    another one of its batch.
+class Images:
+    """Images to train or to test on.
 
     Attributes:
         source: Undecoded images and their labels.
-        view: Decodes and augments one.
-        seed: Of order and augmentation.
+        view: Decodes one, and augments it if it is for training.
     """
 
     source: Source
     view: View
-    seed: int
 
     @property
     def count(self) -> int:
         """Number of images."""
         return self.source.count
+
+
+@dataclass(frozen=True)
+class TrainingImages(Images):
+    """Training images as an endless stream that can be entered at any step.
+
+    Order, augmentation and position are functions of the seed and the step, so a run that goes on
+    after an interruption sees what it would have seen. In the place of an unreadable image comes
+    another one of its batch.
+    """
+
+    seed: int
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass; what is left over is others in every pass."""
@@ -52,8 +58,8 @@ class TrainingImages:
         Args:
             batch_size: Images per step, over all hosts.
             classes: Number of classes.
-            first_step: Number of batches before the first one. Defaults to 0.
-            shard: Which part of them this host reads. Defaults to all.
+            first_step: Number of batches before the first one.
+            shard: Which part of them this host reads.
 
         Raises:
             ValueError: If the hosts do not divide the batch.
@@ -88,24 +94,8 @@ class TrainingImages:
         return records.map(decode, tf.data.AUTOTUNE)
 
 
-@dataclass(frozen=True)
-class EvalImages:
-    """Test images, in an order that never changes.
-
-    Attributes:
-        source: Undecoded images and their labels.
-        view: Decodes one; the integers it gets are always 0.
-    """
-
-    __test__ = False  # for pytest, which takes it for a test by its name
-
-    source: Source
-    view: View
-
-    @property
-    def count(self) -> int:
-        """Number of images."""
-        return self.source.count
+class EvalImages(Images):
+    """Test images, in an order that never changes; the integers that `view` gets are always 0."""
 
     def steps(self, batch_size: int) -> int:
         """Returns the batches of a pass."""
@@ -115,15 +105,7 @@ class EvalImages:
         """Returns what `model.evaluate` takes: preprocessed batches, one-hot labels and weights.
 
         All batches are full and every host has the same number of them. Images of weight 0 fill
-        them, and are where one could not be read.
-
-        Args:
-            batch_size: Images per step, over all hosts.
-            classes: Number of classes.
-            shard: Which part of them this host reads. Defaults to all.
-
-        Raises:
-            ValueError: If the hosts do not divide the batch.
+        them, and are where one could not be read. Arguments are those of `TrainingImages.batches`.
         """
         examples = self._examples(batch_size, shard, preprocess_input)
         image, label, readable = (
@@ -142,10 +124,7 @@ class EvalImages:
         return _sample(self._examples(1, ALL), limit)
 
     def _examples(
-        self,
-        batch_size: int,
-        shard: Shard,
-        finish: Callable[[tf.Tensor], Any] = tf.identity,
+        self, batch_size: int, shard: Shard, finish: Callable[[tf.Tensor], Any] = tf.identity
     ) -> tf.data.Dataset:
         """Images, labels, and whether the image could be read."""
 

@@ -8,15 +8,10 @@ from zoo.errors import needs_extra
 def stratified_split(
     labels: Sequence[int], test_size: int | float, seed: int
 ) -> tuple[list[int], list[int]]:
-    """Splits examples at random, every class in the same proportion.
+    """Splits examples with these labels at random, every class in the same proportion.
 
-    Args:
-        labels: Class index of each example.
-        test_size: Number of test examples, or their part of all if a float between 0 and 1.
-        seed: The same seed gives the same split.
-
-    Returns:
-        Indices of the training examples and of the test examples.
+    `test_size` is a number of examples, or a part of all if a float between 0 and 1. Returns the
+    indices of the training examples and of the test examples.
 
     Raises:
         ValueError: If that leaves a class without training or test examples.

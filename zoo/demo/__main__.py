@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
@@ -37,7 +36,7 @@ def read_password(path: Path) -> str:
     return text
 
 
-class DemoConfig(ClassifierOptions):
+class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
     """Serves a page where one drops a photograph, and sees what the network makes of it.
 
     It names the most probable classes, and draws where the lambda layers looked: the content map
@@ -47,8 +46,6 @@ class DemoConfig(ClassifierOptions):
       python -m zoo.demo --run runs/digits
       python -m zoo.demo --model lambda_resnet26t --weights imagenet --port 8080
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.demo")
 
     host: str = Field(
         default="127.0.0.1",

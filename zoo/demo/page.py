@@ -48,15 +48,10 @@ NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 def serve(
     classifier: Classifier, host: str, port: int, password: str | None, is_private: bool
 ) -> None:
-    """Serves the page until it is interrupted.
+    """Serves the page, to those who know the password if there is one, until it is interrupted.
 
-    Args:
-        classifier: Model that is asked.
-        host: Address to listen on.
-        port: Port to listen on.
-        password: What one has to know to see the page; None: nothing.
-        is_private: Whether only this computer can reach the address. Then requests that name
-            another one get nothing: a foreign page has pointed its own name here.
+    If the address is private, which only this computer can reach, requests that name another one
+    get nothing: a foreign page has pointed its own name here.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     # What ends services ends them like Ctrl+C, after which photographs are deleted.
@@ -88,11 +83,7 @@ def serve(
 
 @dataclass(frozen=True)
 class Demo:
-    """What the page does.
-
-    Attributes:
-        classifier: Model that is asked.
-    """
+    """What the page does, asking one model."""
 
     classifier: Classifier
 
@@ -187,6 +178,10 @@ class Demo:
     def _build_maps(self, photo: Any, asked: Any, layers: dict[str, tuple[int, int]]) -> None:
         model: Any = self.classifier.model
         size = model.input_shape[1]
+
+        def in_pixels(click: gr.SelectData) -> list[int]:  # of the network's image
+            return [i * size // VIEW for i in click.index]
+
         heads = range(model.get_layer(next(iter(layers))).num_heads)
         gr.Markdown(f"## Where it looked\n{HELP_MAPS}")
         names = [(f"{name} ({h} x {w})", name) for name, (h, w) in layers.items()]
@@ -212,9 +207,8 @@ class Demo:
         options["api_visibility"] = "private"
         asked.success(self.look, place, shown, **options)
         asked.failure(lambda: NOTHING, None, shown, **options)
-        view.select(_clicked(size), None, [x, y], **options).then(
-            self.look, place, shown, **options
-        )
+        clicked = view.select(in_pixels, None, [x, y], **options)
+        clicked.then(self.look, place, shown, **options)
 
 
 class _Page(gr.Blocks):
@@ -268,19 +262,5 @@ def _telling_what_is_wrong(photo: str) -> Iterator[None]:
 
 def _picture(elem_id: str, label: str) -> gr.Image:
     return gr.Image(
-        label=label,
-        elem_id=elem_id,
-        show_label=False,
-        interactive=False,
-        format="png",
-        buttons=[],
+        label=label, elem_id=elem_id, show_label=False, interactive=False, format="png", buttons=[]
     )
-
-
-def _clicked(size: int) -> Callable[[gr.SelectData], list[int]]:
-    """Returns what turns a click on the picture into pixels of the network's image."""
-
-    def pixels(event: gr.SelectData) -> list[int]:
-        return [i * size // VIEW for i in event.index]
-
-    return pixels

@@ -4,12 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from pydantic import Field, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from zoo import run_folder
 from zoo.cli.model_options import ModelOptions
@@ -19,7 +14,7 @@ from zoo.config import DataConfig
 from zoo.files import location
 
 
-class EvaluateConfig(ModelOptions):
+class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     """Measures accuracy and loss of a model on test images, as a whole and for each class.
 
     Give --run for the model of a finished run. Its test images are the default; --data settings
@@ -30,8 +25,6 @@ class EvaluateConfig(ModelOptions):
       python -m zoo.evaluate --model lambda_resnet26t --weights imagenet --data.source tfds \\
         --data.name imagenet2012 --data.dir gs://BUCKET/tensorflow_datasets
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.evaluate")
 
     averaged: bool = Field(
         default=True,

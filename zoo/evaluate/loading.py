@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from lambda_keras.applications.preprocessing import (
-    Preprocessing,
-    preprocessing_of,
-)
+from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
 from lambda_keras.weights import load_weights
 from zoo import run_folder
 from zoo.config import DataConfig
@@ -18,10 +15,7 @@ from zoo.registry import find_model
 def of_run(folder: Path, data: DataConfig, averaged: bool) -> tuple[Classifier, ImageData]:
     """Returns the network of a finished run and test images of its classes.
 
-    Args:
-        folder: The run.
-        data: Which images.
-        averaged: The moving averages of the weights, if there are any, or the raw weights.
+    Its weights are the moving averages, if there are any, or with `averaged=False` the raw ones.
 
     Raises:
         ValueError: If there is no such run, or its weights and the images do not fit each other.
@@ -45,11 +39,7 @@ def of_weights(
 ) -> tuple[Classifier, ImageData]:
     """Returns a network of the zoo with weights and test images of its classes.
 
-    Args:
-        name: One of `zoo.registry.list_models()`.
-        weights: What its constructor takes: "imagenet", a file, or a place on the hub.
-        image_size: Height and width in pixels; None: the model's own.
-        data: Which images.
+    Name, weights and image size are those of `Classifier.from_weights`.
 
     Raises:
         ValueError: If the weights and the images do not fit each other.

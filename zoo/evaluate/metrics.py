@@ -66,11 +66,6 @@ class Evaluation:
 def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:
     """Asks a model about every test image.
 
-    Args:
-        classifier: The model.
-        test: Images of its classes.
-        batch_size: Images per batch.
-
     Raises:
         ValueError: If it gives no probabilities, an image cannot be read and is not to be
             skipped, or not one image can be read.

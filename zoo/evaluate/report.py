@@ -9,9 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lambda_keras.applications.preprocessing import (
-    imagenet_classes,
-)
+from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.errors import needs_extra, printable
 from zoo.evaluate.metrics import Evaluation
 from zoo.files import atomic_write
@@ -73,12 +71,7 @@ def write(
 ) -> None:
     """Writes all figures as JSON, and the picture of what is taken for what.
 
-    Args:
-        result: The figures.
-        names: Names of the classes.
-        title: Head line of the picture.
-        settings: Of the command, for the JSON.
-        folder: Folder of both files, made if need be.
+    The JSON has the settings of the command, too; the title is that of the picture.
     """
     figures = {
         "settings": settings,

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import SettingsConfigDict
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
@@ -15,7 +14,7 @@ from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.inference.photos import find_photos
 
 
-class ExportConfig(ClassifierOptions):
+class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     """Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
     Give --run for the model of a finished run, or --model and --weights. A SavedModel is written
@@ -29,8 +28,6 @@ class ExportConfig(ClassifierOptions):
       python -m zoo.export --model lambda_mobilenet_v2 --weights FILE --labels labels.txt \\
         --format litert --quantize int8 --calibration photos/
     """
-
-    model_config = SettingsConfigDict(cli_prog_name="python -m zoo.export")
 
     format: str = Field(
         default=SAVED_MODEL,

@@ -30,13 +30,7 @@ def write(
 ) -> None:
     """Writes `model_card.md` and `labels.txt` beside an export.
 
-    Args:
-        classifier: What was exported.
-        origin: What is known about weights and training.
-        folder: The export.
-        format_name: One of `FORMATS`.
-        quantize: How weights are rounded, or None.
-        report: How it answers.
+    `origin` is what is known about weights and training, `report` how the export answers.
     """
     seen, size, space = classifier.preprocessing, classifier.image_size, megabytes(folder)
     labels = "".join(f"{name}\n" for name in classifier.class_names)

@@ -10,10 +10,6 @@ from zoo.inference.classifier import Classifier
 def write(classifier: Classifier, folder: Path) -> None:
     """Writes `model.onnx` with the input `images` and the output `probabilities`.
 
-    Args:
-        classifier: What is exported.
-        folder: Made if it is not there.
-
     Raises:
         ImportError: If onnx, onnxruntime or tf2onnx is not installed.
     """

@@ -11,10 +11,6 @@ from zoo.inference.classifier import Classifier
 def write(classifier: Classifier, folder: Path) -> None:
     """Writes `model.xml` and `model.bin` with the input `images` and the output `probabilities`.
 
-    Args:
-        classifier: What is exported.
-        folder: Made if it is not there.
-
     Raises:
         ImportError: If openvino is not installed.
     """

@@ -11,14 +11,13 @@ import tensorflow as tf
 
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
-from zoo.data.crops import decode_centre
+from zoo.data.crops import PNG, decode_centre
 from zoo.export.graph import with_constants
 from zoo.inference.classifier import Classifier
 from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes names
 MAX_MEGAPIXELS = 50  # of an encoded image
-PNG = b"\x89PNG\r\n\x1a\n"
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
 Outputs = dict[str, tf.Tensor]
@@ -102,11 +101,7 @@ def _of_files(
 
 
 def refuse_unfit(encoded: tf.Tensor) -> tf.Operation:
-    """Fails on what is no JPEG or PNG image, or too large, before it takes memory.
-
-    Args:
-        encoded: Bytes of a file, a scalar string.
-    """
+    """Fails on a file that is no JPEG or PNG image, or too large, before it takes memory."""
     is_jpeg = tf.image.is_jpeg(encoded)
     is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
     has_size = tf.strings.length(encoded) >= 24  # of a PNG, after its signature

@@ -84,13 +84,7 @@ class Report:
 def check(
     classifier: Classifier, format_name: str, folder: Path, photographs: Photographs
 ) -> Report:
-    """Compares an export with Keras.
-
-    Args:
-        classifier: What was exported.
-        format_name: One of `runtimes.RUNTIMES`.
-        folder: The export.
-        photographs: What to ask about.
+    """Compares an export of one of the formats of `runtimes.RUNTIMES` with Keras.
 
     Raises:
         ValueError: If the export does not work with the runtime alone.
@@ -117,13 +111,7 @@ def ask(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Asks an export in a new process, which has its runtime and NumPy only.
 
-    Args:
-        format_name: One of `runtimes.RUNTIMES`.
-        folder: The export.
-        questions: Named inputs by signature.
-
-    Returns:
-        Named outputs by signature.
+    Questions are named inputs, and answers named outputs, by signature.
 
     Raises:
         ValueError: If it does not work there.

@@ -9,12 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from lambda_keras.applications import preprocess_input
-from lambda_keras.applications.preprocessing import (
-    Preprocessing,
-    imagenet_classes,
-    preprocessing_of,
-)
+from lambda_keras.applications import imagenet_classes, preprocess_input, preprocessing_of
+from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
 from zoo.cli.model_options import ClassifierOptions
@@ -29,14 +25,9 @@ BATCH_SIZE = 32
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
-    """Returns class probabilities.
+    """Returns class probabilities, `(count, classes)`, by a classifier of the zoo.
 
-    Args:
-        model: Classifier of the zoo.
-        images: RGB images in [0, 255], shape `(count, height, width, 3)`.
-
-    Returns:
-        Array of shape `(count, classes)`.
+    Images are RGB in [0, 255], of shape `(count, height, width, 3)`.
     """
     # Not `predict_on_batch`: with several devices it answers once for each of them.
     images = preprocess_input(images)

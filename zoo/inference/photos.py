@@ -29,20 +29,6 @@ def find_photos(names: Sequence[str]) -> list[Path]:
     return photos
 
 
-def check_output_name(output: Path, suffixes: Sequence[str]) -> Path:
-    """Checks where answers shall be written.
-
-    Raises:
-        ValueError: If the name has another suffix, or is that of a pipe or the like.
-    """
-    is_other = os.path.lexists(output) and not os.path.isfile(output)
-    if output.suffix not in suffixes or is_other:
-        raise ValueError(
-            f"expected a file named {' or '.join(suffixes)}. Received: {str(output)!r}"
-        )
-    return output
-
-
 def check_replaces_none(output: Path | None, photos: Sequence[Path]) -> None:
     """Checks that writing the answers does not replace a photograph.
 

@@ -34,11 +34,7 @@ def plot_confusion(
 ) -> None:
     """Draws what is taken for what: all counts, or of many classes the most frequent mistakes.
 
-    Args:
-        confusion: Number of images by true class (row) and predicted class (column).
-        class_names: Names of the classes.
-        title: Head line.
-        path: PNG file to write.
+    They are numbers of images by true class (row) and predicted class (column); writes a PNG file.
     """
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name in class_names]
     if len(names) <= MAX_CELLS:

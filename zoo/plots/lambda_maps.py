@@ -15,16 +15,9 @@ VIEW = 480  # height and width of the picture that one clicks on, in pixels
 
 
 def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int) -> np.ndarray:
-    """Draws an image, with a frame around one position of a grid.
+    """Draws an RGB image in [0, 255], with a frame around one position of a grid.
 
-    Args:
-        view: RGB image in [0, 255].
-        grid: Height and width of the grid.
-        row: Row of the position.
-        column: Column of the position.
-
-    Returns:
-        RGB picture of `VIEW` by `VIEW` pixels, filled by the image.
+    Returns an RGB picture of `VIEW` by `VIEW` pixels, filled by the image.
     """
     figure = new_figure(VIEW / 100, VIEW / 100)
     figure.set_layout_engine("none")
@@ -40,14 +33,8 @@ def draw_maps(
 ) -> np.ndarray:
     """Draws maps of signed weights side by side over a pale image, with a frame around a position.
 
-    Args:
-        view: RGB image in [0, 255].
-        maps: Weights by title, each of shape `(height, width)`.
-        row: Row of the position that has the weights.
-        column: Column of that position.
-
-    Returns:
-        RGB picture.
+    The image is RGB in [0, 255], maps are `(height, width)` by their titles, and row and column
+    are those of the position that has the weights.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize

@@ -23,17 +23,15 @@ def plot_predictions(
     columns: int = 8,
     rows: int = 4,
 ) -> None:
-    """Draws test images with their predicted and true classes; mistakes come first, in red.
+    """Draws test images with their predicted and true classes into a PNG file.
+
+    Mistakes come first, in red; they are at most half of the images, if there are enough others.
 
     Args:
         images: Images in [0, 255], shape `(count, height, width, 3)`.
         labels: Indices of the true classes, shape `(count,)`.
         probabilities: Predictions, shape `(count, classes)`.
-        class_names: Names of the classes.
-        title: Head line.
-        path: PNG file to write.
-        columns: Images per row. Defaults to 8.
-        rows: Rows; at most half of all images are mistakes. Defaults to 4.
+        class_names, title, path, columns, rows: Of the picture.
     """
     predicted = probabilities.argmax(-1)
     wrong, right = np.flatnonzero(predicted != labels), np.flatnonzero(predicted == labels)

@@ -15,13 +15,9 @@ from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, save_figure
 
 
 def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None:
-    """Draws loss and accuracy over the epochs, for training and test images.
+    """Draws loss and accuracy over the epochs, for training and test images, into a PNG file.
 
-    Args:
-        history: `keras.callbacks.History.history` with `loss`, `val_loss`, `accuracy` and
-            `val_accuracy`.
-        title: Head line.
-        path: PNG file to write.
+    The history, of `keras.callbacks.History`, has `loss`, `val_loss`, `accuracy`, `val_accuracy`.
     """
     figure = new_figure(10, 4.2)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)

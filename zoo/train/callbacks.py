@@ -102,9 +102,6 @@ class Report(keras.callbacks.Callback):
     """Adds images per second to the progress bar, and to the logs the learning rate, too.
 
     It comes before the callbacks that read the logs.
-
-    Args:
-        batch_size: Images per step.
     """
 
     model: Any
@@ -135,10 +132,7 @@ class Report(keras.callbacks.Callback):
 class Bar(keras.callbacks.ProgbarLogger):
     """Keras' progress bar, which ends at the last step where executions do not divide an epoch.
 
-    After every epoch it says how long the rest will take.
-
-    Args:
-        run_epochs: Epochs of the whole run.
+    After every epoch it says how long the rest of the epochs of the run will take.
     """
 
     target: int

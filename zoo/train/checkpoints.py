@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import lambda_keras
+from zoo.errors import first_wrong
 from zoo.files import atomic_write, local_copy, remove, remove_partial
 
 KEEP = 3  # files
@@ -181,9 +182,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
     try:
         return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DamagedError(f"progress, {where}: {first['msg']}") from None
+        raise DamagedError(f"progress, {first_wrong(error, 'as a whole')}") from None
 
 
 def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:

@@ -19,6 +19,7 @@ from zoo.files import atomic_write
 from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
+from zoo.registry import trainable_parameters
 from zoo.train.callbacks import Bar, Report, SaveProgress, stopped_early, write_epochs
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.model import TrainingModel
@@ -55,7 +56,7 @@ def train(config: TrainConfig) -> dict[str, Any]:
         model = _compiled_model(config, data)
         print(config.to_yaml())
         print(
-            f"{config.model.name}: {_trainable_parameters(model):,} trainable parameters; "
+            f"{config.model.name}: {trainable_parameters(model):,} trainable parameters; "
             f"{data.train.count} training and {data.test.count} test images of "
             f"{len(data.class_names)} classes; {devices}"
         )
@@ -203,7 +204,7 @@ def _fit(
         "test": results,
         "test_images": data.test.count,
         "training_images": data.train.count,
-        "trainable_parameters": _trainable_parameters(model),
+        "trainable_parameters": trainable_parameters(model),
         "training_seconds": round(time.monotonic() - begin, 1),
         "class_names": list(data.class_names),
         "history": history,
@@ -318,7 +319,3 @@ def _write_results(
     run_folder.write_metrics(folder, metrics)
     run_folder.check_still_there(folder)
     print(f"{accuracy}, {metrics['training_seconds']:.0f} s of training\nrun folder: {folder}")
-
-
-def _trainable_parameters(model: keras.Model) -> int:
-    return sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)

@@ -13,10 +13,6 @@ from zoo.train.optimizer import add_weight_decay
 def create_network(config: ModelConfig, classes: int) -> Any:
     """Returns the network as the registry has it.
 
-    Args:
-        config: Name, size and arguments.
-        classes: Number of classes.
-
     Raises:
         ValueError: If an argument does not fit.
     """
@@ -26,11 +22,6 @@ def create_network(config: ModelConfig, classes: int) -> Any:
 
 def prepare(network: Any, config: ModelConfig, weight_decay: float) -> None:
     """Loads the first weights, and sets what belongs to the recipe and not to the network.
-
-    Args:
-        network: What `create_network` returns.
-        config: Weights to start from, batch normalisation, and whether to freeze.
-        weight_decay: L2 in the loss.
 
     Raises:
         ValueError: If the weights do not fit.

@@ -15,11 +15,7 @@ def create_optimizer(
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer with the schedule of the paper (Section E.2, D.3.2).
 
-    Args:
-        config: Which one, and its rate for 256 images per step.
-        batch_size: Images per step, over all devices.
-        steps_per_epoch: Steps per pass over the training images.
-        epochs: Passes, warm-up included.
+    The batch is that of all devices; warm-up is part of the epochs.
     """
     rate = config.learning_rate * batch_size / REFERENCE_BATCH
     warmup = round(config.warmup_epochs * steps_per_epoch)
@@ -69,12 +65,9 @@ class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
 def add_weight_decay(network: keras.Model, weight_decay: float) -> None:
     """Adds L2 to the loss: `weight_decay / 2` times the square of every kernel.
 
-    Not of biases, normalisation and position embeddings. It is no `weight_decay` of Keras'
-    optimizers, which momentum and the learning rate schedule act on in another way.
-
-    Args:
-        network: Its trainable kernels get a regularizer.
-        weight_decay: Factor, as in the paper.
+    Trainable kernels get a regularizer; biases, normalisation and position embeddings do not. It
+    is no `weight_decay` of Keras' optimizers, which momentum and the learning rate schedule act on
+    in another way.
     """
     if weight_decay:
         for variable in network.trainable_variables:

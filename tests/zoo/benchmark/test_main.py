@@ -50,7 +50,7 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
         ("layer --sizes 8x8,8x8", "each once"),
         ("layer --scopes 4", "scopes: expected positive odd numbers. Received: 4"),
         ("layer --scopes -3", "scopes: expected positive odd numbers. Received: -3"),
-        ("layer --output table.txt", r"ends in \.json.*Received: 'table.txt'"),
+        ("layer --output table.txt", r"file named \.json.*Received: 'table.txt'"),
         ("layer --dtype float3", "did you mean 'float32'"),
         ("layer --batch 0", "batch"),
         ("layer --part content", "Received: .content.. Allowed: layer, position"),
