@@ -146,18 +146,23 @@ def _write_card(
 ) -> None:
     from lambda_keras.applications.preprocessing import MEAN, STD
     from lambda_keras.weights.hub import sha256
+    from lambda_keras.weights.published import find_published
 
-    published = row.weights
-    if published and weights.split("@")[0] not in ("imagenet", f"hf://{published.repository}"):
-        published = None
+    names = {f"hf://{one.repository}": one for one in row.weights.values()} | dict(row.weights)
+    if row.weights:
+        names["imagenet"] = find_published(row.name)
+    published = names.get(weights.split("@")[0])
     arguments = {**row.arguments, **overrides, "weights": output.name}
     call = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     if source.name == Path(weights).name:
         origin = f"`{source.name}`"
+    elif published and published.page == published.repository:
+        origin = f"`{weights}`, {published.page}"
     else:  # a file of the hub: its folder in the cache has the name of the commit
         origin = f"`{weights}`, `{source.name}` of commit `{source.parent.name}`"
         if published:
-            origin += f" of https://huggingface.co/{published.repository}"
+            origin += f" of {published.page}"
+    size = published.image_size if published else row.image_size
     mean, std = (", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD))
     facts = {
         "Trainable parameters": f"{trainable_parameters(model):,}",
@@ -165,8 +170,8 @@ def _write_card(
         "SHA-256 of the source": f"`{sha256(source)}`",
         f"SHA-256 of `{output.name}`": f"`{sha256(output)}`",
         "License": published.license if published else "that of the source",
-        "Images": f"RGB, {row.image_size} x {row.image_size} pixels",
-        "Crop": f"{published.crop_fraction} of the shorter side, from the centre, then bicubic"
+        "Images": f"RGB, {size} x {size} pixels",
+        "Crop": f"{published.crop_fraction:.3g} of the shorter side, from the centre, then bicubic"
         if published
         else "as at the source",
         "Mean": f"{mean}, of values in [0, 1]; `preprocess_input` applies it",

@@ -68,7 +68,7 @@ def as_json(rows: Sequence[Row]) -> str:
     """Returns a JSON list with every field of the rows."""
 
     def fields(row: Row) -> dict[str, Any]:
-        weights = vars(row.weights) if row.weights else None
+        weights = {name: vars(one) for name, one in row.weights.items()}
         return {**vars(row), "arguments": dict(row.arguments), "weights": weights}
 
     return json.dumps([fields(row) for row in rows], indent=1)
@@ -83,7 +83,7 @@ def _cells(row: Row) -> list[str]:
         "-" if row.top1 is None else f"{row.top1:.1f}",
         row.source or "-",
         row.recipe or "-",
-        row.weights.repository if row.weights else "none published",
+        " ".join(row.weights) or "none published",
     ]
 
 

@@ -47,11 +47,19 @@ class Row:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def weights(self) -> "PublishedWeights | None":
-        """Its pretrained weights, if there are any."""
-        from lambda_keras.weights import PUBLISHED, find_published  # which imports Keras
+    def weights(self) -> "Mapping[str, PublishedWeights]":
+        """Its pretrained weights by their names, the default ones first."""
+        from lambda_keras.weights import PUBLISHED  # which imports Keras
 
-        return find_published(self.name) if self.name in PUBLISHED else None
+        return PUBLISHED.get(self.name, {})
+
+    def size_for(self, weights: str) -> int:
+        """Returns the height and width of images for `weights=`: as published, if they were."""
+        from lambda_keras.weights.published import find_published, is_published_name
+
+        if not is_published_name(weights):
+            return self.image_size
+        return find_published(self.name, weights).image_size
 
 
 # Source and recipe of published accuracies.
@@ -98,6 +106,7 @@ ROWS = (
     Row("resnet_rs350_no_se", "ResNetRS350NoSE", 112_842_440, 107.265, 320),
     Row("resnet_rs420_no_se", "ResNetRS420NoSE", 131_840_712, 127.765, 320),
     Row("resnet50", "ResNet50", 25_557_032, 8.178, 224, 76.9, *TABLE_13),
+    Row("resnet50_se", "ResNet50SE", 28_088_024, 8.183, 224, 77.6, "Table 3", "90 epochs"),
     _ablation("LCCC", 25_490_744, 10.192, 77.3),
     _ablation("LLCC", 24_992_888, 12.448, 77.2),
     _ablation("LLLC", 21_727_448, 12.466, 77.8),

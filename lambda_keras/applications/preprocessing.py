@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import is_number, is_positive_integer
-from lambda_keras.weights.published import PUBLISHED
+from lambda_keras.weights.published import PUBLISHED, find_published
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -203,7 +203,7 @@ def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
     if not is_positive_integer(image_size):
         raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
     if architecture in PUBLISHED:
-        return Preprocessing(image_size, PUBLISHED[architecture].crop_fraction)
+        return Preprocessing(image_size, find_published(architecture).crop_fraction)
     return Preprocessing(image_size, image_size / (image_size + CROP_PADDING))
 
 

@@ -11,7 +11,8 @@ __all__ = [
     "LambdaResNet50C4", "LambdaResNet50TS", "LambdaResNet101", "LambdaResNet101C4",
     "LambdaResNet152", "LambdaResNet152C4", "LambdaResNet200", "LambdaResNet200C4",
     "LambdaResNet270", "LambdaResNet270C4", "LambdaResNet350", "LambdaResNet350C4",
-    "LambdaResNet420", "LambdaResNet420C4", "ResNet50", "ResNetRS50", "ResNetRS50NoSE",
+    "LambdaResNet420", "LambdaResNet420C4", "ResNet50", "ResNet50SE", "ResNetRS50",
+    "ResNetRS50NoSE",
     "ResNetRS101", "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200",
     "ResNetRS200NoSE", "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE",
     "ResNetRS420", "ResNetRS420NoSE",
@@ -230,3 +231,8 @@ def ResNet50():
     The networks of the ablations (Tables 3, 4 and 9-13): `placement="CCCC"` is the baseline of the
     paper, `"LLLL"` its lambda network.
     """
+
+
+@constructor(ResNetArguments, "resnet50_se", specs.RESNET50_SE)
+def ResNet50SE():
+    """ResNet-50 with squeeze-and-excitation, Table 3's channel attention: 28.09 M parameters."""

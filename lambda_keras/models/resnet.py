@@ -123,7 +123,7 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, lambda_layers: Lam
     # A block starts as the identity: gamma of its last batch normalization is 0 (E.1).
     x = _bn(x, f"{name}_3", gamma_initializer="zeros")
     if spec.squeeze_excitation[number] and not has_lambda:
-        x = SqueezeExcitation(0.25, name=f"{name}_se")(x)
+        x = SqueezeExcitation(spec.squeeze_ratio, name=f"{name}_se")(x)
     rate = spec.stochastic_depth_rate * (number + 2) / 5
     x = StochasticDepth(rate, name=f"{name}_drop")(x)
     x = layers.Add(name=f"{name}_add")([residual, x])

@@ -64,6 +64,7 @@ class ResNetSpec:
             convolution: ResNet-D).
         squeeze_excitation: for each stage, whether its convolution blocks have
             squeeze-and-excitation; blocks with a lambda layer never have (E.1).
+        squeeze_ratio: width of the squeezed layer in parts of the block's.
         filters: bottleneck width of c2, doubled at each stage.
         lambda_layer: hyper-parameters of the lambda layers.
         activation: of every activation layer.
@@ -82,6 +83,7 @@ class ResNetSpec:
     stem: str = "v1"
     shortcut: str = "conv"
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    squeeze_ratio: float = 0.25
     filters: int = 64
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
     activation: str = "relu"
@@ -138,6 +140,8 @@ DEPTHS = {
 
 
 RESNET50 = ResNetSpec(DEPTHS[50][0])
+# Table 3's "channel attention" (Hu et al., CVPR 2018).
+RESNET50_SE = replace(RESNET50, squeeze_excitation=(True, True, True, True), squeeze_ratio=1 / 16)
 
 
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:

@@ -227,7 +227,7 @@ def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDict
         if any(key.startswith(names.marker) for key in keys):
             return names
     raise ValueError(
-        f"expected a checkpoint of {' or '.join(names.library for names in SCHEMES)}. "
+        f"expected a checkpoint of {', '.join(names.library for names in SCHEMES)}. "
         f"Received: {source!r} with the names {sorted(keys)[:3]}"
     )
 

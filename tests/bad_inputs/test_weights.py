@@ -232,7 +232,7 @@ SAFETENSORS = [
     ),
     ("shape_of_others", with_header(lambda h: h["fc.bias"].update(shape=[4])), NO_SAFETENSORS),
     ("unknown_type", with_header(lambda h: h["fc.bias"].update(dtype="F99")), NO_SAFETENSORS),
-    ("no_tensors", lambda state: save({}), "expected a checkpoint of timm or torchvision"),
+    ("no_tensors", lambda state: save({}), "expected a checkpoint of timm, timm's ResNet-RS, "),
     ("other_names", lambda state: save({"a.b": ONE}), "with the names ['a.b']"),
     ("missing", tensors(bias=None), "fc.bias: expected (3,), received no such tensor"),
     ("too_many", added("fc.more"), "fc.more: expected no such tensor, received (3,)"),
@@ -252,7 +252,7 @@ PLACES = [
     ("device", "/dev/zero", "that exists"),
     ("too_long", "a" * 5000 + ".weights.h5", "that exists"),
     ("below_a_file", "ok.weights.h5/a.weights.h5", "that exists"),
-    ("wrong_suffix", "ok.h5", "that exists"),
+    ("wrong_suffix", "ok.hdf5", "that exists"),
     ("pickle", "model.pth", "python -m zoo.convert"),
     ("null_byte", "a\0.weights.h5", "that exists"),
     ("empty", "", "that exists"),
@@ -333,7 +333,7 @@ def test_safetensors(torch_model, tmp_path, damage, part):
 def test_places(model, saved, tmp_path, monkeypatch, weights, part):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ok.weights.h5").write_bytes(saved)
-    (tmp_path / "ok.h5").touch()
+    (tmp_path / "ok.hdf5").touch()
     (tmp_path / "model.pth").touch()
     (tmp_path / "folder.weights.h5").mkdir()
     os.mkfifo("fifo.weights.h5")

@@ -267,6 +267,7 @@ def test_fixed_padding_is_of_convolutions_alone():
     without = [layer.name for layer in fixed.layers if layer.name not in padded]
     assert without[1:] == [layer.name for layer in same.layers][1:]
     assert fixed.get_layer("c4_block1_2_lambda").strides == 2
+    networks.randomize(same)
     fixed.set_weights(same.get_weights())
     features = [
         networks.values(endpoints(model)(networks.images(1, 16, 16, 3)))[:2]

@@ -199,11 +199,11 @@ def test_file_that_is_not_the_published_one(served):
 
 def test_pinned_checksum_of_published_weights_is_compared(served, monkeypatch):
     """Also where the hub's own record agrees with what it sends."""
-    published = replace(PUBLISHED["lambda_resnet50ts"], revision=COMMIT)
-    assert published.sha256
-    monkeypatch.setitem(PUBLISHED, "lambda_resnet50ts", published)
+    published = replace(PUBLISHED["lambda_resnet50ts"]["imagenet"], revision=COMMIT)
+    assert published.checksum
+    monkeypatch.setitem(PUBLISHED, "lambda_resnet50ts", {"imagenet": published})
     served.files[f"{published.repository}/{published.filename}"] = b"other weights"
-    with pytest.raises(ValueError, match=f"damaged file: expected checksum {published.sha256}"):
+    with pytest.raises(ValueError, match=f"damaged file: expected checksum {published.checksum}"):
         find_weights("imagenet", "lambda_resnet50ts")
 
 
@@ -304,3 +304,49 @@ def test_imagenet_in_a_new_process(served, tmp_path):
     flip(blob)
     assert f"Received: '{blob}'" in load(HF_HUB_OFFLINE="1")
     assert served.downloads == 1
+
+
+@pytest.fixture
+def keras_home(tmp_path, monkeypatch):
+    """Keras' folder, as KERAS_HOME would say."""
+    from keras.src.backend import config
+
+    monkeypatch.setattr(config, "_KERAS_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_file_at_an_address(served, keras_home):
+    content = b"weights" * 1000
+    served.files["folder/deeper/resnet.h5"] = content
+    address = f"{served.address}/folder/deeper/resolve/main/resnet.h5"
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    assert hub.fetch_url(address, md5).read_bytes() == content
+    path = hub.fetch_url(address, md5)
+    assert path == keras_home / "models" / "resnet.h5"
+    assert served.downloads == 1
+    flip(path)  # damaged since: it comes anew
+    assert hub.fetch_url(address, md5).read_bytes() == content
+    assert served.downloads == 2
+
+
+def test_damaged_file_at_an_address(served, keras_home):
+    served.files["folder/deeper/resnet.h5"] = b"weights" * 1000
+    address = f"{served.address}/folder/deeper/resolve/main/resnet.h5"
+    with pytest.raises(ValueError, match=r"damaged file: expected checksum 0{32}, .*resnet\.h5$"):
+        hub.fetch_url(address, 32 * "0")
+    with pytest.raises(FileNotFoundError, match=r"could not download http.*/other\.h5"):
+        hub.fetch_url(address.replace("resnet", "other"), None)
+
+
+def test_weights_of_resnet_rs_are_asked_for_by_size(monkeypatch):
+    asked = []
+    monkeypatch.setattr(hub, "fetch_url", lambda *arguments: asked.append(arguments))
+    for name in ("imagenet", "imagenet-i192", "imagenet-i160"):
+        find_weights(name, "resnet_rs101")
+    assert asked[0] == asked[1]
+    (first, md5), (other, _) = asked[1:]
+    assert first.endswith("/resnet_rs/resnet-rs-101-i192.h5")
+    assert other.endswith("/resnet_rs/resnet-rs-101-i160.h5")
+    assert len(md5) == 32
+    with pytest.raises(ValueError, match="one of imagenet, imagenet-i192, imagenet-i160"):
+        find_weights("imagenet-i224", "resnet_rs101")

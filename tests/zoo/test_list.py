@@ -22,13 +22,14 @@ def test_table_has_every_model(capsys):
     head, *lines = listed(capsys).splitlines()
     assert head.split()[:2] == ["model", "parameters"]
     assert [line.split()[0] for line in lines] == list(TABLE)
-    assert max(map(len, lines)) < 130
+    assert max(map(len, lines)) < 140
 
 
 def test_patterns_and_pretrained(capsys):
     lines = listed(capsys, "resnet50", "lambda_resnet26*", "--pretrained", "true").splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["lambda_resnet26t", "lambda_resnet26rpt_256"]
-    assert lines[1].endswith("timm/lambda_resnet26t.c1_in1k")
+    assert [line.split()[-1] for line in lines[1:]] == ["imagenet"] * 2
+    assert listed(capsys, "resnet_rs101").endswith(" imagenet-i192 imagenet-i160\n")
 
 
 def test_pattern_of_shells_with_brackets(capsys):
@@ -41,9 +42,9 @@ def test_json_has_every_field(capsys):
     assert row["constructor"] == "ResNet50"
     assert row["arguments"] == {"placement": "CCLL"}
     assert row["parameters"] == find_model("resnet50_ccll").parameters
-    assert row["weights"] is None
+    assert row["weights"] == {}
     (row,) = json.loads(listed(capsys, "lambda_resnet50ts", "--format", "json"))
-    assert row["weights"]["repository"] == "timm/lambda_resnet50ts.a1h_in1k"
+    assert row["weights"]["imagenet"]["repository"] == "timm/lambda_resnet50ts.a1h_in1k"
 
 
 def test_no_match_is_one_line():

@@ -43,7 +43,21 @@ def test_pretrained_models_are_those_with_published_weights():
     for name, weights in PUBLISHED.items():
         row = find_model(name)
         assert row.weights is weights
-        assert (row.top1, row.image_size) == (weights.top1, weights.image_size)
+        for key, one in weights.items():
+            assert row.size_for(key) == one.image_size
+            if row.source == "timm":
+                assert (row.top1, row.image_size) == (one.top1, one.image_size)
+        assert row.size_for("imagenet") == next(iter(weights.values())).image_size
+        assert row.size_for("some.weights.h5") == row.image_size
+
+
+def test_names_of_weights():
+    row = find_model("resnet_rs152")
+    assert [row.size_for(key) for key in ("imagenet", "imagenet-i224")] == [256, 224]
+    with pytest.raises(ValueError, match="one of imagenet, imagenet-i256, imagenet-i224, imagenet"):
+        row.size_for("imagenet-i300")
+    with pytest.raises(ValueError, match="no pretrained weights of 'resnet50' were ever published"):
+        find_model("resnet50").size_for("imagenet")
 
 
 def test_unknown_name_has_the_nearest():

@@ -1,6 +1,7 @@
 """Which model a command is about: that of a finished run, or one with weights."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -11,7 +12,7 @@ from zoo.registry import find_model
 
 
 def _check_source(weights: str) -> None:
-    if weights == "imagenet" or weights.startswith("hf://"):
+    if weights.startswith("hf://") or re.fullmatch(r"imagenet(-\w+)?", weights):
         return
     if not (os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors"))):
         raise ValueError(
@@ -35,8 +36,8 @@ class ModelOptions(Settings):
     model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
     weights: Weights | None = Field(
         default=None,
-        description="'imagenet' for published weights, hf://OWNER/REPOSITORY, or a .weights.h5 or "
-        ".safetensors file.",
+        description="imagenet for published weights (zoo.list has more names), "
+        "hf://OWNER/REPOSITORY, or a .weights.h5 or .safetensors file.",
     )
     run: AnyPath | None = Field(
         default=None, description="Folder of a finished run, local or gs://."

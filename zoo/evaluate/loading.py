@@ -44,7 +44,7 @@ def of_weights(
     Raises:
         ValueError: If the weights and the images do not fit each other.
     """
-    size = image_size or find_model(name).image_size
+    size = image_size or find_model(name).size_for(weights)
     images = _load(data, size, preprocessing_of(name, size))
     try:
         classifier = Classifier.from_weights(name, weights, images.class_names, image_size)

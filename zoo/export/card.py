@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lambda_keras.applications.preprocessing import MEAN, STD
 from lambda_keras.models.specs import STAGES
-from lambda_keras.weights import PUBLISHED
 from lambda_keras.weights.hub import sha256
+from lambda_keras.weights.published import find_published, is_published_name
 from zoo import model_card, run_folder
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.export.saved_model import MAX_MEGAPIXELS, TOP
@@ -117,10 +117,10 @@ def origin_of_run(folder: Path) -> dict[str, str]:
 
 def origin_of_weights(name: str, weights: str) -> dict[str, str]:
     """Returns what a card says about weights: "imagenet", a file, or a place on the hub."""
-    if weights == "imagenet":
-        published = PUBLISHED[name]
+    if is_published_name(weights):
+        published = find_published(name, weights)
         return {
-            "Weights": f"https://huggingface.co/{published.repository}, {published.revision}",
+            "Weights": f"{published.page}, {published.revision}",
             "Published accuracy": f"{published.top1} % on ImageNet, "
             f"{published.image_size} x {published.image_size} pixels",
             "License": published.license,

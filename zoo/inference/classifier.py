@@ -89,13 +89,13 @@ class Classifier:
             name: One of `zoo.registry.list_models()`.
             weights: What its constructor takes: "imagenet", a file, or a place on the hub.
             class_names: Names of the classes. Defaults to those of ImageNet.
-            image_size: Height and width in pixels. Defaults to the model's own.
+            image_size: Height and width in pixels. Defaults to that of the weights.
 
         Raises:
             ValueError: If there is no such model, or the weights do not fit it.
         """
         labels = class_names or [label.replace("_", " ") for _, label in imagenet_classes()]
-        size = image_size or find_model(name).image_size
+        size = image_size or find_model(name).size_for(weights)
         model = create_model(
             name, weights=weights, classes=len(labels), input_shape=(size, size, 3)
         )
