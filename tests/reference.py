@@ -109,10 +109,10 @@ def lambda_layer(
     context_mask = None if context_mask is None else context_mask.reshape(batch, -1)
 
     queries = x @ weights["query_kernel"]
-    if query_normalization == "batch":
+    if query_normalization in ("batch", "batch_softmax"):
         queries = batch_norm(queries, weights["query_batch_norm"], training, epsilon, mask)
     queries = queries.reshape(batch, n_total, num_heads, key_dim)
-    if query_normalization == "softmax":
+    if query_normalization in ("softmax", "batch_softmax"):
         queries = softmax(queries, axis=-1)
     values = c @ weights["value_kernel"]
     if value_normalization == "batch":

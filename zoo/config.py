@@ -13,7 +13,7 @@ from zoo.registry import find_model
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
 # many classes as the data have.
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
-_DECIDED |= {"name", "weights", "input_shape", "input_tensor"}
+_DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
 
 # Settings of some sources of images alone, and as what a source needs one; "" if it does not.
 _OF_SOURCES = {
@@ -44,6 +44,15 @@ class ModelConfig(Section):
         description="Start from these: imagenet, hf://owner/repo, or a .weights.h5 or .safetensors "
         "file, of any number of classes; None: from random weights.",
     )
+    weights_model: Annotated[str, checked_by(find_model)] | None = Field(
+        default=None,
+        description="Network that the weights are of, if another one (warm start): every layer of "
+        "the same name and shapes is taken, the others start from random weights and are named.",
+    )
+    weights_overrides: dict[str, Any] = Field(
+        default={},
+        description="Arguments of that network, e.g. --model.weights_overrides placement=CCCC",
+    )
     freeze_backbone: bool = Field(
         default=False, description="Train the classifier only, as a first step of fine-tuning."
     )
@@ -58,7 +67,7 @@ class ModelConfig(Section):
         description="Batch statistics over all devices instead of each one's own.",
     )
 
-    @field_validator("overrides")
+    @field_validator("overrides", "weights_overrides")
     @classmethod
     def _typed(cls, overrides: dict[str, Any]) -> dict[str, Any]:
         taken = _DECIDED & overrides.keys()
@@ -68,6 +77,16 @@ class ModelConfig(Section):
                 f"Received: {', '.join(sorted(taken))}"
             )
         return typed(overrides)
+
+    @model_validator(mode="after")
+    def _weights_are_of_something(self) -> Self:
+        if self.weights_model is not None and self.weights is None:
+            raise ValueError(f"weights_model={self.weights_model} needs weights. Received: None")
+        if self.weights_overrides and self.weights_model is None:
+            raise ValueError(
+                f"weights_overrides needs weights_model. Received: {self.weights_overrides}"
+            )
+        return self
 
     @property
     def size(self) -> int:
@@ -172,6 +191,10 @@ class OptimizerConfig(Section):
         ge=0,
         description="L2 in the loss: half of it times the square of every kernel; not on "
         "biases, normalisation or position embeddings.",
+    )
+    weight_decay_on: Literal["kernels", "all_but_batch_norm"] = Field(
+        default="kernels",
+        description="all_but_batch_norm: also on biases and position embeddings.",
     )
     warmup_epochs: float = Field(
         default=5, ge=0, description="Epochs from rate 0 to the highest one."

@@ -14,6 +14,7 @@ from lambda_keras.models import specs
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
+from lambda_keras.weights.files import load_adapted
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
 Shape = tuple[int | None, int | None, int]
@@ -38,6 +39,9 @@ class Arguments:
         classifier_activation: activation of the classifier, `None` for logits.
         name: str, name of the model.
         dropout_rate: float, of the pooled features before the classifier (Table 20).
+        adapt_weights: bool, whether weights of another number of classes or channels are taken,
+            too: the classifier stays random then, and the kernel of the first convolution is
+            summed over its channels for one channel, else repeated and scaled, as in timm.
     """
 
     include_top: bool = True
@@ -50,6 +54,7 @@ class Arguments:
     name: str | None = None
     _: KW_ONLY
     dropout_rate: float = 0.0
+    adapt_weights: bool = False
 
 
 DOCUMENTATION = """{summary}
@@ -160,7 +165,7 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
         raise ValueError(
             f"expected pooling to be None, 'avg' or 'max'. Received: {given.pooling!r}"
         )
-    check_bools(include_top=given.include_top)
+    check_bools(include_top=given.include_top, adapt_weights=given.adapt_weights)
     if not is_positive_integer(given.classes):
         raise ValueError(
             f"expected classes to be a positive integer. Received: classes={given.classes!r}"
@@ -181,16 +186,20 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
     minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
     inputs = _inputs(given.input_tensor, given.input_shape, minimum)
     function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
-    model = function(
-        spec,
-        inputs,
-        include_top=given.include_top,
-        pooling=given.pooling,
-        classes=int(given.classes),
-        classifier_activation=given.classifier_activation,
-        name=name,
-    )
-    if given.weights is not None:
+    arguments = {
+        "include_top": given.include_top,
+        "pooling": given.pooling,
+        "classes": int(given.classes),
+        "classifier_activation": given.classifier_activation,
+        "name": name,
+    }
+    model = function(spec, inputs, **arguments)
+    if given.weights is not None and given.adapt_weights:
+        rgb = keras.Input((*inputs.shape[1:3], 3))
+        tops = (True, False) if given.include_top else (False,)
+        twins = (function(spec, rgb, **{**arguments, "include_top": top}) for top in tops)
+        load_adapted(model, twins, given.weights, architecture)
+    elif given.weights is not None:
         load_weights(model, given.weights, architecture)
     return model
 

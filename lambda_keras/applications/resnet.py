@@ -11,8 +11,8 @@ __all__ = [
     "LambdaResNet50C4", "LambdaResNet50TS", "LambdaResNet101", "LambdaResNet101C4",
     "LambdaResNet152", "LambdaResNet152C4", "LambdaResNet200", "LambdaResNet200C4",
     "LambdaResNet270", "LambdaResNet270C4", "LambdaResNet350", "LambdaResNet350C4",
-    "LambdaResNet420", "LambdaResNet420C4", "ResNet50", "ResNet50SE", "ResNetRS50",
-    "ResNetRS50NoSE",
+    "LambdaResNet420", "LambdaResNet420C4", "ResNet50", "ResNet50PyTorch",
+    "ResNet50SE", "ResNetRS50", "ResNetRS50NoSE",
     "ResNetRS101", "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200",
     "ResNetRS200NoSE", "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE",
     "ResNetRS420", "ResNetRS420NoSE",
@@ -236,3 +236,11 @@ def ResNet50():
 @constructor(ResNetArguments, "resnet50_se", specs.RESNET50_SE)
 def ResNet50SE():
     """ResNet-50 with squeeze-and-excitation, Table 3's channel attention: 28.09 M parameters."""
+
+
+@constructor(ResNetArguments, "resnet50_pytorch", specs.RESNET50_PYTORCH)
+def ResNet50PyTorch():
+    """ResNet-50 as timm and torchvision have it, with timm's published weights: 25.56 M parameters.
+
+    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
+    """

@@ -25,7 +25,7 @@ from lambda_keras.layers.position_embeddings import (
 
 CHOICES = {
     "position_embedding": ("relative", "absolute", "shared", None),
-    "query_normalization": ("batch", "softmax", None),
+    "query_normalization": ("batch", "softmax", "batch_softmax", None),
     "key_normalization": KEY_NORMALIZATIONS,
     "value_normalization": ("batch", None),
     "implementation": ("auto", *position_lambdas.IMPLEMENTATIONS),
@@ -91,7 +91,8 @@ class LambdaLayer(keras.layers.Layer):
             order (B.2). What comes later then changes neither outputs nor gradients, with one
             exception: in training, the statistics of batch normalizations are those of all
             positions. Defaults to `False`.
-        query_normalization: `"batch"`, `"softmax"` (over k) or `None` (Table 12).
+        query_normalization: `"batch"`, `"softmax"` (over k), `"batch_softmax"`, one after the
+            other, or `None`. Table 12 leaves open which softmax it has.
             Defaults to `"batch"`.
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
             Defaults to `"softmax"`.
@@ -292,7 +293,7 @@ class LambdaLayer(keras.layers.Layer):
                 "key_kernel", context_depth, units * self.key_dim, self.key_initializer
             )
         self.query_batch_norm = self.value_batch_norm = None
-        if self.query_normalization == "batch":
+        if self.query_normalization in ("batch", "batch_softmax"):
             self.query_batch_norm = self._batch_norm("query_batch_norm", self.query_kernel)
         if self.value_normalization == "batch":
             self.value_batch_norm = self._batch_norm("value_batch_norm", self.value_kernel)
@@ -397,7 +398,7 @@ class LambdaLayer(keras.layers.Layer):
             training: bool, whether a backward pass may follow.
         """
         queries, keys, values, embeddings, bias = group
-        if self.query_normalization == "softmax":
+        if self.query_normalization in ("softmax", "batch_softmax"):
             queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         outputs = 0
         if keys is not None:

@@ -140,6 +140,7 @@ DEPTHS = {
 
 
 RESNET50 = ResNetSpec(DEPTHS[50][0])
+RESNET50_PYTORCH = replace(RESNET50, padding="symmetric")
 # Table 3's "channel attention" (Hu et al., CVPR 2018).
 RESNET50_SE = replace(RESNET50, squeeze_excitation=(True, True, True, True), squeeze_ratio=1 / 16)
 

@@ -7,7 +7,7 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,13 @@ import keras
 import numpy as np
 
 from lambda_keras.weights import hub
-from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
+from lambda_keras.weights.fit import (
+    CLASSIFIER,
+    assign_all,
+    check_fit,
+    has_classifier,
+    take_layers,
+)
 from lambda_keras.weights.published import PUBLISHED, find_published, is_published_name
 from lambda_keras.weights.state_dicts import assign_state_dict
 
@@ -66,6 +72,45 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             "expected a file of arrays: pickles of PyTorch are not read here. Convert it once, "
             f"with `python -m zoo.convert`. Received: weights={str(path)!r}"
         )
+
+
+def load_adapted(
+    model: keras.Model,
+    twins: Iterable[keras.Model],
+    weights: str | os.PathLike,
+    architecture: str,
+) -> None:
+    """Loads weights of RGB images, maybe of other classes, into a model.
+
+    Args:
+        model: the model; a classifier of other classes stays as it is.
+        twins: the same network for RGB images, with the classifier, then without.
+        weights, architecture: see `load_weights`.
+
+    Raises:
+        ValueError: if the weights do not fit the last twin.
+        FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
+    """
+    for twin in twins:
+        try:
+            load_weights(twin, weights, architecture)
+        except ValueError:
+            if not has_classifier(twin):
+                raise
+            continue
+        for layer in take_layers(model, twin):
+            if isinstance(layer, keras.layers.Conv2D):  # the first one
+                kernel = keras.ops.convert_to_numpy(twin.get_layer(layer.name).kernel)
+                layer.kernel.assign(_of_channels(kernel, layer.kernel.shape[2]))
+        return
+
+
+def _of_channels(kernel: np.ndarray, channels: int) -> np.ndarray:
+    """The kernel of a convolution of RGB for another number of channels."""
+    if channels == 1:
+        return kernel.sum(2, keepdims=True)
+    repeated = np.tile(kernel, (1, 1, -(-channels // 3), 1))[:, :, :channels]
+    return repeated * (3 / channels)
 
 
 def find_weights(weights: str | os.PathLike, architecture: str) -> Path:

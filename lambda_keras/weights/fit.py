@@ -67,6 +67,28 @@ def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) 
         variable.assign(value)
 
 
+def take_layers(model: keras.Model, source: keras.Model) -> list[keras.layers.Layer]:
+    """Copies the weights of every layer that has the same name, kind and shapes in another model.
+
+    Returns:
+        The layers that were left as they are.
+    """
+    others = {layer.name: layer for layer in source.layers}
+    left = []
+    for layer in filter(lambda layer: layer.weights, model.layers):
+        other = others.get(layer.name)
+        shapes = [weight.shape for weight in layer.weights]
+        if (
+            other is not None
+            and type(other) is type(layer)
+            and shapes == [weight.shape for weight in other.weights]
+        ):
+            layer.set_weights(other.get_weights())
+        else:
+            left.append(layer)
+    return left
+
+
 def check_finite(name: str, array: np.ndarray, source: str) -> None:
     """Refuses NaN and infinity; the message says the name of the weights and their source.
 

@@ -75,7 +75,7 @@ PUBLISHED: dict[str, dict[str, PublishedWeights]] = {
         )
     },
     # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
-    "resnet50_timm": {IMAGENET: PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95)},
+    "resnet50_pytorch": {IMAGENET: PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95)},
     "resnet_rs50": {"imagenet-i160": _resnet_rs(50, 160, 78.8, "69d9d925319f00a8bdd4af23c04e4102")},
     "resnet_rs101": {
         "imagenet-i192": _resnet_rs(101, 192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),

@@ -18,7 +18,7 @@ from lambda_keras.applications.preprocessing import (
     imagenet_classes,
     preprocessing_of,
 )
-from lambda_keras.weights.published import PUBLISHED
+from lambda_keras.weights.published import PUBLISHED, find_published
 
 MEAN = np.array([0.485, 0.456, 0.406])
 STD = np.array([0.229, 0.224, 0.225])
@@ -242,7 +242,7 @@ def test_normalize_takes_its_own_statistics():
 
 @pytest.mark.parametrize("architecture", PUBLISHED)
 def test_preprocessing_of_published_weights(architecture):
-    published = PUBLISHED[architecture]
+    published = find_published(architecture)
     assert preprocessing_of(architecture, 320) == Preprocessing(
         image_size=320,
         crop_fraction=published.crop_fraction,

@@ -65,6 +65,7 @@ CASES = {
     "l2_keys": ((4, 3), {"scope": 3, "key_normalization": "l2"}),
     "no_key_normalization": ((4, 3), {"scope": 3, "key_normalization": None}),
     "softmax_queries": ((4, 3), {"scope": 3, "query_normalization": "softmax"}),
+    "batch_softmax_queries": ((4, 3), {"scope": 3, "query_normalization": "batch_softmax"}),
     "no_normalization": (
         (4, 3),
         {

@@ -9,14 +9,18 @@ import networks
 import pytest
 from networks import GOLDEN
 
+from lambda_keras.layers import LambdaLayer
+from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.registry import find_model
+from zoo.registry import create_model, find_model
+from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 from zoo.train.network import create_network
 
 FILES = sorted(Path("tpu_configs").glob("*.yaml"))
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
 FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
+WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
 IMAGENET_IMAGES = 1_281_167
 
 # Tables 19 and 20: depth and size: RandAugment magnitude, dropout, stochastic depth; seconds for
@@ -119,7 +123,8 @@ def test_file_name_agrees_with_contents(file):
     config = load(file.stem)
     assert file.stem.startswith(config.model.name)
     described = re.fullmatch(r"_i(\d+)_(\d+)ep", file.stem.removeprefix(config.model.name))
-    assert bool(described) == (config.data.source == "tfds")
+    of_paper = config.data.source == "tfds" and config.model.weights is None
+    assert bool(described) == of_paper
     if described:
         assert tuple(map(int, described.groups())) == (config.model.size, config.training.epochs)
         assert config.output_dir == Path("runs") / file.stem
@@ -128,7 +133,7 @@ def test_file_name_agrees_with_contents(file):
 @every_file
 def test_imagenet_recipes_are_those_of_the_paper(file):
     config = load(file.stem)
-    if config.data.source != "tfds":
+    if config.data.source != "tfds" or config.model.weights:
         return
     mobile = config.optimizer.name == "rmsprop"
     rate = config.optimizer.learning_rate * config.data.batch_size / 256
@@ -204,6 +209,27 @@ def test_ablations():
     assert rows.keys() == ABLATED.keys()
 
 
+def test_published_results_are_those_of_the_tables():
+    """`zoo.results` and the tables above were transcribed one without the other."""
+    rows = {}
+    for one in RESULTS:
+        rows.setdefault(one.table, []).append(one)
+    for (depth, size), (*_, seconds, top1, with_pseudo_labels) in TABLE_20.items():
+        found = {
+            one.data: (one.top1, one.seconds)
+            for one in rows["Table 19"]
+            if (one.network, one.image_size) == (f"lambda_resnet{depth}", size)
+        }
+        both = {IMAGENET: (top1, seconds), PSEUDO_LABELS: (with_pseudo_labels, seconds)}
+        assert found == {data: row for data, row in both.items() if row[0]}
+    assert {(one.network, one.image_size): one.top1 for one in rows["Table 14"]} == TABLE_14
+    for table, ablated in ABLATED.items():
+        published = [(dict(one.arguments), one.top1) for one in rows[table]]
+        assert all(row in published for row in ablated), table
+        others = [row for row in published if row not in ablated]
+        assert all(row in (({}, 78.4), ({"key_dim": 8}, 77.9)) for row in others), table
+
+
 def test_ablations_of_tables_9_to_11_are_networks_of_the_published_size():
     """tests/zoo/test_flops.py builds them and counts."""
     defaults = {"key_dim": 16, "num_heads": 4, "intra_depth": 1, "scope": 23}
@@ -238,6 +264,15 @@ def test_overrides_reach_the_network(file, monkeypatch):
     config = load(file.stem).model
     spec = dataclasses.asdict(create_network(config, 1000))
     assert config.overrides.items() <= {**spec["lambda_layer"], **spec}.items()
+
+
+def test_warm_start_takes_all_but_the_lambda_layers():
+    config = load(WARM_START.stem).model
+    network = create_network(config, 1000)
+    source = create_model(str(config.weights_model), include_top=False)
+    left = take_layers(network, source)
+    lambda_layers = [layer for layer in network.layers if isinstance(layer, LambdaLayer)]
+    assert left == [*lambda_layers, network.get_layer("predictions")]
 
 
 def test_fine_tuning_goes_on_from_its_first_run(tmp_path):

@@ -258,3 +258,46 @@ def test_imagenet_weights_have_1000_classes(monkeypatch):
 def test_wrong_address(address):
     with pytest.raises(ValueError, match=rf"'hf://owner/repo@revision'.*weights='{address}'"):
         small(weights=address)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 6])
+def test_adapted_to_other_channels(saved, channels):
+    """Grey images, as one channel or as three, give the same outputs."""
+    model, path = saved
+    shape = (16, 16, channels)
+    adapted = small(input_shape=shape, weights=path, adapt_weights=True)
+    grey = networks.images(2, 16, 16, 1)
+    expected = networks.predict(model, np.repeat(grey, 3, -1))
+    received = networks.predict(adapted, np.repeat(grey, channels, -1))
+    if channels == 4:  # red counts twice
+        assert np.abs(received - expected).max() > 1e-4
+    else:
+        np.testing.assert_allclose(received, expected, atol=1e-6)
+    if channels != 3:
+        with pytest.raises(ValueError, match=r"stem_conv/vars/0: expected .* received"):
+            small(input_shape=shape, weights=path)
+
+
+def test_adapted_to_other_classes(saved):
+    """The classifier is drawn anew; without the argument, nothing is taken."""
+    model, path = saved
+    keras.utils.set_random_seed(0)
+    fresh = small(classes=5)
+    keras.utils.set_random_seed(0)
+    adapted = small(classes=5, weights=path, adapt_weights=True)
+    for layer in adapted.layers:
+        source = fresh if layer.name == "predictions" else model
+        expected = source.get_layer(layer.name).get_weights()
+        for one, other in zip(layer.get_weights(), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="predictions/vars/0: expected"):
+        small(classes=5, weights=path)
+    same = small(weights=path, adapt_weights=True)
+    for one, other in zip(same.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_adapted_to_nothing(saved):
+    _, path = saved
+    with pytest.raises(ValueError, match="do not fit the model"):
+        ResNet50(weights=path, adapt_weights=True)

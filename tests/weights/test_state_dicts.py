@@ -221,7 +221,7 @@ def test_checkpoint_of_another_library():
 
 @pytest.mark.parametrize("state", [{}, {"transformer.0.weight": np.zeros(1)}], ids=len)
 def test_unknown_library(state):
-    assert_refused(small(), state, "checkpoint of timm, .*, torchvision or lambda.*'somewhere' with the names")
+    assert_refused(small(), state, "of timm, .*, torchvision or lambda.*'somewhere' with the names")
 
 
 @pytest.mark.parametrize(

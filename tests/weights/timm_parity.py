@@ -29,7 +29,10 @@ SIZES = {
     "lambda_resnet26t": ((256, 256), (96, 160), (127, 95)),
     "lambda_resnet26rpt_256": ((256, 256),),
     "lambda_resnet50ts": ((256, 256), (96, 160), (113, 75)),
+    "resnet_rs50": ((160, 160), (97, 131)),
+    "resnet50_pytorch": ((224, 224), (113, 75)),
 }
+NAMES = {"resnet_rs50": "resnetrs50", "resnet50_pytorch": "resnet50"}  # of timm, where others
 ENDPOINTS = ("c2", "c3", "c4", "c5", "logits")
 
 
@@ -74,7 +77,7 @@ def reference_outputs(name: str) -> tuple[dict[str, tuple[int, ...]], dict[str, 
     import timm
     import torch
 
-    model = timm.create_model(name).eval()
+    model = timm.create_model(NAMES.get(name, name)).eval()
     state = model.state_dict()
     shapes = {
         key: tuple(tensor.shape)
@@ -86,12 +89,20 @@ def reference_outputs(name: str) -> tuple[dict[str, tuple[int, ...]], dict[str, 
     outputs = {}
     for height, width in SIZES[name]:
         with torch.inference_mode():
-            x = model.stem(torch.from_numpy(images(height, width).transpose(0, 3, 1, 2)))
+            x = torch.from_numpy(images(height, width).transpose(0, 3, 1, 2))
+            if hasattr(model, "stem"):
+                stem, stages, last = [model.stem], model.stages, model.final_conv
+            else:
+                stem = [model.conv1, model.bn1, model.act1, model.maxpool]
+                stages = [model.layer1, model.layer2, model.layer3, model.layer4]
+                last = torch.nn.Identity()
+            for layer in stem:
+                x = layer(x)
             arrays = []
-            for stage in model.stages:
+            for stage in stages:
                 x = stage(x)
                 arrays.append(x.numpy().transpose(0, 2, 3, 1))
-            arrays.append(model.forward_head(model.final_conv(x)).numpy())
+            arrays.append(model.forward_head(last(x)).numpy())
         for endpoint, array in zip(ENDPOINTS, arrays, strict=True):
             outputs[f"{name}/{height}x{width}/{endpoint}"] = array
     return shapes, outputs

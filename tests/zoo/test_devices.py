@@ -151,7 +151,7 @@ def test_run_on_the_cpu_says_which_accelerator_it_misses(monkeypatch, capsys):
 def test_training_on_two_devices(tmp_path):
     code = f"""{TWO_CPUS}
 from zoo.train import __main__ as train
-train.main("--strategy mirrored --model.image_size 16 --training.epochs 1 "
+train.main("--strategy mirrored --model.image_size 8 --training.epochs 1 "
            "--optimizer.warmup_epochs 0 --output_dir {tmp_path}/run".split())
 try:
     train.main("--strategy mirrored --data.batch_size 63 --output_dir {tmp_path}/odd".split())
@@ -165,7 +165,7 @@ except ValueError as error:
     # One device agrees with what two have found.
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     model = keras.models.load_model(tmp_path / "run" / "model.keras")
-    images, labels = load_data(DataConfig(), 16).test.sample(1000)
+    images, labels = load_data(DataConfig(), 8).test.sample(1000)
     accuracy = (predict(model, images).argmax(-1) == labels).mean()
     assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert not (tmp_path / "odd").exists()

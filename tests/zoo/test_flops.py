@@ -30,8 +30,14 @@ def test_size_that_is_not_in_the_registry():
     assert count("lambda_resnet101") == golden_counts(golden)
 
 
+def few(rows: list[dict]) -> list:
+    """The first and the last row; `make test-slow` has the others, which are the same code."""
+    others = [pytest.param(row, marks=pytest.mark.very_slow) for row in rows[1:-1]]
+    return [rows[0], *others, rows[-1]]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("row", GOLDEN["table9_resnet50_LLLL"], ids=str)
+@pytest.mark.parametrize("row", few(GOLDEN["table9_resnet50_LLLL"]), ids=str)
 def test_table_9(row):
     arguments = {"num_heads": row["h"], "key_dim": row["k"], "intra_depth": row["u"]}
     assert count("resnet50_llll", scope=row["scope"], **arguments) == golden_counts(row)
@@ -48,7 +54,7 @@ def test_table_10(row):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", GOLDEN["table11_resnet50_CLLL_scope"], ids=str)
+@pytest.mark.parametrize("row", few(GOLDEN["table11_resnet50_CLLL_scope"]), ids=str)
 def test_table_11(row):
     scope = None if row["scope"] == "global" else row["scope"]
     assert count("resnet50_clll", scope=scope) == golden_counts(row)

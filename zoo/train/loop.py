@@ -24,7 +24,7 @@ from zoo.train.callbacks import Bar, Report, SaveProgress, stopped_early, write_
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.model import TrainingModel
 from zoo.train.network import create_network, prepare
-from zoo.train.optimizer import create_optimizer
+from zoo.train.optimizer import add_weight_decay, create_optimizer
 
 SHEET_SAMPLE = 512  # test images among which the sheet of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
@@ -115,7 +115,9 @@ def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
     training = config.training
     steps_per_epoch = data.train.steps_per_epoch(config.data.batch_size)
     network = create_network(config.model, len(data.class_names))
-    prepare(network, config.model, config.optimizer.weight_decay)
+    prepare(network, config.model)
+    decay = config.optimizer
+    add_weight_decay(network, decay.weight_decay, decay.weight_decay_on)
     model = TrainingModel(
         network, steps_per_epoch, data.test.steps(config.data.batch_size), training.ema
     )

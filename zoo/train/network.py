@@ -5,9 +5,9 @@ from typing import Any
 import keras
 
 from lambda_keras.weights import load_weights
+from lambda_keras.weights.fit import take_layers
 from zoo.config import ModelConfig
 from zoo.registry import CLASSIFIER, create_model
-from zoo.train.optimizer import add_weight_decay
 
 
 def create_network(config: ModelConfig, classes: int) -> Any:
@@ -20,13 +20,15 @@ def create_network(config: ModelConfig, classes: int) -> Any:
     return create_model(config.name, classes=classes, input_shape=shape, **config.overrides)
 
 
-def prepare(network: Any, config: ModelConfig, weight_decay: float) -> None:
+def prepare(network: Any, config: ModelConfig) -> None:
     """Loads the first weights, and sets what belongs to the recipe and not to the network.
 
     Raises:
         ValueError: If the weights do not fit.
     """
-    if config.weights is not None:
+    if config.weights_model is not None:
+        _warm_start(network, config, config.weights_model)
+    elif config.weights is not None:
         _start_from(network, config)
     for layer in network._flatten_layers():  # those within lambda layers, too
         if isinstance(layer, keras.layers.BatchNormalization):
@@ -36,7 +38,6 @@ def prepare(network: Any, config: ModelConfig, weight_decay: float) -> None:
     if config.freeze_backbone:
         for layer in network.layers:
             layer.trainable = layer.name == CLASSIFIER
-    add_weight_decay(network, weight_decay)
 
 
 def _start_from(network: Any, config: ModelConfig) -> None:
@@ -53,3 +54,27 @@ def _start_from(network: Any, config: ModelConfig) -> None:
         print(f"the classifier starts from random weights: that of {weights} does not fit")
     except FileNotFoundError as error:
         raise ValueError(f"model.weights: {error}") from None
+
+
+def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
+    """Takes what another network has in common with this one, and says what it has not."""
+    shape = (config.size, config.size, 3)
+    source: Any = create_model(
+        name, include_top=False, input_shape=shape, **config.weights_overrides
+    )
+    try:
+        load_weights(source, str(config.weights), name)
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(f"model.weights: {error}") from None
+    others = take_layers(network, source)
+    missing = sum(layer.count_params() for layer in others)
+    share = 1 - missing / network.count_params()
+    if share == 0:
+        raise ValueError(
+            f"model.weights_model: expected a network with layers in common with {config.name}. "
+            f"Received: {name}"
+        )
+    print(
+        f"warm start from {config.weights} of {name}: {share:.1%} of the parameters; random: "
+        f"{', '.join(layer.name for layer in others)}"
+    )

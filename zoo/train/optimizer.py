@@ -41,11 +41,11 @@ def create_optimizer(
 
 
 class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
-    """Linear warm-up from 0, then one factor for every so many steps (Section D.3.2).
+    """Linear warm-up from 0, then one factor for every so many steps after it (Section D.3.2).
 
     Args:
         warmup_steps: Steps to the highest rate.
-        **arguments: Those of Keras' schedule, whose steps count from the first one.
+        **arguments: Those of Keras' schedule, whose steps count from the end of warm-up.
     """
 
     def __init__(self, warmup_steps: int, **arguments: Any) -> None:
@@ -55,21 +55,26 @@ class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
     def __call__(self, step: Any) -> Any:
         """Returns the rate of a step, counted from 0."""
         warming = self.initial_learning_rate * ops.cast(step, "float32") / max(self.warmup_steps, 1)
-        return ops.where(step < self.warmup_steps, warming, super().__call__(step))
+        decayed = super().__call__(ops.maximum(step - self.warmup_steps, 0))
+        return ops.where(step < self.warmup_steps, warming, decayed)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments."""
         return {**super().get_config(), "warmup_steps": self.warmup_steps}
 
 
-def add_weight_decay(network: keras.Model, weight_decay: float) -> None:
+def add_weight_decay(
+    network: keras.Model, weight_decay: float, weight_decay_on: str = "kernels"
+) -> None:
     """Adds L2 to the loss: `weight_decay / 2` times the square of every kernel.
 
-    Trainable kernels get a regularizer; biases, normalisation and position embeddings do not. It
-    is no `weight_decay` of Keras' optimizers, which momentum and the learning rate schedule act on
-    in another way.
+    Trainable kernels get a regularizer; biases, normalisation and position embeddings do not,
+    unless it falls on all but `"batch_norm"`. It is no `weight_decay` of Keras' optimizers, which
+    momentum and the learning rate schedule act on in another way.
     """
+    everything = weight_decay_on == "all_but_batch_norm"
     if weight_decay:
         for variable in network.trainable_variables:
-            if variable.name.endswith("kernel"):
+            of_batch_norm = variable.name in ("gamma", "beta")
+            if variable.name.endswith("kernel") or (everything and not of_batch_norm):
                 variable.regularizer = keras.regularizers.L2(weight_decay / 2)

@@ -7,12 +7,13 @@ import pytest
 
 from zoo.config import ModelConfig
 from zoo.train.network import create_network, prepare
+from zoo.train.optimizer import add_weight_decay
 
 
-def network_of(weight_decay=0.0, classes=3, **settings):
+def network_of(classes=3, **settings):
     config = ModelConfig(image_size=16, **settings)
     network = create_network(config, classes)
-    prepare(network, config, weight_decay)
+    prepare(network, config)
     return network
 
 
@@ -45,7 +46,8 @@ def test_batch_normalisation_of_every_layer():
 
 
 def test_frozen_backbone_leaves_the_classifier():
-    network = network_of(weight_decay=0.1, freeze_backbone=True)
+    network = network_of(freeze_backbone=True)
+    add_weight_decay(network, 0.1)
     assert [v.path.split("/")[-2:] for v in network.trainable_variables] == [
         ["predictions", "kernel"],
         ["predictions", "bias"],
@@ -73,11 +75,54 @@ def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys):
                 np.testing.assert_array_equal(one, other)
 
 
+def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
+    convolutions = {"placement": "CCCC"}
+    source = network_of(overrides=convolutions)
+    networks.randomize(source)
+    path = tmp_path / "w.weights.h5"
+    source.save_weights(path)
+    arguments = {"weights": str(path), "weights_model": "lambda_resnet14"}
+    keras.utils.set_random_seed(1)
+    fresh = network_of()
+    keras.utils.set_random_seed(1)
+    network = network_of(**arguments, weights_overrides=convolutions)
+    random = ["c4_block1_2_lambda", "c5_block1_2_lambda", "predictions"]
+    assert f"of the parameters; random: {', '.join(random)}\n" in capsys.readouterr().out
+    for layer in network.layers:
+        model = fresh if layer.name in random else source
+        for one, other in zip(
+            model.get_layer(layer.name).get_weights(), layer.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weights_model": "resnet50"}, "weights_model=resnet50 needs weights"),
+        ({"weights_overrides": {"placement": "CCCC"}}, "weights_overrides needs weights_model"),
+        ({"weights_overrides": {"classes": 5}}, "Received: classes"),
+        ({"weights": "imagenet", "weights_model": "resnet51"}, "did you mean"),
+    ],
+)
+def test_warm_start_from_nothing(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig(**settings)
+
+
+def test_warm_start_from_a_network_with_nothing_in_common(tmp_path):
+    _, weights = saved(tmp_path)
+    config = ModelConfig(name="mobilenet_v2", image_size=32, weights=weights)
+    config = config.model_copy(update={"weights_model": "lambda_resnet14"})
+    with pytest.raises(ValueError, match=r"model\.weights_model: .*common with mobilenet_v2"):
+        prepare(create_network(config, 3), config)
+
+
 def test_weights_of_another_network_are_refused(tmp_path):
     _, weights = saved(tmp_path)
     config = ModelConfig(name="resnet50", image_size=32, weights=weights)
     with pytest.raises(ValueError, match=r"model\.weights: .*do not fit the model"):
-        prepare(create_network(config, 3), config, 0.0)
+        prepare(create_network(config, 3), config)
 
 
 def test_weights_that_nobody_published_are_refused():

@@ -31,7 +31,7 @@ def test_without_warmup():
 
 
 def test_exponential_decay_of_mobilenet():
-    """D.3.2: warm-up to 0.1 at 4096 images, then a factor of 0.99 every 3 epochs."""
+    """D.3.2: warm-up to 0.1 at 4096 images, from there a factor of 0.99 every 3 epochs."""
     config = OptimizerConfig(
         name="rmsprop",
         learning_rate=0.1 * 256 / 4096,
@@ -47,8 +47,8 @@ def test_exponential_decay_of_mobilenet():
     np.testing.assert_allclose(
         [float(schedule(step)) for step in range(50)], 0.1 * np.arange(50) / 50, rtol=1e-5
     )
-    for step in (50, 59, 60, 89, 90, 3499):
-        assert float(schedule(step)) == pytest.approx(0.1 * 0.99 ** (step // 30), rel=1e-5)
+    for step in (50, 79, 80, 109, 110, 3499):
+        assert float(schedule(step)) == pytest.approx(0.1 * 0.99 ** ((step - 50) // 30), rel=1e-5)
     copy = type(schedule).from_config(schedule.get_config())
     assert float(copy(77)) == float(schedule(77))
 
@@ -64,4 +64,14 @@ def test_weight_decay_is_l2_of_the_kernels_in_the_loss():
     assert others == {"beta", "bias", "gamma", "position_embeddings"}
     assert {v.name for v in kernels} == {"kernel", "key_kernel", "query_kernel", "value_kernel"}
     expected = 4e-5 / 2 * sum((value**2).sum() for value in networks.values(kernels))
+    assert float(sum(network.losses)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_weight_decay_on_all_but_batch_normalisation():
+    network = networks.tiny_model()
+    networks.randomize(network)
+    add_weight_decay(network, 4e-5, "all_but_batch_norm")
+    decayed = [v for v in network.trainable_variables if v.name not in ("gamma", "beta")]
+    assert {v.name for v in decayed} >= {"kernel", "bias", "position_embeddings"}
+    expected = 4e-5 / 2 * sum((value**2).sum() for value in networks.values(decayed))
     assert float(sum(network.losses)) == pytest.approx(expected, rel=1e-5)
