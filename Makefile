@@ -16,7 +16,7 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
 
 # A few tests at a time, of which the slow ones come first: the workers end together.
-WORKERS = -n 2 --maxschedchunk 4 --durations=40
+WORKERS = -n 2 --dist loadgroup --durations=40
 
 test: lint  ## Lint, type-check and run the tests on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
@@ -38,10 +38,12 @@ test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
 
-test-slow: .venv/installed .venv-jax/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
+test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest -m very_slow \
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers \
+	  tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py

@@ -55,15 +55,14 @@ def main(arguments: Sequence[str]) -> None:
             f"expected patterns of names of models. Received: "
             f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
         )
+    rows = [TABLE[name] for name in names]
     if config.results:
-        head, rows, cells = OF_RESULTS, [one for one in RESULTS if one.network in names], _of_result
-    else:
-        head, rows, cells = HEAD, [TABLE[name] for name in names], _cells
+        rows = [one for one in RESULTS if one.network in names]
     if config.format == "json":
         print(json.dumps(list(map(_fields, rows)), indent=1))
     else:
         write = as_columns if config.format == "table" else table
-        print(write(head, list(map(cells, rows))))
+        print(write(OF_RESULTS if config.results else HEAD, list(map(_cells, rows))))
 
 
 def as_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -82,7 +81,9 @@ def _fields(row: Row | Result) -> dict[str, Any]:
     return {**vars(row), "weights": {name: vars(one) for name, one in row.weights.items()}}
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row | Result) -> list[str]:
+    if isinstance(row, Result):
+        return _of_result(row)
     weights = " ".join(row.weights) or "none published"
     return [row.name, *_figures(row), row.source or "-", row.recipe or "-", weights]
 

@@ -81,11 +81,19 @@ class TestAsKerasLayer(testing.TestCase):
         )
 
 
+# On every backend, in CI; `make test-slow` has the rest.
+CHOSEN = ("auto", "video", "causal", "multi_head", "absolute")
 for name in VARIANTS:
-    setattr(TestAsKerasLayer, f"test_{name}", lambda self, name=name: self.check(name))
+
+    def check(self, name=name):
+        self.check(name)
+
+    if backends.elsewhere([name], CHOSEN) != [name]:
+        check = pytest.mark.very_slow(check)
+    setattr(TestAsKerasLayer, f"test_{name}", check)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", backends.elsewhere(VARIANTS, CHOSEN))
 def test_saved_and_loaded_model_gives_the_same_outputs(name, tmp_path):
     arguments, example, *_ = VARIANTS[name]
     inputs = keras.Input(example)

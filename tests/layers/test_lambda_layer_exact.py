@@ -126,26 +126,27 @@ def implementations(grid, arguments, masks) -> tuple[str, ...]:
     )
 
 
-EVERYTHING = [
-    pytest.param(
-        grid,
-        context_grid,
-        arguments,
-        masks,
-        implementation,
-        training,
-        id=f"{name}-{implementation}-{'training' if training else 'inference'}",
-    )
-    for name, (grid, context_grid, arguments, masks) in {
-        **{name: (grid, None, arguments, ()) for name, (grid, arguments) in CASES.items()},
-        **CALLS,
-    }.items()
-    # Batch normalization is all that knows of training, and comes before the implementations.
-    for implementation, training in [
-        ("auto", False),
-        *((name, True) for name in implementations(grid, arguments, masks)),
-    ]
-]
+EVERY_CASE = {name: (grid, None, arguments, ()) for name, (grid, arguments) in CASES.items()}
+EVERY_CASE |= CALLS
+
+
+def everything():
+    """Every case with every implementation on TensorFlow; elsewhere, one of them in turn.
+
+    Batch normalization is all that knows of training, and comes before the implementations.
+    `make test-slow` has the rest: the layer is the same code everywhere, of `keras.ops` alone.
+    """
+    for number, (name, (grid, context_grid, arguments, masks)) in enumerate(EVERY_CASE.items()):
+        names = implementations(grid, arguments, masks)
+        chosen = {"auto-inference", f"{names[number % len(names)]}-training"}
+        for implementation, training in [("auto", False), *((one, True) for one in names)]:
+            kind = f"{implementation}-{'training' if training else 'inference'}"
+            always = keras.backend.backend() == "tensorflow" or kind in chosen
+            yield pytest.param(
+                *(grid, context_grid, arguments, masks, implementation, training),
+                id=f"{name}-{kind}",
+                marks=() if always else pytest.mark.very_slow,
+            )
 
 
 def randomize(layer, rng):
@@ -198,7 +199,7 @@ def assert_near(received, expected, scale=None):
 
 
 @pytest.mark.parametrize(
-    ("grid", "context_grid", "arguments", "masks", "implementation", "training"), EVERYTHING
+    ("grid", "context_grid", "arguments", "masks", "implementation", "training"), everything()
 )
 def test_equals_the_reference(grid, context_grid, arguments, masks, implementation, training):
     """Outputs, and gradients by inputs, context and every weight along random directions."""
@@ -230,7 +231,7 @@ def test_equals_the_reference(grid, context_grid, arguments, masks, implementati
     expected = expected_output(*[array.astype("float64") for array in inputs], *weights)
     cotangent = rng.normal(size=expected.shape).astype("float32")
     output, by_inputs, by_weights = backends.output_and_gradients(
-        layer, inputs, cotangent, training=training, **call
+        layer, inputs, cotangent, jit=True, training=training, **call
     )
     assert output.shape == layer.compute_output_shape(inputs[0].shape)
     assert_near(output, expected)

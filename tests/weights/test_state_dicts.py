@@ -137,6 +137,7 @@ def test_layouts_of_lambda_pytorch():
 
 
 @pytest.mark.slow
+@pytest.mark.one_backend
 @pytest.mark.parametrize("placement", ["LLLL", "CCCC"])
 def test_names_of_a_whole_resnet50(placement):
     """Those of lambda.pytorch, and with convolutions alone those of torchvision."""

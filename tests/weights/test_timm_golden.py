@@ -12,16 +12,12 @@ from zoo.registry import create_model
 GOLDEN = json.loads(timm_parity.GOLDEN.read_text(encoding="utf-8"))
 
 
-# One of them on every backend.
-NAMES = [
-    name if name == "lambda_resnet26t" else pytest.param(name, marks=pytest.mark.one_backend)
-    for name in timm_parity.SIZES
-]
 OF_OTHERS = {"resnet_rs50": SCHEMES[1], "resnet50_pytorch": SCHEMES[-1]}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.one_backend
+@pytest.mark.parametrize("name", timm_parity.SIZES)
 def test_outputs_are_those_of_timm(name):
     model = create_model(name)
     scheme = OF_OTHERS.get(name, SCHEMES[0])

@@ -18,7 +18,11 @@ KINDS = (
 )
 # The deep ones are the same code.
 NAMES = [
-    pytest.param(name, marks=() if name in KINDS else pytest.mark.very_slow)
+    pytest.param(
+        name,
+        # One process builds a model for all its tests.
+        marks=[pytest.mark.xdist_group(name), *([] if name in KINDS else [pytest.mark.very_slow])],
+    )
     for name in list_models()
     if not any(depth in name for depth in DEPTHS)
 ]

@@ -29,7 +29,11 @@ def records(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=["digits", "image_folder", "tfds", "tfrecord"])
+# TFRecords are read as the files of TFDS are; test_tfrecord.py has what is their own.
+TFRECORD = pytest.param("tfrecord", marks=pytest.mark.very_slow)
+
+
+@pytest.fixture(params=["digits", "image_folder", "tfds", TFRECORD])
 def every_config(request):
     """Settings of each source, with batches of 8 images."""
     source = request.param

@@ -123,11 +123,9 @@ def one_by_one(tmp_path_factory) -> dict[str, np.ndarray]:
     return run(tmp_path_factory.mktemp("one_by_one"), "one_device", 1)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(1200)  # processes that compile beside other tests
-@pytest.mark.parametrize(
-    "kind", ["mirrored", pytest.param("multi_worker", marks=pytest.mark.very_slow)]
-)
+@pytest.mark.parametrize("kind", ["mirrored", "multi_worker"])
 def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tmp_path):
     """Six steps per epoch, four per execution: none is lost or done twice."""
     received = run(tmp_path, kind, 4)
