@@ -24,7 +24,7 @@ ROOMS = (
 # The rooms of zoo: each may import itself and those of the rows before, none of its own row.
 FLOORS = (
     ("errors",),
-    ("files", "registry", "results", "model_card"),
+    ("files", "registry", "model_card"),
     ("cli",),
     ("list", "flops", "convert"),
     ("config",),

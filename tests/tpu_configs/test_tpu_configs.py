@@ -13,8 +13,7 @@ from lambda_keras.layers import LambdaLayer
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.registry import create_model, find_model
-from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
+from zoo.registry import IMAGENET, PSEUDO_LABELS, RESULTS, create_model, find_model
 from zoo.train.network import create_network
 
 FILES = sorted(Path("tpu_configs").glob("*.yaml"))
@@ -210,7 +209,7 @@ def test_ablations():
 
 
 def test_published_results_are_those_of_the_tables():
-    """`zoo.results` and the tables above were transcribed one without the other."""
+    """`zoo.registry` and the tables above were transcribed one without the other."""
     rows = {}
     for one in RESULTS:
         rows.setdefault(one.table, []).append(one)

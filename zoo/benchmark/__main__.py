@@ -15,6 +15,7 @@ COMMANDS = {
     "fit": "fit against a bare tf.function of the same training steps",
     "serving": "latency of Keras and of every exported format",
     "tpu-compile": "layers and training steps compiled for TPU v5e",
+    "pareto": "a picture of published accuracy over published and measured time",
 }
 
 

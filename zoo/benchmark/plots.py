@@ -9,6 +9,7 @@ from zoo.benchmark.report import place
 from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD, LAYER, POSITION, TRAINING
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
+from zoo.registry import RESULTS
 
 with needs_extra("train"):
     from matplotlib import rc_context
@@ -82,6 +83,41 @@ def plot_models(result: dict[str, Any], path: Path) -> None:
         _mark(axis.xaxis, (1, 1.5, 2, 3, 4, 5, 7))
         axis.margins(x=0.25, y=0.15)
     _save(figure, f"Whole networks, batch {result['settings']['batch']}", result, path)
+
+
+@rc_context(LOOKS)
+def plot_pareto(result: dict[str, Any], path: Path) -> None:
+    """Draws accuracy over the paper's training time, and over measured training speed (Figure 4).
+
+    The measured speeds are those of a report of `python -m zoo.benchmark models`.
+    """
+    figure = new_figure(14.4, 5.4)
+    published, measured = figure.subplots(1, 2)
+    kinds = dict.fromkeys(one.data for one in RESULTS)
+    for data, color, marker in zip(kinds, COLORS, MARKERS, strict=False):
+        rows = [one for one in RESULTS if one.seconds and one.data == data]  # slower and slower
+        points = [(one.seconds, one.top1) for one in rows]
+        style = {"color": color, "marker": marker, "lw": 1.5, "ms": 6, "label": data}
+        published.plot(*zip(*points, strict=True), **style)
+        for point, one in zip(points, rows, strict=True):
+            depth = one.network.removeprefix("lambda_resnet")
+            look = {"xytext": (1, -4), "textcoords": "offset points", "color": color, "fontsize": 8}
+            look |= {"rotation": -50, "rotation_mode": "anchor", "va": "top"}  # they lie close
+            published.annotate(f"{depth}@{one.image_size}", point, **look)
+    published.set_title("LambdaResNets on 8 TPUv3 cores, bfloat16 (Table 19)")
+    published.set(xlabel="Seconds to train on 1024 images", ylabel="Published ImageNet top-1 (%)")
+    published.set_xscale("log")
+    _mark(published.xaxis, (1, 2, 5))
+    _draw_families(measured, result["rows"], TRAINING)
+    measured.set_title(f"Training, batch {result['settings']['batch']}, {place(result)}")
+    measured.set(xlabel="Images per second", ylabel="Published ImageNet top-1 (%)", xscale="log")
+    _mark(measured.xaxis, (1, 1.5, 2, 3, 4, 5, 7))
+    for axis, legend_at in ((published, "lower right"), (measured, "lower left")):
+        axis.margins(x=0.2, y=0.15)
+        axis.legend(loc=legend_at, fontsize=9)
+    title = "Published accuracy over time; nothing was trained here"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    save_figure(figure, path)
 
 
 def _save(figure: Figure, what: str, result: dict[str, Any], path: Path) -> None:

@@ -1,10 +1,12 @@
 """The pictures of the benchmarks."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.benchmark import plots
+from zoo.benchmark import pareto, plots
 from zoo.benchmark.layer import MODES
 
 
@@ -114,3 +116,21 @@ def test_labels_of_a_family():
     assert plots._short(row) == "50@64, dropout_rate=0.2"
     row = network("mobilenet", 70.4, (1, 1), "keras")
     assert (plots._family(row), plots._short(row)) == ("keras.mobilenet", "@64")
+
+
+def test_accuracy_over_published_and_measured_time(tmp_path, capsys):
+    report = Path(__file__).parents[3] / "docs/benchmarks/models_tensorflow_cpu.json"
+    pareto.run(pareto.Config(measured=report, output=tmp_path / "pareto.png"), [])
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'pareto.png'}\n"
+    with Image.open(tmp_path / "pareto.png") as picture:
+        assert picture.width > 2 * picture.height
+        assert len(picture.getcolors(2**24)) > 500
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"benchmark": "layer"}'])
+def test_what_is_no_report_of_networks(tmp_path, text):
+    (tmp_path / "report.json").write_text(text)
+    config = pareto.Config(measured=tmp_path / "report.json", output=tmp_path / "pareto.png")
+    with pytest.raises(ValueError, match=r"report of python -m zoo.benchmark models.*report\.json"):
+        pareto.run(config, [])
+    assert not (tmp_path / "pareto.png").exists()
