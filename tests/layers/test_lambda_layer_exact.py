@@ -199,7 +199,7 @@ def assert_near(received, expected, scale=None):
 
 
 @pytest.mark.parametrize(
-    ("grid", "context_grid", "arguments", "masks", "implementation", "training"), everything()
+    ("grid", "context_grid", "arguments", "masks", "implementation", "training"), list(everything())
 )
 def test_equals_the_reference(grid, context_grid, arguments, masks, implementation, training):
     """Outputs, and gradients by inputs, context and every weight along random directions."""
