@@ -49,8 +49,10 @@ test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or li
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_tpu_compile.py
 
-# uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
-INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
+# uv takes a third of pip's time. Without bytecode, every process would compile what it imports,
+# 15 s of TensorFlow, wherever PYTHONDONTWRITEBYTECODE is set. Which build of PyTorch to take is in
+# pip's own configuration.
+INSTALL = .venv-lock/bin/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python
 .venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
 .venv/installed .venv-jax/installed .venv-benchmark/installed: | .venv-lock/installed
 
