@@ -40,8 +40,8 @@ class Arguments:
         name: str, name of the model.
         dropout_rate: float, of the pooled features before the classifier (Table 20).
         adapt_weights: bool, whether weights of another number of classes or channels are taken,
-            too: the classifier stays random then, and the kernel of the first convolution is
-            summed over its channels for one channel, else repeated and scaled, as in timm.
+            too: a classifier of other classes stays random then, and for other channels the first
+            convolution is summed over its own for one, else repeated and scaled, as in timm.
     """
 
     include_top: bool = True

@@ -12,6 +12,7 @@ from zoo.registry import find_model
 
 
 def _check_source(weights: str) -> None:
+    # As `lambda_keras.weights.published` has it, whose import would bring Keras.
     if weights.startswith("hf://") or re.fullmatch(r"imagenet(-\w+)?", weights):
         return
     if not (os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors"))):

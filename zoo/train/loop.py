@@ -116,8 +116,7 @@ def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
     steps_per_epoch = data.train.steps_per_epoch(config.data.batch_size)
     network = create_network(config.model, len(data.class_names))
     prepare(network, config.model)
-    decay = config.optimizer
-    add_weight_decay(network, decay.weight_decay, decay.weight_decay_on)
+    add_weight_decay(network, config.optimizer.weight_decay, config.optimizer.weight_decay_on)
     model = TrainingModel(
         network, steps_per_epoch, data.test.steps(config.data.batch_size), training.ema
     )
