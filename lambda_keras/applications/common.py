@@ -195,10 +195,8 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
     }
     model = function(spec, inputs, **arguments)
     if given.weights is not None and given.adapt_weights:
-        rgb = keras.Input((*inputs.shape[1:3], 3))
-        tops = (True, False) if given.include_top else (False,)
-        twins = (function(spec, rgb, **{**arguments, "include_top": top}) for top in tops)
-        load_adapted(model, twins, given.weights, architecture)
+        rgb = function(spec, keras.Input((*inputs.shape[1:3], 3)), **arguments)
+        load_adapted(model, rgb, given.weights, architecture)
     elif given.weights is not None:
         load_weights(model, given.weights, architecture)
     return model

@@ -7,7 +7,7 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,35 +74,42 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         )
 
 
-def load_adapted(
-    model: keras.Model,
-    twins: Iterable[keras.Model],
-    weights: str | os.PathLike,
-    architecture: str,
-) -> None:
-    """Loads weights of RGB images, maybe of other classes, into a model.
+def load_any_classes(
+    model: keras.Model, weights: str | os.PathLike, architecture: str
+) -> keras.Model:
+    """Loads weights like `load_weights`; of other classes, all but the classifier.
 
-    Args:
-        model: the model; a classifier of other classes stays as it is.
-        twins: the same network for RGB images, with the classifier, then without.
-        weights, architecture: see `load_weights`.
+    Returns:
+        What was loaded: the model, or its part before the classifier.
+    """
+    try:
+        load_weights(model, weights, architecture)
+        return model
+    except ValueError as error:
+        if not has_classifier(model):
+            raise
+        backbone = keras.Model(model.inputs, model.get_layer(CLASSIFIER).input, name=model.name)
+        try:
+            load_weights(backbone, weights, architecture)
+        except ValueError:
+            raise error from None
+        return backbone
+
+
+def load_adapted(
+    model: keras.Model, rgb: keras.Model, weights: str | os.PathLike, architecture: str
+) -> None:
+    """Loads weights of RGB images, maybe of other classes, into a model, by way of its RGB twin.
 
     Raises:
-        ValueError: if the weights do not fit the last twin.
+        ValueError: if the weights do not fit the twin, whatever its classes.
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
-    for twin in twins:
-        try:
-            load_weights(twin, weights, architecture)
-        except ValueError:
-            if not has_classifier(twin):
-                raise
-            continue
-        for layer in take_layers(model, twin):
-            if isinstance(layer, keras.layers.Conv2D):  # the first one
-                kernel = keras.ops.convert_to_numpy(twin.get_layer(layer.name).kernel)
-                layer.kernel.assign(_of_channels(kernel, layer.kernel.shape[2]))
-        return
+    loaded = load_any_classes(rgb, weights, architecture)
+    for layer in take_layers(model, loaded):
+        if isinstance(layer, keras.layers.Conv2D):  # the first one
+            kernel = keras.ops.convert_to_numpy(loaded.get_layer(layer.name).kernel)
+            layer.kernel.assign(_of_channels(kernel, layer.kernel.shape[2]))
 
 
 def _of_channels(kernel: np.ndarray, channels: int) -> np.ndarray:

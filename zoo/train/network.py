@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from lambda_keras.weights import load_weights
+from lambda_keras.weights.files import load_any_classes
 from lambda_keras.weights.fit import take_layers
 from zoo.config import ModelConfig
 from zoo.registry import CLASSIFIER, create_model
@@ -42,18 +43,12 @@ def prepare(network: Any, config: ModelConfig) -> None:
 
 def _start_from(network: Any, config: ModelConfig) -> None:
     """Loads weights of the same classes, or all but the classifier of others."""
-    weights = str(config.weights)
     try:
-        load_weights(network, weights, config.name)
-    except ValueError as error:
-        backbone = keras.Model(network.inputs, network.get_layer(CLASSIFIER).input)
-        try:
-            load_weights(backbone, weights, config.name)
-        except ValueError:
-            raise ValueError(f"model.weights: {error}") from None
-        print(f"the classifier starts from random weights: that of {weights} does not fit")
-    except FileNotFoundError as error:
+        loaded = load_any_classes(network, str(config.weights), config.name)
+    except (ValueError, FileNotFoundError) as error:
         raise ValueError(f"model.weights: {error}") from None
+    if loaded is not network:
+        print(f"the classifier starts from random weights: that of {config.weights} does not fit")
 
 
 def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
