@@ -14,22 +14,20 @@ def elsewhere(names, chosen) -> list:
     ]
 
 
-def output_and_gradients(layer, inputs, cotangent, jit=False, **call):
+def output_and_gradients(layer, inputs, cotangent, **call):
     """Output of `layer(*inputs, **call)`, and gradients of `sum(cotangent * output)`.
 
     Args:
         layer: built layer.
         inputs: list of NumPy arrays, the tensors to differentiate by besides the weights.
         cotangent: NumPy array of the shape of the output.
-        jit: whether JAX compiles all as one, which takes less time, but rounds otherwise.
         **call: further call arguments.
 
     Returns:
         `(output, gradients of the inputs, gradients of layer.trainable_variables)`.
     """
     gradients = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
-    more = (jit,) if keras.backend.backend() == "jax" else ()
-    return gradients[keras.backend.backend()](layer, inputs, cotangent, call, *more)
+    return gradients[keras.backend.backend()](layer, inputs, cotangent, call)
 
 
 def _tensorflow(layer, inputs, cotangent, call):
@@ -45,7 +43,7 @@ def _tensorflow(layer, inputs, cotangent, call):
     return output.numpy(), arrays[: len(inputs)], arrays[len(inputs) :]
 
 
-def _jax(layer, inputs, cotangent, call, jit):
+def _jax(layer, inputs, cotangent, call):
     import jax
 
     weights = [variable.value for variable in layer.trainable_variables]
@@ -56,8 +54,8 @@ def _jax(layer, inputs, cotangent, call, jit):
         return (output * cotangent).sum(), output
 
     inputs = [jax.numpy.asarray(array) for array in inputs]
-    grad = jax.value_and_grad(scalar, argnums=(0, 1), has_aux=True)
-    grad = jax.jit(grad) if jit else grad
+    # One program: hundreds of operations, compiled one by one, take a minute.
+    grad = jax.jit(jax.value_and_grad(scalar, argnums=(0, 1), has_aux=True))
     (_, output), (by_inputs, by_weights) = grad(inputs, weights)
     return np.array(output), list(map(np.array, by_inputs)), list(map(np.array, by_weights))
 

@@ -231,7 +231,7 @@ def test_equals_the_reference(grid, context_grid, arguments, masks, implementati
     expected = expected_output(*[array.astype("float64") for array in inputs], *weights)
     cotangent = rng.normal(size=expected.shape).astype("float32")
     output, by_inputs, by_weights = backends.output_and_gradients(
-        layer, inputs, cotangent, jit=True, training=training, **call
+        layer, inputs, cotangent, training=training, **call
     )
     assert output.shape == layer.compute_output_shape(inputs[0].shape)
     assert_near(output, expected)

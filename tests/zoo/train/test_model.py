@@ -20,7 +20,8 @@ PROGRAM = """
 import loopback, os, sys
 kind, steps_per_execution, rank, ports, output = sys.argv[1:]
 devices = 2 if kind == "mirrored" else 1
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"  # of JAX
+flags = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"  # of JAX
 if kind == "multi_worker":
     workers = [f"127.0.0.1:{port}" for port in ports.split(",")]
     os.environ |= loopback.cluster(workers, int(rank))
