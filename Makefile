@@ -2,6 +2,8 @@
 PYTHON ?= python3.11
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+# Where it is set, every process would compile what it imports, 15 s of TensorFlow.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -33,7 +35,7 @@ BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py
+	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py tests/zoo/inference/test_compiled.py
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
@@ -49,10 +51,8 @@ test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or li
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_tpu_compile.py
 
-# uv takes a third of pip's time. Without bytecode, every process would compile what it imports,
-# 15 s of TensorFlow, wherever PYTHONDONTWRITEBYTECODE is set. Which build of PyTorch to take is in
-# pip's own configuration.
-INSTALL = .venv-lock/bin/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python
+# uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
+INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
 .venv/installed .venv-jax/installed .venv-benchmark/installed: | .venv-lock/installed
 

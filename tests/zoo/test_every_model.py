@@ -14,7 +14,7 @@ DEPTHS = ("101", "152", "200", "270", "350", "420")
 # One for each kind of stem, block, padding and embedding.
 KINDS = (
     *("lambda_resnet14", "lambda_resnet50", "resnet50_llll_pytorch", "lambda_resnet26rpt_256"),
-    *("lambda_resnet50ts", "mobilenet_v2", "lambda_mobilenet_v2"),
+    "lambda_mobilenet_v2",
 )
 # The deep ones are the same code.
 NAMES = [
