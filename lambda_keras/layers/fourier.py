@@ -18,7 +18,7 @@ from lambda_keras.layers.tiles import equal_tiles, tile, untile
 from lambda_keras.layers.xla import inside_xla
 
 # Longest axis that is computed as one, and longest side of the tiles of longer ones.
-MAX_SIZE, MAX_TILE = 128, 96
+MAX_SIZE, MAX_TILE = 128, 80
 
 
 def fourier(queries, values, embeddings):

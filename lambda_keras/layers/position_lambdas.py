@@ -234,7 +234,7 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
     """
     chosen = IMPLEMENTATIONS[implementation]
     known = known_common_grid(grid, context_grid)
-    tiles = _dense_tiles(known, embeddings.shape[:-2]) if chosen.outputs is query_first else None
+    tiles = dense_tiles(known, embeddings.shape[:-2]) if chosen.outputs is query_first else None
     if chosen.any_pairs and tiles is None:
         dense = dense_embeddings(embeddings, grid, context_grid)
         return chosen.outputs(queries, values, dense)
@@ -259,10 +259,10 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
 
 
 # Longest side of tiles for dense embeddings, by the number of axes.
-MAX_DENSE_TILE = {1: 64, 2: 8, 3: 4}
+MAX_DENSE_TILE = {1: 16, 2: 8, 3: 4}
 
 
-def _dense_tiles(grid, scope) -> list[int] | None:
+def dense_tiles(grid, scope) -> list[int] | None:
     """Sizes of tiles in which dense embeddings are less work, `None` if there are none."""
     if None in grid:
         return None
@@ -339,8 +339,8 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     * Inference with a small scope where convolutions come from a library, that is not in XLA:
       `"depthwise_conv"` for thin values, else `"conv"`.
     * Small grids: `"query_first"`.
-    * Sequences and causal layers: `"query_first"` in tiles, or `"conv"` for scopes as large as the
-      grid.
+    * Sequences: `"query_first"` in tiles, but `"conv"` for scopes almost as long.
+    * Causal layers: `"conv"`.
     * Everything else: `"fourier"`.
 
     Args:
@@ -364,6 +364,6 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
         return "depthwise_conv" if thin else "conv"
     if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
-    if len(grid) == 1 or "fourier" not in can:
-        return "conv" if _dense_tiles(grid, scope) is None else "query_first"
-    return "fourier"
+    if len(grid) == 1 and dense_tiles(grid, scope):
+        return "query_first"
+    return "fourier" if len(grid) > 1 and "fourier" in can else "conv"

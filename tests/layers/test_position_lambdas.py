@@ -34,7 +34,7 @@ RULE = [
     ((8, 28, 28), (7, 7, 7), 32, 1, False, False, "fourier", "conv"),
     ((28, 28), (23, 23), 32, 1, False, False, "fourier", "fourier"),
     ((28, 28), (23, 23), 32, 1, True, True, "conv", "conv"),
-    ((256, 256), (23, 23), 32, 1, True, True, "query_first", "query_first"),
+    ((256, 256), (23, 23), 32, 1, True, True, "conv", "conv"),
     ((None, 28), (23, 23), 32, 1, False, True, "conv", "conv"),
     ((256, 256), (23, 23), 16, 1, False, True, "fourier", "fourier"),
     ((1000,), (23,), 16, 1, False, True, "query_first", "query_first"),

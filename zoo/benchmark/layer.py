@@ -133,13 +133,14 @@ class Implementation(Subject):
         import keras
 
         from lambda_keras.layers import LambdaLayer
-        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
+        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS, dense_tiles
         from zoo.benchmark.position_lambdas import PositionLambdas
 
         full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
         dense_gb = self.dense_bytes(itemsize=4 if full else 2) / 1e9
         chosen = IMPLEMENTATIONS.get(self.name)  # auto has no row
-        if chosen and chosen.any_pairs and dense_gb > self.dense_limit_gb:
+        in_tiles = dense_tiles(self.grid, (self.scope,) * self.axes) and self.name == "query_first"
+        if chosen and chosen.any_pairs and not in_tiles and dense_gb > self.dense_limit_gb:
             raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
         keras.utils.set_random_seed(0)
         layer = (LambdaLayer if self.part == LAYER else PositionLambdas)(
@@ -207,7 +208,7 @@ class LayerSettings(BenchmarkSettings):
     batch: int = Field(default=4, ge=1, description="Examples, for sizes that do not say.")
     scopes: Scopes = (7, 23)
     sizes: Sizes = ("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1")
-    axes: Literal[1, 2] = Field(default=2, description="2 for feature maps, 1 for sequences.")
+    axes: int = Field(default=2, ge=1, le=2, description="2 for feature maps, 1 for sequences.")
     causal: bool = Field(default=False, description="Queries see only what comes before them.")
     implementations: tuple[str, ...] = Field(
         default=(),
