@@ -32,6 +32,7 @@ import pytest
 SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "one_by_one")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Starts with the slow tests, so that no worker is alone with them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
