@@ -14,7 +14,7 @@ import math
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.tiles import equal_tiles, tile, untile
+from lambda_keras.layers.tiles import equal_tiles, in_tiles
 from lambda_keras.layers.xla import inside_xla
 
 # Longest axis that is computed as one, and longest side of the tiles of longer ones.
@@ -34,14 +34,11 @@ def fourier(queries, values, embeddings):
     ]
     if tiles == list(grid):
         return _correlated(queries, values, embeddings, [0] * len(grid), grid)
-    around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
-    nothing = [0] * len(grid)
-    outputs = _correlated(
-        tile(queries, tiles, nothing), tile(values, tiles, around), embeddings, around, tiles
-    )
-    outputs = ops.reshape(outputs, (-1, *tiles, *ops.shape(outputs)[2:]))
-    outputs = untile(outputs, grid, tiles)
-    return ops.reshape(outputs, (-1, math.prod(grid), *ops.shape(outputs)[-2:]))
+
+    def compute(queries, values, around):
+        return _correlated(queries, values, embeddings, around, tiles)
+
+    return in_tiles(compute, queries, values, grid, tiles, reach)
 
 
 def _correlated(queries, values, embeddings, first, grid):

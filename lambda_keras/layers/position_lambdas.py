@@ -22,7 +22,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.fourier import fourier
-from lambda_keras.layers.tiles import equal_tiles, tile, untile
+from lambda_keras.layers.tiles import equal_tiles, in_tiles
 from lambda_keras.layers.xla import inside_xla
 
 # Up to this many positions dense embeddings are the least work, whatever the scope.
@@ -275,14 +275,14 @@ def dense_tiles(grid, scope) -> list[int] | None:
 
 def _in_dense_tiles(queries, values, embeddings, grid, tiles):
     """`query_first` on a large grid, whose tiles share one table of dense embeddings."""
+
+    def compute(queries, values, around):
+        seen = [size + 2 * p for size, p in zip(tiles, around, strict=True)]
+        dense = dense_embeddings(embeddings, tiles, seen, around)
+        return query_first(flatten_grid(queries), flatten_grid(values), dense)
+
     reach = [size // 2 for size in embeddings.shape[:-2]]
-    around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
-    seen = [size + 2 * p for size, p in zip(tiles, around, strict=True)]
-    dense = dense_embeddings(embeddings, tiles, seen, around)
-    queries = flatten_grid(tile(queries, tiles, [0] * len(tiles)))
-    outputs = query_first(queries, flatten_grid(tile(values, tiles, around)), dense)
-    outputs = ops.reshape(outputs, (-1, *tiles, *ops.shape(outputs)[2:]))
-    return flatten_grid(untile(outputs, grid, tiles))
+    return in_tiles(compute, queries, values, grid, tiles, reach)
 
 
 def _within_reach(embeddings, grid):

@@ -8,6 +8,26 @@ import math
 from keras import ops
 
 
+def in_tiles(compute, queries, values, grid, tiles, reach):
+    """Position outputs of every tile, put together: `(b, n, h, v)`.
+
+    Args:
+        compute: from the queries of tiles `(b, *tiles, h, k)`, values `(b, *(tile + 2 around), v,
+            u)` and `around` to outputs `(b, n, h, v)`.
+        queries: tensor `(b, *grid, h, k)`.
+        values: tensor `(b, *grid, v, u)`.
+        grid: sizes of the axes.
+        tiles: size of a tile along each axis; nothing is around one as long as the axis.
+        reach: positions that queries see on both sides.
+    """
+    around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
+    nothing = [0] * len(tiles)
+    outputs = compute(tile(queries, tiles, nothing), tile(values, tiles, around), around)
+    outputs = ops.reshape(outputs, (-1, *tiles, *ops.shape(outputs)[2:]))
+    outputs = untile(outputs, grid, tiles)
+    return ops.reshape(outputs, (-1, math.prod(grid), *ops.shape(outputs)[-2:]))
+
+
 def tile(tensor, tiles, reach):
     """Cuts the grid of a tensor into tiles, each with its surroundings.
 
