@@ -84,7 +84,10 @@ def test_every_constructor_has_a_row():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.very_slow) if n == DEEPEST else n for n in BUILT],
+)
 def test_row_counts_the_built_model(name, monkeypatch):
     row = TABLE[name]
     networks.skip_drawing(monkeypatch)
