@@ -13,7 +13,8 @@ from zoo.benchmark.subjects import MEMORY, MS, Bench
 from zoo.errors import unknown
 
 CONVENTIONS = {
-    FORWARD: "training=False, the classifier's softmax included; "
+    FORWARD: "training=False, the classifier's softmax included; with folded=true as zoo.predict "
+    "runs it: batch normalization folded, weights as constants; "
     "timm: eval() in torch.inference_mode, logits; with compile=true by torch.compile",
     TRAINING: "train_step of Keras: forward with training=True, categorical cross-entropy, "
     "gradients by all trainable variables, SGD with momentum 0.9, moving averages of batch "
@@ -52,8 +53,8 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     zoo (see zoo/registry.py), keras.NAME of keras.applications (efficientnet_b0 to b7, mobilenet,
     mobilenet_v2, resnet50), or timm.NAME of timm on PyTorch. Without SIZE, images are as large as
     for the published accuracy. Arguments are those of the zoo's constructors,
-    resnet50@224:placement=LLLL:implementation=einsum, or compile=true for timm's networks by
-    PyTorch's compiler.
+    resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
+    zoo.predict runs it, without training; compile=true for timm's networks by PyTorch's compiler.
 
     All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
     in turn in one process. Ratios are to the first network.

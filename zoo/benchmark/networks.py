@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments nobody may set
-SAME_OUTPUTS = {"implementation", "compile"}  # arguments that leave the published accuracy as it is
+FOLDED = "folded"  # argument of networks of the zoo that is none of their constructors
+# Arguments that leave the published accuracy as it is.
+SAME_OUTPUTS = {"implementation", "compile", FOLDED}
 MEMORY_FORMATS = ("contiguous_format", "channels_last")  # PyTorch's: none is always the faster
 
 # keras.applications by name: constructor, published image size, published ImageNet top-1 in percent
@@ -103,7 +105,7 @@ class Network(Subject):
 
 
 class ZooNetwork(Network):
-    """A network of the zoo."""
+    """A network of the zoo; with `folded=true` as zoo.predict runs it, without training."""
 
     library = "lambda_keras"
     arguments = None
@@ -126,7 +128,8 @@ class ZooNetwork(Network):
 
     def create(self, shape: tuple[int, int, int]) -> Any:
         """Returns a new model for images of a shape."""
-        return create_model(self.model, input_shape=shape, **self.overrides)
+        arguments = {key: value for key, value in self.overrides.items() if key != FOLDED}
+        return create_model(self.model, input_shape=shape, **arguments)
 
     @cached_property
     def built(self) -> Any:
@@ -145,9 +148,16 @@ class ZooNetwork(Network):
         return random_tensor((self.batch, self.image_size, self.image_size, 3), "float32", 1)
 
     def steps(self, mode, backend):
+        if self.overrides.get(FOLDED):
+            return {"": lambda: self._infer(backend)} if mode == FORWARD else {}
         if mode == FORWARD:
             return {"": lambda: backend.forward(self.built, self.images)}
         return {"": lambda: self._train(backend)}
+
+    def _infer(self, backend: "Backend") -> "Step":
+        from zoo.inference.compiled import with_constants
+
+        return backend.compile(with_constants(self.built), self.images)
 
     def _train(self, backend: "Backend") -> "Step":
         from keras import ops
