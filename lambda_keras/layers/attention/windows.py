@@ -1,0 +1,68 @@
+"""Maps in blocks of queries, each with the window of context positions that it sees.
+
+A window is its block with a halo around it, which overlaps with the blocks beside it. Maps that
+blocks do not divide are padded with zeros at their ends. Sizes of maps may be unknown.
+
+Letters: b batch, x blocks in raster order, i and j rows and columns of a block, p and q of a
+window, c channels.
+"""
+
+from keras import ops
+
+
+def split_blocks(tensor, size: int):
+    """`(b, height, width, c)` -> `(b, x, i, j, c)` with `i = j = size`."""
+    return _windows(tensor, size, 0)
+
+
+def split_windows(tensor, size: int, halo: int):
+    """`(b, height, width, c)` -> `(b, x, p, q, c)` with `p = q = size + 2 halo`."""
+    return _windows(tensor, size, halo)
+
+
+def join_blocks(tensor, height, width):
+    """`(b, x, i, j, c)` -> `(b, height, width, c)`, without what was padded."""
+    batch, _, i, j, depth = ops.shape(tensor)
+    rows, columns = _count(height, i), _count(width, j)
+    tensor = ops.reshape(tensor, (batch, rows, columns, i, j, depth))
+    tensor = ops.transpose(tensor, (0, 1, 3, 2, 4, 5))
+    tensor = ops.reshape(tensor, (batch, rows * i, columns * j, depth))
+    return tensor[:, :height, :width]
+
+
+def real_positions(height, width, size: int, halo: int):
+    """Bool tensor `(1, x, 1, 1, 1, m)`: which positions of each window are on the map."""
+    windows = split_windows(ops.ones((1, height, width, 1)), size, halo)
+    _, _, p, q, _ = windows.shape
+    return ops.reshape(windows, (1, -1, 1, 1, 1, p * q)) > 0
+
+
+def _windows(tensor, size, halo):
+    window = size + 2 * halo
+    tensor = _cut(_cut(tensor, 1, size, halo), 3, size, halo)  # (b, rows, p, columns, q, c)
+    tensor = ops.transpose(tensor, (0, 1, 3, 2, 4, 5))
+    batch, *_, depth = ops.shape(tensor)
+    return ops.reshape(tensor, (batch, -1, window, window, depth))
+
+
+def _cut(tensor, axis, size, halo):
+    """Cuts an axis into overlapping windows: `(..., length, ...)` -> `(..., count, window, ...)`.
+
+    Windows are put together from whole blocks, few slices however long the axis is.
+    """
+    *before, length = ops.shape(tensor)[: axis + 1]
+    after = ops.shape(tensor)[axis + 1 :]
+    count, further = _count(length, size), _count(2 * halo, size)
+    padding = [(0, 0)] * len(tensor.shape)
+    padding[axis] = (halo, (count + further) * size - halo - length)
+    blocks = ops.reshape(ops.pad(tensor, padding), (*before, count + further, size, *after))
+    leading = (slice(None),) * axis
+    parts = [
+        blocks[(*leading, slice(start, count + start), slice(size + 2 * halo - start * size))]
+        for start in range(further + 1)
+    ]
+    return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=axis + 1)
+
+
+def _count(length, size):
+    return (length + size - 1) // size
