@@ -153,7 +153,7 @@ class AttentionLayer(keras.layers.Layer):
         return self.strides
 
     def split_heads(self, queries, keys, values):
-        """Queries `(..., g h k)` -> `(..., g, h, k)`, keys -> `(..., g, k)`, values -> `(..., g, v)`."""
+        """Splits last axes: queries `(..., g, h, k)`, keys `(..., g, k)`, values `(..., g, v)`."""
         groups = 1 if self.multi_query else self.num_heads
         heads = (groups, self.num_heads // groups, self.key_dim)
         return (

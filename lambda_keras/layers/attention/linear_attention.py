@@ -98,7 +98,7 @@ class LinearAttention(AttentionLayer):
                 name="random_features",
                 shape=(self.num_features, self.key_dim),
                 initializer=lambda shape, dtype: ops.convert_to_tensor(
-                    orthogonal_features(*shape, self.seed), dtype
+                    orthogonal_features(shape[0], shape[1], self.seed), dtype
                 ),
                 trainable=False,
                 dtype="float32",
