@@ -9,9 +9,9 @@ from keras import ops
 from lambda_keras.layers.arguments import check_number, check_positive_integers, received
 from lambda_keras.layers.attention.base import AttentionLayer, softmax
 
-# What keeps denominators away from 0, by feature map: added to the features of the random ones, to
-# the denominator of "elu".
+# Their epsilons; that of "softmax" is for nothing.
 EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
+FEATURE_MAPS = tuple(EPSILONS)
 RANDOM = ("favor", "relu")
 TINY = 1e-30
 
@@ -75,9 +75,9 @@ class LinearAttention(AttentionLayer):
         **kwargs,
     ):
         super().__init__(filters, **kwargs)
-        if feature_map not in EPSILONS:
+        if feature_map not in FEATURE_MAPS:
             raise ValueError(
-                f"expected feature_map to be one of {tuple(EPSILONS)}. "
+                f"expected feature_map to be one of {FEATURE_MAPS}. "
                 f"{received(feature_map=feature_map)}"
             )
         check_positive_integers(num_features=num_features)

@@ -250,11 +250,3 @@ def test_initialisation(name):
     for one, other in itertools.combinations(layer.trainable_variables, 2):
         if one.shape == other.shape and len(one.shape) == 2:
             assert not np.array_equal(to_numpy(one), to_numpy(other))
-
-
-@pytest.mark.parametrize("name", ["global", "axial"])
-def test_embeddings_of_one_map_fed_another(name):
-    layer = small(name)
-    layer(normal(1, 4, 6, 6))
-    with pytest.raises(ValueError, match=r"built for, \(4, 6, 6\)\. Received: \(6, 4, 6\)"):
-        layer(normal(1, 6, 4, 6))
