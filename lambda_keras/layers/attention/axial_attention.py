@@ -6,7 +6,13 @@ import keras
 from keras import initializers, ops, regularizers
 
 from lambda_keras.layers.arguments import check_number
-from lambda_keras.layers.attention.base import RelativeAttentionLayer, relative_embeddings, softmax
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    join_heads,
+    relative_embeddings,
+    softmax,
+    split_heads,
+)
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -62,7 +68,7 @@ class RowAttention(RelativeAttentionLayer):
         self.position_output_batch_norm = of_map("position_output_batch_norm", self.filters)
 
         def of_logits(name):
-            logits = (batch, self.num_heads, height, width, width)
+            logits = (None, self.num_heads, width, width)
             # float32, because the softmax is.
             return self._batch_norm(name, logits, "float32", axis=1)
 
@@ -71,36 +77,41 @@ class RowAttention(RelativeAttentionLayer):
         self.key_position_batch_norm = of_logits("key_position_batch_norm")
 
     def attend(self, queries, keys, values, training):
-        # b batch, r row, o query, p context position, h head, k key depth, v value depth
-        batch, height, width, _ = ops.shape(queries)
-        queries = self.query_batch_norm(queries, training=training)
-        keys = self.key_batch_norm(keys, training=training)
-        values = self.value_batch_norm(values, training=training)
-        queries = ops.reshape(queries, (batch, height, width, self.num_heads, self.key_dim))
-        keys = ops.reshape(keys, (batch, height, width, self.num_heads, self.key_dim))
-        values = ops.reshape(values, (batch, height, width, self.num_heads, self.value_dim))
+        # r row of an example, h head, o query, p context position, k key depth, v value depth
+        _, height, width, _ = ops.shape(queries)
+
+        def of_rows(tensor, batch_norm):
+            """`(b, height, width, h k)` -> `(r, h, o, k)`, normalised."""
+            tensor = batch_norm(tensor, training=training)
+            return split_heads(
+                ops.reshape(tensor, (-1, 1, width, tensor.shape[-1])), self.num_heads
+            )
+
+        queries = of_rows(queries, self.query_batch_norm)
+        keys = of_rows(keys, self.key_batch_norm)
+        values = of_rows(values, self.value_batch_norm)
         to_query, to_key, to_value = (
             relative_embeddings(table, width, width, width - 1)
             for table in (self.query_embeddings, self.key_embeddings, self.value_embeddings)
         )
-        content = ops.einsum("brohk,brphk->bhrop", queries, keys)
-        query_position = ops.einsum("brohk,opk->bhrop", queries, to_query)
-        key_position = ops.einsum("brphk,opk->bhrop", keys, to_key)
+        content = ops.einsum("rhok,rhpk->rhop", queries, keys)
+        query_position = ops.einsum("rhok,opk->rhop", queries, to_query)
+        key_position = ops.einsum("rhpk,opk->rhop", keys, to_key)
         logits = (
             self.content_batch_norm(content, training=training)
             + self.query_position_batch_norm(query_position, training=training)
             + self.key_position_batch_norm(key_position, training=training)
         )
         weights = ops.cast(softmax(logits), values.dtype)
-        by_content = ops.einsum("bhrop,brphv->brohv", weights, values)
-        by_position = ops.einsum("bhrop,opv->brohv", weights, to_value)
-        by_content, by_position = (
-            ops.reshape(outputs, (batch, height, width, self.filters))
-            for outputs in (by_content, by_position)
-        )
-        return self.content_output_batch_norm(
-            by_content, training=training
-        ) + self.position_output_batch_norm(by_position, training=training)
+
+        def of_map(outputs, batch_norm):
+            """`(r, h, o, v)` -> `(b, height, width, h v)`, normalised."""
+            outputs = ops.reshape(join_heads(outputs, 1, width), (-1, height, width, self.filters))
+            return batch_norm(outputs, training=training)
+
+        return of_map(
+            ops.einsum("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
+        ) + of_map(ops.einsum("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
 
     def default_key_dim(self, value_dim):
         return value_dim // 2

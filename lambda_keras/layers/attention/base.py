@@ -2,11 +2,10 @@
 
 Letters of the einsums:
 
-    b batch, x blocks of the map (one block: the whole map), n queries of a block,
-    m context positions of a block, g groups of heads that share keys and values,
-    h heads of a group, k query/key depth, v value depth
+    b batch (of maps, or of blocks of maps), n query positions, m context positions, h heads,
+    g groups of heads that share keys and values, k query/key depth, v value depth
 
-Query n is in row i and column j of its block, context position m in row p and column q.
+Query n is in row i and column j of its map or block, context position m in row p and column q.
 """
 
 import keras
@@ -94,10 +93,9 @@ class AttentionLayer(keras.layers.Layer):
         self.check_shape(inputs_shape)
         depth = inputs_shape[-1]
         self._built_for = tuple(inputs_shape[1:])
-        groups = 1 if self.multi_query else self.num_heads
         self.query_kernel = self._add_kernel("query_kernel", depth, self.num_heads * self.key_dim)
-        self.key_kernel = self._add_kernel("key_kernel", depth, groups * self.key_dim)
-        self.value_kernel = self._add_kernel("value_kernel", depth, groups * self.value_dim)
+        self.key_kernel = self._add_kernel("key_kernel", depth, self.groups * self.key_dim)
+        self.value_kernel = self._add_kernel("value_kernel", depth, self.groups * self.value_dim)
         self.output_kernel = None
         if self.output_projection:
             self.output_kernel = self._add_kernel("output_kernel", self.filters, self.filters)
@@ -152,15 +150,10 @@ class AttentionLayer(keras.layers.Layer):
         """Strides of the pooling after the attention."""
         return self.strides
 
-    def split_heads(self, queries, keys, values):
-        """Splits last axes: queries `(..., g, h, k)`, keys `(..., g, k)`, values `(..., g, v)`."""
-        groups = 1 if self.multi_query else self.num_heads
-        heads = (groups, self.num_heads // groups, self.key_dim)
-        return (
-            ops.reshape(queries, (*ops.shape(queries)[:-1], *heads)),
-            ops.reshape(keys, (*ops.shape(keys)[:-1], groups, self.key_dim)),
-            ops.reshape(values, (*ops.shape(values)[:-1], groups, self.value_dim)),
-        )
+    @property
+    def groups(self) -> int:
+        """Number of heads of keys and values."""
+        return 1 if self.multi_query else self.num_heads
 
     def compute_output_shape(self, inputs_shape):
         grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
@@ -262,24 +255,39 @@ def relative_embeddings(table, queries: int, positions: int, first: int):
     return ops.take(ops.convert_to_tensor(table), offsets, axis=0)
 
 
+def split_heads(tensor, heads: int):
+    """`(b, height, width, heads * depth)` -> `(b, heads, height * width, depth)`."""
+    batch, height, width, units = ops.shape(tensor)
+    tensor = ops.reshape(tensor, (batch, height * width, heads, units // heads))
+    return ops.transpose(tensor, (0, 2, 1, 3))
+
+
+def join_heads(tensor, height, width):
+    """`(b, heads, height * width, depth)` -> `(b, height, width, heads * depth)`."""
+    batch, heads, _, depth = ops.shape(tensor)
+    tensor = ops.transpose(tensor, (0, 2, 1, 3))
+    return ops.reshape(tensor, (batch, height, width, heads * depth))
+
+
 def position_logits(row_queries, column_queries, rows, columns):
     """`row_queries·rows[i, p] + column_queries·columns[j, q]`, in float32.
 
     Args:
-        row_queries: tensor `(b, x, i, j, g, h, k)`: what meets the embeddings of rows.
-        column_queries: tensor `(b, x, i, j, g, h, k)`: what meets those of columns.
+        row_queries: tensor `(b, h, n, k)`: what meets the embeddings of rows.
+        column_queries: tensor `(b, h, n, k)`: what meets those of columns.
         rows: tensor `(i, p, k)`.
         columns: tensor `(j, q, k)`.
 
     Returns:
-        Tensor `(b, x, g, h, n, m)`.
+        Tensor `(b, h, n, m)`.
     """
-    by_row = ops.einsum("bxijghk,ipk->bxghijp", row_queries, rows)
-    by_column = ops.einsum("bxijghk,jqk->bxghijq", column_queries, columns)
-    by_row, by_column = ops.cast(by_row, "float32"), ops.cast(by_column, "float32")
-    logits = by_row[..., :, None] + by_column[..., None, :]
-    batch, _, g, h, i, j, p, q = ops.shape(logits)
-    return ops.reshape(logits, (batch, -1, g, h, i * j, p * q))
+    (i, p, k), (j, q, _) = rows.shape, columns.shape
+    batch, heads, _, _ = ops.shape(row_queries)
+    by_row = ops.einsum("aijk,ipk->aijp", ops.reshape(row_queries, (-1, i, j, k)), rows)
+    by_column = ops.einsum("aijk,jqk->aijq", ops.reshape(column_queries, (-1, i, j, k)), columns)
+    by_row = ops.reshape(ops.cast(by_row, "float32"), (-1, p, 1))
+    by_column = ops.reshape(ops.cast(by_column, "float32"), (-1, 1, q))
+    return ops.reshape(by_row + by_column, (batch, heads, i * j, p * q))
 
 
 def softmax(x, axis=-1):
@@ -294,31 +302,33 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     """`softmax(queries·keys + positions) values`, the softmax in float32.
 
     Args:
-        queries: tensor `(b, x, i, j, g, h, k)`.
-        keys: tensor `(b, x, p, q, g, k)`.
-        values: tensor `(b, x, p, q, g, v)`.
-        positions: float32 tensor `(b, x, g, h, n, m)` of `position_logits`.
-        visible: `None` or bool tensor that broadcasts to `positions`: the context positions that a
-            query sees.
+        queries: tensor `(b, h, n, k)`.
+        keys: tensor `(b, g, m, k)`.
+        values: tensor `(b, g, m, v)`.
+        positions: float32 tensor `(b, h, n, m)` of `position_logits`.
+        visible: `None` or bool tensor `(x, 1, n, m)`, or with 1 for n: the context positions that a
+            query sees; the b blocks are x of each example.
 
     Returns:
-        Tensor `(b, x, i, j, filters)`.
+        Tensor `(b, h, n, v)`.
     """
-    batch, _, i, j, g, h, k = ops.shape(queries)
-    m, v = positions.shape[-1], values.shape[-1]
-    keys = ops.reshape(keys, (batch, -1, m, g, k))
-    values = ops.reshape(values, (batch, -1, m, g, v))
-    queries = ops.reshape(queries, (batch, -1, i * j, g, h, k))
-    logits = ops.cast(ops.einsum("bxnghk,bxmgk->bxghnm", queries, keys), "float32") + positions
+    batch, heads, n, k = ops.shape(queries)
+    _, groups, m, v = ops.shape(values)
+    # Heads that share keys are further queries.
+    queries = ops.reshape(queries, (batch, groups, heads // groups * n, k))
+    content = ops.einsum("bgnk,bgmk->bgnm", queries, keys)
+    logits = ops.reshape(ops.cast(content, "float32"), (batch, heads, n, m)) + positions
     if visible is not None:
-        logits = ops.where(visible, logits, HIDDEN)
-    # TensorFlow has a softmax of up to five axes.
-    weights = ops.reshape(softmax(ops.reshape(logits, (-1, m))), ops.shape(logits))
-    outputs = ops.einsum("bxghnm,bxmgv->bxnghv", ops.cast(weights, values.dtype), values)
-    return ops.reshape(outputs, (batch, -1, i, j, g * h * v))
+        of_examples = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
+        logits = ops.where(visible, of_examples, HIDDEN)
+        logits = ops.reshape(logits, (batch, heads, n, m))
+    weights = ops.cast(softmax(logits), values.dtype)
+    weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
+    outputs = ops.einsum("bgnm,bgmv->bgnv", weights, values)
+    return ops.reshape(outputs, (batch, heads, n, v))
 
 
-def relative_attention(queries, keys, values, rows, columns, scale_positions, visible=None):
+def relative_attention(queries, keys, values, rows, columns, heads, scale_positions, visible=None):
     """Attention with relative positions of both axes (BoTNet, Figure 4).
 
         softmax over m of (k^-1/2 q·k[m] + s q·(rows[p - i + P - 1] + columns[q - j + Q - 1]))
@@ -326,20 +336,23 @@ def relative_attention(queries, keys, values, rows, columns, scale_positions, vi
     for a context of P rows and Q columns.
 
     Args:
-        queries: tensor `(b, x, i, j, g, h, k)`.
-        keys: tensor `(b, x, p, q, g, k)`.
-        values: tensor `(b, x, p, q, g, v)`.
+        queries: tensor `(b, i, j, h k)`.
+        keys: tensor `(b, P, Q, g k)`.
+        values: tensor `(b, P, Q, g v)`.
         rows: table `(2 P - 1, k)`.
         columns: table `(2 Q - 1, k)`.
+        heads: numbers h and g of heads of queries, and of keys and values.
         scale_positions: bool, whether s is `k^-1/2`, or 1.
         visible: as in `softmax_attention`.
 
     Returns:
-        Tensor `(b, x, i, j, filters)`.
+        Tensor `(b, i, j, h v)`.
     """
-    _, _, i, j, _, _, k = queries.shape
-    _, _, p, q, _, _ = keys.shape
-    scaled = queries * k**-0.5
+    _, i, j, _ = queries.shape
+    _, p, q, _ = keys.shape
+    h, g = heads
+    queries, keys, values = split_heads(queries, h), split_heads(keys, g), split_heads(values, g)
+    scaled = queries * rows.shape[-1] ** -0.5
     to_positions = scaled if scale_positions else queries
     positions = position_logits(
         to_positions,
@@ -347,7 +360,7 @@ def relative_attention(queries, keys, values, rows, columns, scale_positions, vi
         relative_embeddings(rows, i, p, p - 1),
         relative_embeddings(columns, j, q, q - 1),
     )
-    return softmax_attention(scaled, keys, values, positions, visible)
+    return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
 
 
 def _clone(initializer):

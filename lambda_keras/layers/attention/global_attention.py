@@ -60,14 +60,15 @@ class GlobalAttention(RelativeAttentionLayer):
 
     def attend(self, queries, keys, values, training):
         del training
-        one_block = [tensor[:, None] for tensor in (queries, keys, values)]
-        outputs = relative_attention(
-            *self.split_heads(*one_block),
+        return relative_attention(
+            queries,
+            keys,
+            values,
             self.row_embeddings,
             self.column_embeddings,
+            (self.num_heads, self.groups),
             self.scale_positions,
         )
-        return outputs[:, 0]
 
     def get_config(self):
         return {**super().get_config(), "scale_positions": self.scale_positions}

@@ -104,13 +104,12 @@ class HaloAttention(RelativeAttentionLayer):
             queries = queries[:, :: self.strides, :: self.strides]
             query_block //= self.strides
         outputs = relative_attention(
-            *self.split_heads(
-                split_blocks(queries, query_block),
-                split_windows(keys, *windows),
-                split_windows(values, *windows),
-            ),
+            split_blocks(queries, query_block),
+            split_windows(keys, *windows),
+            split_windows(values, *windows),
             self.row_embeddings,
             self.column_embeddings,
+            (self.num_heads, self.groups),
             self.scale_positions,
             real_positions(height, width, *windows) if self.mask_padding else None,
         )

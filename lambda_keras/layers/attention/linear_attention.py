@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import check_number, check_positive_integers, received
-from lambda_keras.layers.attention.base import AttentionLayer, softmax
+from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
 
 # Their epsilons; that of "softmax" is for nothing.
 EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
@@ -108,18 +108,16 @@ class LinearAttention(AttentionLayer):
     def attend(self, queries, keys, values, training):
         del training
         batch, height, width, _ = ops.shape(queries)
-        queries, keys, values = (
-            ops.reshape(tensor, (batch, -1, tensor.shape[-1])) for tensor in (queries, keys, values)
-        )
-        queries, keys, values = self.split_heads(queries, keys, values)
+        queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
+        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
         # Weights of the features for each query, and of the positions for each feature: sums of
         # values that are weighed by them stay in the range of half precision.
         if self.feature_map == "softmax":
-            of_features, of_positions = softmax(queries), softmax(keys, axis=1)
+            of_features, of_positions = softmax(queries), softmax(keys, axis=2)
         else:
-            queries, keys = self._features(queries, (-1,)), self._features(keys, (1, -1))
-            totals = ops.sum(keys, axis=1, keepdims=True)  # (b, 1, g, k)
-            queries = queries * totals[:, :, :, None]
+            queries, keys = self._features(queries, (-1,)), self._features(keys, (-2, -1))
+            totals = ops.sum(keys, axis=2, keepdims=True)
+            queries = queries * totals
             denominators = ops.sum(queries, axis=-1, keepdims=True)
             if self.feature_map == "elu":
                 denominators = denominators + self.epsilon
@@ -127,9 +125,13 @@ class LinearAttention(AttentionLayer):
             of_positions = keys / ops.maximum(totals, TINY)  # 0 / 0 where all features are 0
         of_features = ops.cast(of_features, values.dtype)
         of_positions = ops.cast(of_positions, values.dtype)
-        sums = ops.einsum("bmgk,bmgv->bgkv", of_positions, values)
-        outputs = ops.einsum("bnghk,bgkv->bnghv", of_features, sums)
-        return ops.reshape(outputs, (batch, height, width, self.filters))
+        sums = ops.einsum("bgmk,bgmv->bgkv", of_positions, values)
+        # Heads that share keys are further queries.
+        features = of_features.shape[-1]
+        of_features = ops.reshape(of_features, (batch, self.groups, -1, features))
+        outputs = ops.einsum("bgnk,bgkv->bgnv", of_features, sums)
+        outputs = ops.reshape(outputs, (batch, self.num_heads, -1, self.value_dim))
+        return join_heads(outputs, height, width)
 
     def _features(self, x, axes_of_maximum):
         """f(x) in float32 for x of shape `(..., k)`."""

@@ -7,9 +7,11 @@ from keras import ops
 from lambda_keras.layers.arguments import check_bools, received
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
+    join_heads,
     position_logits,
     relative_embeddings,
     softmax_attention,
+    split_heads,
 )
 from lambda_keras.layers.attention.windows import (
     join_blocks,
@@ -85,11 +87,9 @@ class LocalAttention(RelativeAttentionLayer):
         _, height, width, _ = ops.shape(queries)
         halo = self.scope // 2
         window = BLOCK + 2 * halo
-        queries, keys, values = self.split_heads(
-            split_blocks(queries, BLOCK),
-            split_windows(keys, BLOCK, halo),
-            split_windows(values, BLOCK, halo),
-        )
+        queries = split_heads(split_blocks(queries, BLOCK), self.num_heads)
+        keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)
+        values = split_heads(split_windows(values, BLOCK, halo), self.groups)
         row_queries, column_queries = ops.split(queries, 2, axis=-1)
         # Row p of a window is row p - halo of its block.
         rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)
@@ -99,14 +99,14 @@ class LocalAttention(RelativeAttentionLayer):
             visible = ops.logical_and(visible, real_positions(height, width, BLOCK, halo))
         positions = position_logits(row_queries, column_queries, rows, columns)
         outputs = softmax_attention(queries, keys, values, positions, visible)
-        return join_blocks(outputs, height, width)
+        return join_blocks(join_heads(outputs, BLOCK, BLOCK), height, width)
 
     def _neighbours(self, window):
-        """Bool array `(1, 1, 1, 1, n, m)`: the part of the window that each query sees."""
+        """Bool array `(1, 1, n, m)`: the part of the window that each query sees."""
         offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
         near = (offsets >= 0) & (offsets < self.scope)
         near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
-        return near.reshape(1, 1, 1, 1, BLOCK**2, window**2)
+        return near.reshape(1, 1, BLOCK**2, window**2)
 
     def get_config(self):
         return {**super().get_config(), "scope": self.scope, "mask_padding": self.mask_padding}

@@ -11,38 +11,37 @@ from keras import ops
 
 
 def split_blocks(tensor, size: int):
-    """`(b, height, width, c)` -> `(b, x, i, j, c)` with `i = j = size`."""
+    """`(b, height, width, c)` -> `(b x, i, j, c)` with `i = j = size`."""
     return _windows(tensor, size, 0)
 
 
 def split_windows(tensor, size: int, halo: int):
-    """`(b, height, width, c)` -> `(b, x, p, q, c)` with `p = q = size + 2 halo`."""
+    """`(b, height, width, c)` -> `(b x, p, q, c)` with `p = q = size + 2 halo`."""
     return _windows(tensor, size, halo)
 
 
 def join_blocks(tensor, height, width):
-    """`(b, x, i, j, c)` -> `(b, height, width, c)`, without what was padded."""
-    batch, _, i, j, depth = ops.shape(tensor)
+    """`(b x, i, j, c)` -> `(b, height, width, c)`, without what was padded."""
+    _, i, j, depth = ops.shape(tensor)
     rows, columns = _count(height, i), _count(width, j)
-    tensor = ops.reshape(tensor, (batch, rows, columns, i, j, depth))
+    tensor = ops.reshape(tensor, (-1, rows, columns, i, j, depth))
     tensor = ops.transpose(tensor, (0, 1, 3, 2, 4, 5))
-    tensor = ops.reshape(tensor, (batch, rows * i, columns * j, depth))
+    tensor = ops.reshape(tensor, (-1, rows * i, columns * j, depth))
     return tensor[:, :height, :width]
 
 
 def real_positions(height, width, size: int, halo: int):
-    """Bool tensor `(1, x, 1, 1, 1, m)`: which positions of each window are on the map."""
+    """Bool tensor `(x, 1, 1, m)`: which positions of each window are on the map."""
     windows = split_windows(ops.ones((1, height, width, 1)), size, halo)
-    _, _, p, q, _ = windows.shape
-    return ops.reshape(windows, (1, -1, 1, 1, 1, p * q)) > 0
+    _, p, q, _ = windows.shape
+    return ops.reshape(windows, (-1, 1, 1, p * q)) > 0
 
 
 def _windows(tensor, size, halo):
-    window = size + 2 * halo
+    window, depth = size + 2 * halo, tensor.shape[-1]
     tensor = _cut(_cut(tensor, 1, size, halo), 3, size, halo)  # (b, rows, p, columns, q, c)
     tensor = ops.transpose(tensor, (0, 1, 3, 2, 4, 5))
-    batch, *_, depth = ops.shape(tensor)
-    return ops.reshape(tensor, (batch, -1, window, window, depth))
+    return ops.reshape(tensor, (-1, window, window, depth))
 
 
 def _cut(tensor, axis, size, halo):
