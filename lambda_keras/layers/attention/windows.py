@@ -24,8 +24,7 @@ def join_blocks(tensor, height, width):
     """`(b x, i, j, c)` -> `(b, height, width, c)`, without what was padded."""
     _, i, j, depth = ops.shape(tensor)
     rows, columns = _count(height, i), _count(width, j)
-    tensor = ops.reshape(tensor, (-1, rows, columns, i, j, depth))
-    tensor = ops.transpose(tensor, (0, 1, 3, 2, 4, 5))
+    tensor = ops.transpose(ops.reshape(tensor, (-1, columns, i, j, depth)), (0, 2, 1, 3, 4))
     tensor = ops.reshape(tensor, (-1, rows * i, columns * j, depth))
     return tensor[:, :height, :width]
 
@@ -39,8 +38,10 @@ def real_positions(height, width, size: int, halo: int):
 
 def _windows(tensor, size, halo):
     window, depth = size + 2 * halo, tensor.shape[-1]
-    tensor = _cut(_cut(tensor, 1, size, halo), 3, size, halo)  # (b, rows, p, columns, q, c)
-    tensor = ops.transpose(tensor, (0, 1, 3, 2, 4, 5))
+    tensor = _cut(tensor, 1, size, halo)  # (b, rows, p, width, c)
+    # Five axes at most, because LiteRT has no slices of more.
+    tensor = ops.reshape(tensor, (-1, window, ops.shape(tensor)[3], depth))
+    tensor = ops.transpose(_cut(tensor, 2, size, halo), (0, 2, 1, 3, 4))
     return ops.reshape(tensor, (-1, window, window, depth))
 
 
