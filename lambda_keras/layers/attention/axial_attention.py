@@ -58,23 +58,23 @@ class RowAttention(RelativeAttentionLayer):
         self.key_embeddings = self.add_embeddings("key_embeddings", offsets, self.key_dim)
         self.value_embeddings = self.add_embeddings("value_embeddings", offsets, self.value_dim)
 
-        def of_map(name, channels):
+        def norm_of_map(name, channels):
             return self._batch_norm(name, (batch, height, width, channels), self.dtype_policy)
 
-        self.query_batch_norm = of_map("query_batch_norm", self.num_heads * self.key_dim)
-        self.key_batch_norm = of_map("key_batch_norm", self.num_heads * self.key_dim)
-        self.value_batch_norm = of_map("value_batch_norm", self.filters)
-        self.content_output_batch_norm = of_map("content_output_batch_norm", self.filters)
-        self.position_output_batch_norm = of_map("position_output_batch_norm", self.filters)
+        self.query_batch_norm = norm_of_map("query_batch_norm", self.num_heads * self.key_dim)
+        self.key_batch_norm = norm_of_map("key_batch_norm", self.num_heads * self.key_dim)
+        self.value_batch_norm = norm_of_map("value_batch_norm", self.filters)
+        self.content_output_batch_norm = norm_of_map("content_output_batch_norm", self.filters)
+        self.position_output_batch_norm = norm_of_map("position_output_batch_norm", self.filters)
 
-        def of_logits(name):
+        def norm_of_logits(name):
             logits = (None, self.num_heads, width, width)
             # float32, because the softmax is.
             return self._batch_norm(name, logits, "float32", axis=1)
 
-        self.content_batch_norm = of_logits("content_batch_norm")
-        self.query_position_batch_norm = of_logits("query_position_batch_norm")
-        self.key_position_batch_norm = of_logits("key_position_batch_norm")
+        self.content_batch_norm = norm_of_logits("content_batch_norm")
+        self.query_position_batch_norm = norm_of_logits("query_position_batch_norm")
+        self.key_position_batch_norm = norm_of_logits("key_position_batch_norm")
 
     def attend(self, queries, keys, values, training):
         # r row of an example, h head, o query, p context position, k key depth, v value depth
