@@ -2,6 +2,8 @@
 PYTHON ?= python3.11
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+# Where it is set, every process would compile what it imports, 15 s of TensorFlow.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -28,32 +30,31 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 
 # What depends on the backend.
 BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
-  tests/test_*.py tests/layers tests/models tests/applications tests/weights \
-  tests/bad_inputs/test_layers.py tests/bad_inputs/test_weights.py
+  tests/test_*.py tests/layers tests/models tests/applications tests/bad_inputs/test_layers.py
+WEIGHTS_TESTS = tests/weights tests/bad_inputs/test_weights.py
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py
+	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py tests/zoo/inference/test_compiled.py
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
-	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) tests/zoo/test_convert.py
+	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) $(WEIGHTS_TESTS) tests/zoo/test_convert.py
 
 test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" $(WEIGHTS_TESTS)
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers \
-	  tests/zoo/train/test_model.py \
+	  tests/applications tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
-	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/applications
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
 	  tests/layers/attention/test_timm.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_tpu_compile.py
 
-# uv takes a third of pip's time. Without bytecode, every process would compile what it imports,
-# 15 s of TensorFlow, wherever PYTHONDONTWRITEBYTECODE is set. Which build of PyTorch to take is in
-# pip's own configuration.
-INSTALL = .venv-lock/bin/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python
+# uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
+INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
 .venv/installed .venv-jax/installed .venv-benchmark/installed: | .venv-lock/installed
 

@@ -28,10 +28,18 @@ import socket
 import keras
 import pytest
 
+# Fixtures that take long: the tests of each run in one process.
+SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "one_by_one")
 
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Starts with the slow tests, so that no worker is alone with them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    for item in items:
+        used = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+        if used and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(f"{used[0]} of {item.path.parent.name}"))
 
 
 @pytest.fixture(autouse=True)

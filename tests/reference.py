@@ -81,6 +81,7 @@ def lambda_layer(
     use_content=True,
     position_embedding="relative",
     use_bias=False,
+    use_projection_bias=False,
     causal=False,
     query_normalization="batch",
     key_normalization="softmax",
@@ -93,8 +94,9 @@ def lambda_layer(
 ):
     """Eq. 1 and 2 for every example, query and head.
 
-    `weights` has `query_kernel`, `key_kernel`, `value_kernel`, `position_embeddings`,
-    `position_bias`, and the dictionaries `query_batch_norm` and `value_batch_norm`.
+    `weights` has `query_kernel`, `key_kernel`, `value_kernel`, `query_bias`, `value_bias`,
+    `position_embeddings`, `position_bias`, and the dictionaries `query_batch_norm` and
+    `value_batch_norm`.
     """
     if context is None:
         context, context_mask = inputs, mask
@@ -108,13 +110,14 @@ def lambda_layer(
     mask = None if mask is None else mask.reshape(batch, -1)
     context_mask = None if context_mask is None else context_mask.reshape(batch, -1)
 
-    queries = x @ weights["query_kernel"]
+    queries, values = x @ weights["query_kernel"], c @ weights["value_kernel"]
+    if use_projection_bias:
+        queries, values = queries + weights["query_bias"], values + weights["value_bias"]
     if query_normalization in ("batch", "batch_softmax"):
         queries = batch_norm(queries, weights["query_batch_norm"], training, epsilon, mask)
     queries = queries.reshape(batch, n_total, num_heads, key_dim)
     if query_normalization in ("softmax", "batch_softmax"):
         queries = softmax(queries, axis=-1)
-    values = c @ weights["value_kernel"]
     if value_normalization == "batch":
         values = batch_norm(values, weights["value_batch_norm"], training, epsilon, context_mask)
     values = values.reshape(batch, m_total, groups, -1, intra_depth)

@@ -144,7 +144,7 @@ def _write_card(
     output: Path,
     overrides: Mapping[str, Any],
 ) -> None:
-    from lambda_keras.applications.preprocessing import MEAN, STD
+    from lambda_keras.applications.preprocessing import preprocessing_of
     from lambda_keras.weights.hub import sha256
     from lambda_keras.weights.published import find_published
 
@@ -163,7 +163,11 @@ def _write_card(
         if published:
             origin += f" of {published.page}"
     size = published.image_size if published else row.image_size
-    mean, std = (", ".join(f"{number:.3f}" for number in values) for values in (MEAN, STD))
+    view = preprocessing_of(row.name, size)
+    crop, mean, std = (
+        view.crop_fraction,
+        *(", ".join(f"{number:.3f}" for number in values) for values in (view.mean, view.std)),
+    )
     facts = {
         "Trainable parameters": f"{trainable_parameters(model):,}",
         "Source": origin,
@@ -171,7 +175,7 @@ def _write_card(
         f"SHA-256 of `{output.name}`": f"`{sha256(output)}`",
         "License": published.license if published else "that of the source",
         "Images": f"RGB, {size} x {size} pixels",
-        "Crop": f"{published.crop_fraction:.3g} of the shorter side, from the centre, then bicubic"
+        "Crop": f"{crop:.3g} of the shorter side, from the centre, then bicubic"
         if published
         else "as at the source",
         "Mean": f"{mean}, of values in [0, 1]; `preprocess_input` applies it",

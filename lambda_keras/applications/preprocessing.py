@@ -16,14 +16,11 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import is_number, is_positive_integer
+from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from lambda_keras.weights.published import PUBLISHED, find_published
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-# Channel statistics of ImageNet on the scale [0, 1].
-MEAN = (0.485, 0.456, 0.406)
-STD = (0.229, 0.224, 0.225)
 
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 CROP_PADDING = 32  # pixels of the shorter side that the paper's centre crop leaves out
@@ -53,7 +50,7 @@ def preprocess_input(images):
     >>> preprocess_input(np.full((1, 2, 2, 3), 255, "uint8"))[0, 0, 0].round().tolist()
     [2.0, 2.0, 3.0]
     """
-    return _normalize(images, MEAN, STD)
+    return _normalize(images, IMAGENET_MEAN, IMAGENET_STD)
 
 
 def _normalize(images, mean, std):
@@ -128,8 +125,8 @@ class Preprocessing:
     image_size: int
     crop_fraction: float
     interpolation: str = "bicubic"
-    mean: tuple[float, float, float] = MEAN
-    std: tuple[float, float, float] = STD
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
         if not is_positive_integer(self.image_size):
@@ -202,9 +199,8 @@ def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
     """
     if not is_positive_integer(image_size):
         raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
-    if architecture in PUBLISHED:
-        return Preprocessing(image_size, find_published(architecture).crop_fraction)
-    return Preprocessing(image_size, image_size / (image_size + CROP_PADDING))
+    fraction = find_published(architecture).crop_fraction if architecture in PUBLISHED else None
+    return Preprocessing(image_size, fraction or image_size / (image_size + CROP_PADDING))
 
 
 @cache

@@ -14,26 +14,57 @@ import math
 import numpy as np
 from keras import ops
 
+from lambda_keras.layers.tiles import equal_tiles, in_tiles
 from lambda_keras.layers.xla import inside_xla
+
+# Longest axis that is computed as one, and longest side of the tiles of longer ones.
+MAX_SIZE, MAX_TILE = 128, 80
 
 
 def fourier(queries, values, embeddings):
     """Position lambdas from spectra, applied: see `position_lambdas` for the arguments.
 
-    The grid must be known. On a grid that is longer by half a scope nothing wraps around, and the
-    circular correlation of the theorem is the one of the lambda layer.
+    The grid must be known. Matrices grow with the square of an axis, so grids with a long axis are
+    computed in tiles.
     """
-    batch, *grid, v, u = values.shape
+    grid, reach = tuple(values.shape[1:-2]), [size // 2 for size in embeddings.shape[:-2]]
+    tiles = [
+        n if n <= max(MAX_SIZE, MAX_TILE + 2 * p) else equal_tiles(n, MAX_TILE)
+        for n, p in zip(grid, reach, strict=True)
+    ]
+    if tiles == list(grid):
+        return _correlated(queries, values, embeddings, [0] * len(grid), grid)
+
+    def compute(queries, values, around):
+        return _correlated(queries, values, embeddings, around, tiles)
+
+    return in_tiles(compute, queries, values, grid, tiles, reach)
+
+
+def _correlated(queries, values, embeddings, first, grid):
+    """Position lambdas of the queries on a grid, applied: `(b, n, h, v)`.
+
+    Args:
+        queries: tensor `(b, *grid, h, k)`.
+        values: tensor `(b, *(first + grid + first), v, u)`.
+        embeddings: tensor `(*scope, u, k)`.
+        first: for each axis the position of the first query among the values: half a scope, or 0
+            if there is nothing around.
+        grid: sizes of the axes.
+    """
+    batch, *sizes, v, u = values.shape
     batch = ops.shape(values)[0]
     *scope, _, k = embeddings.shape
     reach = [size // 2 for size in scope]
-    periods = [n + p for n, p in zip(grid, reach, strict=True)]
+    # On so long a circle what wraps around does not reach the queries, and the circular
+    # correlation of the theorem is the one of the lambda layer.
+    periods = [n + p - i for n, p, i in zip(sizes, reach, first, strict=True)]
     dtype = values.dtype
     if ops.dtype(values) == "float16":  # whose range a spectrum leaves
         values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
 
-    signal = ops.reshape(ops.moveaxis(values, (-1, 0), (-3, -2)), (*grid, -1))
-    signal = _spectrum(signal, [range(n) for n in grid], periods)
+    signal = ops.reshape(ops.moveaxis(values, (-1, 0), (-3, -2)), (*sizes, -1))
+    signal = _spectrum(signal, [range(n) for n in sizes], periods)
     signal = ops.reshape(signal, (2, signal.shape[1], u, -1))
     kernel = ops.reshape(embeddings, (*embeddings.shape[:-2], u * k))
     kernel = _spectrum(kernel, [range(-p, p + 1) for p in reach], periods)
@@ -42,7 +73,7 @@ def fourier(queries, values, embeddings):
     queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
     queries = ops.swapaxes(queries, 0, 1)
     lambdas = _times_conjugate(signal, kernel)
-    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), grid, periods)
+    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), first, grid, periods)
     lambdas = ops.cast(lambdas, dtype)
     # XLA fuses sums of products into one loop; libraries of matrix products have them batched.
     if inside_xla():
@@ -84,11 +115,12 @@ def _spectrum(signal, positions, periods):
     return ops.reshape(signal, (2, frequencies, -1))
 
 
-def _inverse(spectrum, grid, periods):
-    """Real signal `(n, channels)` at the first positions of each period, from its spectrum."""
-    for axis, (size, period) in enumerate(zip(grid, periods, strict=True)):
+def _inverse(spectrum, first, grid, periods):
+    """Real signal `(n, channels)` on a grid that begins at `first`, from its spectrum."""
+    for axis, period in enumerate(periods):
         # `(*axes done, parts and frequencies, frequencies to do and channels)`
-        matrix = _inverse_matrix(period, size, axis == len(grid) - 1)
+        positions = range(first[axis], first[axis] + grid[axis])
+        matrix = _inverse_matrix(period, positions, axis == len(grid) - 1)
         spectrum = ops.reshape(spectrum, (math.prod(grid[:axis]), matrix.shape[1], -1))
         spectrum = _transform(matrix, spectrum)
     return spectrum
@@ -109,9 +141,9 @@ def _forward_matrix(period, positions, real):
     return matrix.reshape(2 * period, -1)
 
 
-def _inverse_matrix(period, size, real):
+def _inverse_matrix(period, positions, real):
     """Rows (position, part), or positions of a real signal; columns (part, frequency)."""
-    angles = 2 * np.pi / period * np.outer(np.arange(size), np.arange(period))
+    angles = 2 * np.pi / period * np.outer(positions, np.arange(period))
     cos, sin = np.cos(angles) / period, np.sin(angles) / period
     if real:
         half = period // 2 + 1
@@ -119,4 +151,4 @@ def _inverse_matrix(period, size, real):
         weight = np.where(np.arange(half) % (period / 2) == 0, 1, 2)
         return np.concatenate([weight * cos[:, :half], -weight * sin[:, :half]], axis=1)
     matrix = np.stack([np.stack([cos, -sin], 1), np.stack([sin, cos], 1)], 1)
-    return matrix.reshape(2 * size, 2 * period)
+    return matrix.reshape(2 * len(positions), 2 * period)

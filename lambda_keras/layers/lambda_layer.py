@@ -87,6 +87,8 @@ class LambdaLayer(keras.layers.Layer):
             lambdas (Table 10). Defaults to `"relative"`.
         use_bias: bool, whether all position lambdas have a learned bias of depth k, as those of
             PyTorch implementations that use a convolution with a bias. Defaults to `False`.
+        use_projection_bias: bool, whether queries and values have a learned bias, before
+            normalizations. `fold_batch_normalization` needs it. Defaults to `False`.
         causal: bool, whether a query sees only the context positions up to its own, in raster
             order (B.2). What comes later then changes neither outputs nor gradients, with one
             exception: in training, the statistics of batch normalizations are those of all
@@ -161,6 +163,7 @@ class LambdaLayer(keras.layers.Layer):
         use_content: bool = True,
         position_embedding: str | None = "relative",
         use_bias: bool = False,
+        use_projection_bias: bool = False,
         causal: bool = False,
         query_normalization: str | None = "batch",
         key_normalization: str | None = "softmax",
@@ -188,6 +191,7 @@ class LambdaLayer(keras.layers.Layer):
         self.use_content = use_content
         self.position_embedding = position_embedding
         self.use_bias = use_bias
+        self.use_projection_bias = use_projection_bias
         self.causal = causal
         self.query_normalization = query_normalization
         self.key_normalization = key_normalization
@@ -211,7 +215,8 @@ class LambdaLayer(keras.layers.Layer):
         check_positive_integers(
             **named("filters", "num_heads", "key_dim", "intra_depth", "strides", "dilation_rate")
         )
-        check_bools(**named("multi_query", "use_content", "use_bias", "causal"))
+        flags = ("multi_query", "use_content", "use_bias", "use_projection_bias", "causal")
+        check_bools(**named(*flags))
         check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", **named("momentum"))
         check_number(lambda x: 0 < x < math.inf, "a positive number", **named("epsilon"))
         if self.filters % self.num_heads:
@@ -292,6 +297,10 @@ class LambdaLayer(keras.layers.Layer):
             self.key_kernel = self._add_kernel(
                 "key_kernel", context_depth, units * self.key_dim, self.key_initializer
             )
+        self.query_bias = self.value_bias = None
+        if self.use_projection_bias:
+            self.query_bias = self._add_bias("query_bias", self.query_kernel)
+            self.value_bias = self._add_bias("value_bias", self.value_kernel)
         self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization in ("batch", "batch_softmax"):
             self.query_batch_norm = self._batch_norm("query_batch_norm", self.query_kernel)
@@ -358,6 +367,9 @@ class LambdaLayer(keras.layers.Layer):
         else:
             (queries,) = project(inputs, kernels[:1])
             values, *keys = project(context, kernels[1:])
+        if self.query_bias is not None and self.value_bias is not None:
+            queries = queries + ops.cast(self.query_bias, queries.dtype)
+            values = values + ops.cast(self.value_bias, values.dtype)
         if self.query_batch_norm is not None:
             queries = self.query_batch_norm(queries, training=training, mask=mask)
         if self.value_batch_norm is not None:
@@ -475,6 +487,9 @@ class LambdaLayer(keras.layers.Layer):
             initializer=initializer,
             regularizer=self.kernel_regularizer,
         )
+
+    def _add_bias(self, name, kernel):
+        return self.add_weight(name=name, shape=kernel.shape[1:], initializer="zeros")
 
     def _batch_norm(self, name, kernel):
         batch_norm = keras.layers.BatchNormalization(

@@ -22,6 +22,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.fourier import fourier
+from lambda_keras.layers.tiles import equal_tiles, in_tiles
 from lambda_keras.layers.xla import inside_xla
 
 # Up to this many positions dense embeddings are the least work, whatever the scope.
@@ -58,32 +59,47 @@ def mask_future(embeddings):
     return embeddings * ops.cast(past.reshape(*scope, 1, 1), embeddings.dtype)
 
 
-def dense_embeddings(embeddings, query_grid, context_grid):
+def dense_embeddings(embeddings, query_grid, context_grid, first=None):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
+
+    The first query lies at the position `first` of the context, or at its first one.
 
     Small ones come from products, whose gradient is a product too, and not a scatter. XLA is
     faster at gathering, and large ones would be moved once more.
     """
     known = all(isinstance(size, int) for size in (*query_grid, *context_grid))
     small = known and max(math.prod(query_grid), math.prod(context_grid)) <= MAX_DENSE_POSITIONS
+    offsets = [
+        _offsets(n, m, reach // 2 - begin)
+        for n, m, reach, begin in zip(
+            query_grid,
+            context_grid,
+            embeddings.shape,  # scope, u, k
+            first or [0] * len(query_grid),
+            strict=False,
+        )
+    ]
     if small and not inside_xla():
-        return _dense_by_products(embeddings, query_grid, context_grid)
-    return _dense_by_gathering(embeddings, query_grid, context_grid)
+        return _dense_by_products(embeddings, query_grid, context_grid, offsets)
+    return _dense_by_gathering(embeddings, query_grid, context_grid, offsets)
 
 
-def _offsets(n, m, reach: int):
-    """Index into a scope of `reach` for each pair of `n` queries and `m` context positions."""
+def _offsets(n, m, same: int):
+    """Index into a scope for each pair of `n` queries and `m` context positions.
+
+    That of the pair of the first ones is `same`.
+    """
     context, queries = ops.arange(m, dtype="int32"), ops.arange(n, dtype="int32")
-    return context[None, :] - queries[:, None] + reach // 2
+    return context[None, :] - queries[:, None] + same
 
 
-def _dense_by_products(embeddings, query_grid, context_grid):
+def _dense_by_products(embeddings, query_grid, context_grid, offsets):
     *scope, u, k = embeddings.shape
     rank = len(scope)
     dense = embeddings
     for axis in reversed(range(rank)):
-        offsets = ops.reshape(_offsets(query_grid[axis], context_grid[axis], scope[axis]), (-1, 1))
-        one_hot = ops.cast(offsets == ops.arange(scope[axis], dtype="int32"), dense.dtype)
+        offset = ops.reshape(offsets[axis], (-1, 1))
+        one_hot = ops.cast(offset == ops.arange(scope[axis], dtype="int32"), dense.dtype)
         dense = ops.reshape(dense, (math.prod(scope[:axis]), scope[axis], -1))
         dense = ops.matmul(one_hot, dense)
     pairs = [size for sizes in zip(query_grid, context_grid, strict=True) for size in sizes]
@@ -92,7 +108,7 @@ def _dense_by_products(embeddings, query_grid, context_grid):
     return ops.reshape(dense, (math.prod(query_grid), math.prod(context_grid), u, k))
 
 
-def _dense_by_gathering(embeddings, query_grid, context_grid):
+def _dense_by_gathering(embeddings, query_grid, context_grid, offsets):
     # The indices are computed, not stored: a graph holds no constant of size n x m.
     *scope, u, k = embeddings.shape
     rank = len(scope)
@@ -102,7 +118,7 @@ def _dense_by_gathering(embeddings, query_grid, context_grid):
         # Axes n_1 ... n_rank, m_1 ... m_rank.
         shape = [1] * (2 * rank)
         shape[axis], shape[rank + axis] = n, m
-        offset = ops.reshape(_offsets(n, m, reach), shape)
+        offset = ops.reshape(offsets[axis], shape)
         index = index * reach + offset
         inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
     outside = math.prod(scope)  # the row of zeros that is appended
@@ -217,10 +233,11 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
         Tensor `(b, n, h, v)`.
     """
     chosen = IMPLEMENTATIONS[implementation]
-    if chosen.any_pairs:
+    known = known_common_grid(grid, context_grid)
+    tiles = dense_tiles(known, embeddings.shape[:-2]) if chosen.outputs is query_first else None
+    if chosen.any_pairs and tiles is None:
         dense = dense_embeddings(embeddings, grid, context_grid)
         return chosen.outputs(queries, values, dense)
-    known = known_common_grid(grid, context_grid)
     embeddings = _within_reach(embeddings, known)
     common = grid
     if grid is not context_grid:
@@ -229,14 +246,43 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
         )
     if implementation == "conv" and len(grid) == 1:
         common = _countable(common, embeddings.shape[-1])
-    outputs = chosen.outputs(
-        _on_grid(queries, grid, common), _on_grid(values, context_grid, common), embeddings
-    )
+    queries, values = _on_grid(queries, grid, common), _on_grid(values, context_grid, common)
+    if tiles is None:
+        outputs = chosen.outputs(queries, values, embeddings)
+    else:
+        outputs = _in_dense_tiles(queries, values, embeddings, common, tiles)
     if common is grid:
         return outputs
     batch, _, h, v = ops.shape(outputs)
     outputs = ops.reshape(outputs, (batch, *common, h, v))
     return flatten_grid(outputs[(slice(None), *(slice(size) for size in grid))])
+
+
+# Longest side of tiles for dense embeddings, by the number of axes.
+MAX_DENSE_TILE = {1: 16, 2: 8, 3: 4}
+
+
+def dense_tiles(grid, scope) -> list[int] | None:
+    """Sizes of tiles in which dense embeddings are less work, `None` if there are none."""
+    if None in grid:
+        return None
+    tiles = [equal_tiles(n, MAX_DENSE_TILE[len(grid)]) for n in grid]
+    seen = [size + 2 * (reach // 2) for size, reach in zip(tiles, scope, strict=True)]
+    tiles = [n if n <= size else one for n, size, one in zip(grid, seen, tiles, strict=True)]
+    seen = [min(n, size) for n, size in zip(grid, seen, strict=True)]
+    return tiles if 2 * math.prod(seen) <= math.prod(grid) else None
+
+
+def _in_dense_tiles(queries, values, embeddings, grid, tiles):
+    """`query_first` on a large grid, whose tiles share one table of dense embeddings."""
+
+    def compute(queries, values, around):
+        seen = [size + 2 * p for size, p in zip(tiles, around, strict=True)]
+        dense = dense_embeddings(embeddings, tiles, seen, around)
+        return query_first(flatten_grid(queries), flatten_grid(values), dense)
+
+    reach = [size // 2 for size in embeddings.shape[:-2]]
+    return in_tiles(compute, queries, values, grid, tiles, reach)
 
 
 def _within_reach(embeddings, grid):
@@ -282,8 +328,6 @@ def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
     )
 
 
-# Transform matrices grow with the square of an axis; beyond this a convolution takes over.
-MAX_FOURIER_SIZE = 128
 # Inference with scopes up to this size, on more positions than this, is for convolution libraries.
 MAX_CONV_SCOPE, MIN_CONV_POSITIONS = 9, 100
 
@@ -295,7 +339,8 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     * Inference with a small scope where convolutions come from a library, that is not in XLA:
       `"depthwise_conv"` for thin values, else `"conv"`.
     * Small grids: `"query_first"`.
-    * Grids with a long axis, long sequences, causal layers: `"conv"`.
+    * Sequences: `"query_first"` in tiles, but `"conv"` for scopes almost as long.
+    * Causal layers: `"conv"`.
     * Everything else: `"fourier"`.
 
     Args:
@@ -319,6 +364,6 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
         return "depthwise_conv" if thin else "conv"
     if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
-    if max(grid) > MAX_FOURIER_SIZE or len(grid) == 1 or "fourier" not in can:
-        return "conv"
-    return "fourier"
+    if len(grid) == 1 and dense_tiles(grid, scope):
+        return "query_first"
+    return "fourier" if len(grid) > 1 and "fourier" in can else "conv"

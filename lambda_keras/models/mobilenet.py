@@ -4,12 +4,13 @@ import math
 from bisect import bisect_left
 
 import keras
+import numpy as np
 from keras import layers
 
 from lambda_keras.layers.arguments import check_bools, check_number
 from lambda_keras.models.lambda_layers import LambdaLayers
 from lambda_keras.models.resnet import conv, head
-from lambda_keras.models.specs import MobileNetSpec
+from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, MobileNetSpec
 
 # Table 2 of MobileNetV2: expansion, channels, number of blocks, stride of the first.
 GROUPS = (
@@ -50,7 +51,12 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     lambda_layers = LambdaLayers(
         spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
     )
-    x = _conv_bn(inputs, _width(STEM, spec.alpha), 3, strides=2, name="stem")
+    x = inputs
+    if inputs.shape[-1] == 3:
+        # Its authors' network takes [-1, 1], not what `preprocess_input` returns, and pads by it.
+        scale, offset = 2 * np.array(IMAGENET_STD), 2 * np.array(IMAGENET_MEAN) - 1
+        x = layers.Rescaling(scale.tolist(), offset.tolist(), name="rescaling")(x)
+    x = _conv_bn(x, _width(STEM, spec.alpha), 3, strides=2, name="stem")
     for number, (expansion, _, strides) in enumerate(BLOCKS, start=1):
         x = _inverted_bottleneck(
             x, spec, number, expansion, widths[number - 1], strides, lambda_layers

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 STAGES = ("c2", "c3", "c4", "c5")
+# Of the channels of ImageNet on the scale [0, 1]: networks take images normalised by them.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from lambda_keras.weights.fit import (
     take_layers,
 )
 from lambda_keras.weights.published import PUBLISHED, find_published, is_published_name
-from lambda_keras.weights.state_dicts import assign_state_dict
+from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognised
 
 IMAGENET_CLASSES = 1000
 KERAS, SAFETENSORS = ".weights.h5", ".safetensors"
@@ -45,7 +45,8 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             `"hf://owner/repo@revision"`, a repository of the Hugging Face hub with
             `model.safetensors` or `model.weights.h5`; or the path of a `.weights.h5` file, as
             `keras.Model.save_weights` writes it, of a `.safetensors` checkpoint of timm,
-            torchvision or lambda.pytorch, or of an `.h5` file of `tf_keras.applications.resnet_rs`.
+            torchvision or lambda.pytorch, or of an `.h5` file of Keras 2 with the weights of
+            `keras.applications.MobileNetV2` or `tf_keras.applications.resnet_rs`.
         architecture: name of the network in the zoo, which `"imagenet"` is looked up by.
 
     Raises:
@@ -64,7 +65,9 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
     if path.name.endswith(KERAS):
         _load_keras(model, path)
     elif path.name.endswith(TF_KERAS):
-        assign_state_dict(model, read_tf_keras(path), str(path))
+        arrays = read_tf_keras(path)
+        assign = assign_state_dict if is_recognised(arrays) else assign_in_order
+        assign(model, arrays, str(path))
     elif path.name.endswith(SAFETENSORS):
         assign_state_dict(model, read_safetensors(path), str(path))
     else:
@@ -170,26 +173,36 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
-    """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`.
+    """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`, in its order.
 
     Raises:
         ValueError: if the file is damaged, or takes arrays from other files.
     """
     found: dict[str, np.ndarray] = {}
-
-    def visit(address: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            if item.external or item.is_virtual:
-                raise ValueError(f"{address} is in another file")
-            layer, *_, weight = address.split("/")  # "conv1/conv1/kernel:0"
-            layer = re.sub(r"^stem_\d+_", "stem_1_", layer)  # Keras 2 counted those of a process
-            found[f"{layer}/{weight.partition(':')[0]}"] = _read(item)
-
+    items: dict[str, Any] = {}
     with _intact(path), h5py.File(path, "r") as file:
         if "layers" in file:
             raise ValueError(f"Keras 3 wrote it, so its name has to end with {KERAS}")
-        file.visititems(visit)  # follows no links to other files
+        file.visititems(items.__setitem__)  # follows no links to other files
+        for layer in _names(file, "layer_names"):
+            for weight in _names(items[layer], "weight_names") if layer in items else ():
+                item = items.get(f"{layer}/{weight}")  # "conv1/conv1/kernel:0"
+                if item is None or item.external or item.is_virtual:
+                    raise ValueError(f"{layer}/{weight} is in another file")
+                # Keras 2 counted the stems of a process.
+                name = re.sub(r"^stem_\d+_", "stem_1_", layer)
+                found[f"{name}/{weight.rpartition('/')[2].partition(':')[0]}"] = _read(item)
     return found
+
+
+def _names(group: h5py.Group, attribute: str) -> Iterator[str]:
+    """Names that Keras 2 wrote into an attribute, or into several where one was too small."""
+    parts = [attribute] if attribute in group.attrs else []
+    while f"{attribute}{len(parts)}" in group.attrs:
+        parts.append(f"{attribute}{len(parts)}")
+    for part in parts:
+        for name in group.attrs[part]:
+            yield name.decode() if isinstance(name, bytes) else name
 
 
 @contextmanager
@@ -213,7 +226,7 @@ def _load_keras(model: keras.Model, path: Path) -> None:
         received = {place: shape for place, shape in received.items() if not place.startswith(head)}
     expected = {place: tuple(variable.shape) for place, variable in variables.items()}
     check_fit(model, str(path), "array", expected, received)
-    _check_padding(model, names, str(path))
+    _check_preparation(model, names, str(path))
     arrays, _ = _in_file(path, _read)
     assign_all(
         ((variable.path, variable, arrays[place]) for place, variable in variables.items()),
@@ -235,15 +248,17 @@ def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
         numbers[parent] += 1
 
 
-def _check_padding(model: keras.Model, names: set[str], source: str) -> None:
-    """Refuses weights of convolutions that pad otherwise: they have the same names and shapes."""
-    padding = {one.name for one in model.layers if isinstance(one, keras.layers.ZeroPadding2D)}
-    differing = sorted(padding ^ {name for name in names if name.endswith("_pad")})
+def _check_preparation(model: keras.Model, names: set[str], source: str) -> None:
+    """Refuses weights whose inputs were padded or scaled otherwise: all names and shapes fit."""
+    without_weights = (keras.layers.ZeroPadding2D, keras.layers.Rescaling)
+    expected = {layer.name for layer in model.layers if isinstance(layer, without_weights)}
+    received = {name for name in names if name.endswith("_pad") or name == "rescaling"}
+    differing = sorted(expected ^ received)
     if differing:
         raise ValueError(
             f"the weights in {source!r} do not fit the model {model.name!r}: only one of the two "
-            f"pads at {differing[0]!r}. Give the padding= that they were trained with ('same' for "
-            "files of lambda_keras 0.1)"
+            f"has the layer {differing[0]!r}. Give the padding= that they were trained with "
+            "('same' for ResNets of lambda_keras 0.1; its MobileNets have to be trained again)"
         )
 
 

@@ -1,7 +1,8 @@
 """The pretrained weights that exist, as data. No Keras in here.
 
 Nobody published weights for the networks of the paper. timm has them for three other lambda
-networks; TensorFlow has those of ResNet-RS, the paper's baselines, and timm those of ResNet-50.
+networks; TensorFlow has those of ResNet-RS and MobileNetV2, the paper's baselines, and timm those
+of ResNet-50.
 """
 
 import re
@@ -19,7 +20,7 @@ class PublishedWeights:
         top1: ImageNet top-1 accuracy in percent, published by the authors of the weights.
         image_size: height and width, in pixels, of the images that they were evaluated on.
         crop_fraction: part of the shorter side of a photograph that the centre crop shows, resized
-            by bicubic interpolation.
+            by bicubic interpolation; `None` for all but 32 pixels, as for the paper's networks.
         filename: file in the repository, in safetensors format.
         revision: git revision of the repository.
         checksum: SHA-256 or MD5 of the file; `None` for the one that the hub records.
@@ -29,7 +30,7 @@ class PublishedWeights:
     repository: str
     top1: float
     image_size: int
-    crop_fraction: float
+    crop_fraction: float | None = None
     filename: str = "model.safetensors"
     revision: str = "main"
     checksum: str | None = None
@@ -50,7 +51,6 @@ def _resnet_rs(depth: int, image_size: int, top1: float, md5: str) -> PublishedW
         f"{folder}/resnet-rs-{depth}-i{image_size}.h5",
         top1,
         image_size,
-        image_size / (image_size + 32),
         checksum=md5,
     )
 
@@ -76,6 +76,17 @@ PUBLISHED: dict[str, dict[str, PublishedWeights]] = {
     },
     # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
     "resnet50_pytorch": {IMAGENET: PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95)},
+    # Keras states no checksum of this file, nor how photographs were cut for its accuracy: 224 of
+    # 256 pixels is how they usually are.
+    "mobilenet_v2": {
+        IMAGENET: PublishedWeights(
+            "https://storage.googleapis.com/tensorflow/keras-applications/mobilenet_v2/"
+            "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224.h5",
+            71.3,
+            224,
+            0.875,
+        )
+    },
     "resnet_rs50": {"imagenet-i160": _resnet_rs(50, 160, 78.8, "69d9d925319f00a8bdd4af23c04e4102")},
     "resnet_rs101": {
         "imagenet-i192": _resnet_rs(101, 192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),

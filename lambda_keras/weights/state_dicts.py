@@ -4,7 +4,7 @@ A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognise
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,6 +215,49 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
         ),
         source,
     )
+
+
+def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str) -> None:
+    """Assigns arrays to the weights of a model one after the other.
+
+    Keras reads the weights of its MobileNetV2 so, because names in the files differ from those of
+    the layers. A model without classifier takes the rest of weights with one.
+
+    Args:
+        model: built model; it is left as it was if the arrays do not fit.
+        arrays: by their names, in the order of the layers.
+        source: where they come from, for messages.
+
+    Raises:
+        ValueError: if their number or their shapes are others, or numbers are not finite.
+    """
+    variables = [weight for layer in model.layers for weight in layer.weights]
+    pairs = list(arrays.items())
+    if not has_classifier(model) and len(pairs) == len(variables) + 2:  # kernel and bias
+        pairs = pairs[:-2]
+    if len(pairs) != len(variables):
+        raise ValueError(
+            f"the weights in {source!r} do not fit the model {model.name!r}: expected "
+            f"{len(variables)} tensors. Received: {len(pairs)}"
+        )
+    names = [name for name, _ in pairs]
+    shapes = [tuple(variable.shape) for variable in variables]
+    check_fit(
+        model,
+        source,
+        "tensor",
+        dict(zip(names, shapes, strict=True)),
+        {name: array.shape for name, array in pairs},
+    )
+    assign_all(
+        ((name, variable, array) for variable, (name, array) in zip(variables, pairs, strict=True)),
+        source,
+    )
+
+
+def is_recognised(keys: Iterable[str]) -> bool:
+    """Whether these are names of one of `SCHEMES`."""
+    return any(key.startswith(names.marker) for key in keys for names in SCHEMES)
 
 
 def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:

@@ -245,7 +245,7 @@ def test_preprocessing_of_published_weights(architecture):
     published = find_published(architecture)
     assert preprocessing_of(architecture, 320) == Preprocessing(
         image_size=320,
-        crop_fraction=published.crop_fraction,
+        crop_fraction=published.crop_fraction or 320 / 352,
         interpolation="bicubic",
         mean=tuple(MEAN),
         std=tuple(STD),

@@ -89,6 +89,7 @@ CONSTRUCTORS = [
     (layer, {"multi_query": None}, BOOL, "multi_query=None"),
     (layer, {"use_content": 1}, BOOL, "use_content=1"),
     (layer, {"use_bias": "zeros"}, BOOL, "use_bias='zeros'"),
+    (layer, {"use_projection_bias": 1}, BOOL, "use_projection_bias=1"),
     (layer, {"causal": "no"}, BOOL, "causal='no'"),
     (layer, {"causal": True, "strides": 2}, "strides=1 for causal=True", "strides=2"),
     (layer, {"causal": True, "implementation": "fourier"}, "for causal=True", "='fourier'"),

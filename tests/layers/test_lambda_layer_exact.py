@@ -51,6 +51,15 @@ CASES = {
         (4, 3),
         {"scope": 3, "use_bias": True, "multi_query": False, "intra_depth": 2},
     ),
+    "projection_bias": (
+        (4, 3),
+        {
+            "scope": 3,
+            "use_projection_bias": True,
+            "query_normalization": None,
+            "value_normalization": None,
+        },
+    ),
     "absolute": ((4, 3), {"position_embedding": "absolute"}),
     "absolute_multi_head": ((6,), {"position_embedding": "absolute", "multi_query": False}),
     "absolute_causal": ((6,), {"position_embedding": "absolute", "causal": True}),

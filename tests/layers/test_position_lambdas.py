@@ -34,9 +34,11 @@ RULE = [
     ((8, 28, 28), (7, 7, 7), 32, 1, False, False, "fourier", "conv"),
     ((28, 28), (23, 23), 32, 1, False, False, "fourier", "fourier"),
     ((28, 28), (23, 23), 32, 1, True, True, "conv", "conv"),
+    ((256, 256), (23, 23), 32, 1, True, True, "conv", "conv"),
     ((None, 28), (23, 23), 32, 1, False, True, "conv", "conv"),
-    ((256, 256), (23, 23), 16, 1, False, True, "conv", "conv"),
-    ((1000,), (23,), 16, 1, False, True, "conv", "conv"),
+    ((256, 256), (23, 23), 16, 1, False, True, "fourier", "fourier"),
+    ((1000,), (23,), 16, 1, False, True, "query_first", "query_first"),
+    ((1000,), (1999,), 16, 1, True, True, "conv", "conv"),
 ]
 
 
@@ -86,16 +88,19 @@ def test_table_of_the_docs_says_the_same():
     ]
 
 
+@pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize(
     ("query_grid", "context_grid", "scope"),
     [((4,), (6,), (5,)), ((3, 5), (4, 2), (3, 7)), ((2, 3, 2), (2, 1, 4), (3, 3, 3))],
 )
-def test_both_ways_to_dense_embeddings_are_the_same(query_grid, context_grid, scope):
+def test_both_ways_to_dense_embeddings(monkeypatch, query_grid, context_grid, scope, xla):
+    """Products and gathering, which XLA is given."""
+    monkeypatch.setattr(position_lambdas, "inside_xla", lambda: xla)
     embeddings = np.random.default_rng(0).normal(size=(*scope, 2, 3)).astype("float32")
     expected = reference.embed(embeddings, query_grid, context_grid)
-    for way in (position_lambdas._dense_by_products, position_lambdas._dense_by_gathering):
-        dense = way(keras.ops.convert_to_tensor(embeddings), query_grid, context_grid)
-        np.testing.assert_array_equal(keras.ops.convert_to_numpy(dense), expected)
+    embeddings = keras.ops.convert_to_tensor(embeddings)
+    dense = position_lambdas.dense_embeddings(embeddings, query_grid, context_grid)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(dense), expected)
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])

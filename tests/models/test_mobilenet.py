@@ -6,6 +6,7 @@ import networks
 import numpy as np
 import pytest
 
+from lambda_keras.applications import preprocess_input
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.specs import LAMBDA_MOBILENET_V2, MOBILENET_V2, MobileNetSpec
 
@@ -35,7 +36,7 @@ def test_parameters_of_table_17(spec, row):
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("alpha", [0.35, 0.75, 1.0, 1.4])
+@pytest.mark.parametrize("alpha", [0.35, 1.4])
 def test_plain_network_is_that_of_keras(alpha):
     """Same weights, same outputs: the layers of both are in the same order."""
     reference = keras.applications.MobileNetV2(
@@ -44,11 +45,10 @@ def test_plain_network_is_that_of_keras(alpha):
     model = build(MobileNetSpec(alpha=alpha), (96, 64, 3), classes=7)
     networks.randomize(reference)
     model.set_weights(reference.get_weights())
-    data = networks.images(2, 96, 64, 3)
-    expected = networks.predict(reference, data)
-    np.testing.assert_allclose(
-        networks.predict(model, data), expected, atol=1e-4 * np.abs(expected).max()
-    )
+    images = 255 * np.random.default_rng(0).random((2, 96, 64, 3))
+    expected = networks.predict(reference, images / 127.5 - 1)
+    received = networks.predict(model, preprocess_input(images))
+    np.testing.assert_allclose(received, expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_lambda_layers_sit_where_the_text_says():

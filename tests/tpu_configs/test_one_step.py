@@ -34,7 +34,7 @@ OF_SOURCE = {
 def shrunk(file: Path, *arguments) -> TrainConfig:
     """The recipe with an epoch of one step, or two, of small images."""
     full = TrainConfig.from_file(file)
-    name = re.sub(r"^(lambda_resnet|resnet_rs)\d{3}", r"\g<1>50", full.model.name)
+    name = re.sub(r"^lambda_resnet\d{3}", "lambda_resnet14", full.model.name)
     overrides = {"model.name": name, **SHRUNK, **OF_SOURCE[full.data.source]}
     pairs = [str(word) for key, value in overrides.items() for word in (f"--{key}", value)]
     return TrainConfig.from_command_line(["--config", str(file), *pairs, *arguments])

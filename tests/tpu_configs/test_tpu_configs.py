@@ -10,6 +10,7 @@ import pytest
 from networks import GOLDEN
 
 from lambda_keras.layers import LambdaLayer
+from lambda_keras.models import specs
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.config import TrainConfig
@@ -50,6 +51,14 @@ TABLE_14 = {
     ("resnet_rs152", 256): 83.0,
     ("lambda_resnet152", 256): 83.4,
     ("lambda_resnet152_c4", 256): 83.4,
+}
+# Tables 15 and 16, and Section 5.3 on Figure 4: whose row of Table 20 has the regularization.
+FIGURE_4 = {
+    ("lambda_resnet152_c4", 320): ("lambda_resnet152_i288_350ep", 84.0),
+    ("lambda_resnet200_c4", 320): ("lambda_resnet152_i288_350ep", 84.3),
+    ("lambda_resnet270_clll", 256): ("lambda_resnet270_i256_350ep", 84.0),
+    ("resnet_rs420", 320): ("lambda_resnet420_i320_350ep", 84.25),
+    ("resnet_rs420_no_se", 320): ("lambda_resnet420_i320_350ep", 84.0),
 }
 # What Tables 4 and 9 to 13 change in the network, and top-1.
 ABLATED = {
@@ -121,7 +130,8 @@ def test_head_says_command_hardware_and_what_to_expect(file):
 def test_file_name_agrees_with_contents(file):
     config = load(file.stem)
     assert file.stem.startswith(config.model.name)
-    described = re.fullmatch(r"_i(\d+)_(\d+)ep", file.stem.removeprefix(config.model.name))
+    rest = file.stem.removeprefix(config.model.name).removeprefix("_clll")
+    described = re.fullmatch(r"_i(\d+)_(\d+)ep", rest)
     of_paper = config.data.source == "tfds" and config.model.weights is None
     assert bool(described) == of_paper
     if described:
@@ -191,6 +201,23 @@ def test_table_14(row):
     assert config.data.model_dump() == same.data.model_dump()
 
 
+@pytest.mark.parametrize("row", FIGURE_4, ids=str)
+def test_tables_15_and_16_and_figure_4(row):
+    (name, size), (same, top1) = row, FIGURE_4[row]
+    config, other = load(f"{name}_i{size}_350ep"), load(same)
+    assert f" {top1} %" in head(Path(f"tpu_configs/{config.output_dir.name}.yaml"))[2]
+    network = {"placement": "CLLL", "scope": 7} if "clll" in name else {}
+    assert config.model.overrides == {**other.model.overrides, **network}
+    batch = {"batch_size": 2048}  # at 320 pixels 64 images of a core may not fit
+    assert {**config.data.model_dump(), **batch} == {**other.data.model_dump(), **batch}
+    assert config.training.model_dump() == other.training.model_dump()
+    assert top1 in {
+        one.top1
+        for one in RESULTS
+        if (one.network, one.image_size, one.arguments) == (config.model.name, size, network)
+    }
+
+
 def test_ablations():
     rows = {}
     for line in head(ABLATIONS)[3:]:
@@ -252,7 +279,8 @@ def test_ablations_of_tables_9_to_11_are_networks_of_the_published_size():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["Table 4", "Table 12"])
-def test_other_ablations_build(table):
+def test_other_ablations_build(table, monkeypatch):
+    networks.skip_drawing(monkeypatch)
     model = load(ABLATIONS.stem).model
     for overrides, _ in ABLATED[table]:
         network = create_network(model.model_copy(update={"overrides": overrides}), 1000)
@@ -265,7 +293,11 @@ def test_overrides_reach_the_network(file, monkeypatch):
     networks.skip_building(monkeypatch)
     config = load(file.stem).model
     spec = dataclasses.asdict(create_network(config, 1000))
-    assert config.overrides.items() <= {**spec["lambda_layer"], **spec}.items()
+    reached = {**spec["lambda_layer"], **spec}
+    if letters := config.overrides.get("placement"):
+        reached["placement"] = letters
+        assert reached["lambda_blocks"] == specs.placement(spec["blocks"], letters)
+    assert config.overrides.items() <= reached.items()
 
 
 def test_warm_start_takes_all_but_the_lambda_layers():

@@ -6,7 +6,7 @@ import networks
 import numpy as np
 import pytest
 
-from lambda_keras.applications import LambdaResNet14, ResNet50
+from lambda_keras.applications import LambdaResNet14, MobileNetV2, ResNet50
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import resnet
 from lambda_keras.weights import hub, load_weights
@@ -62,9 +62,21 @@ def test_convolutions_that_pad_otherwise(saved_as, loaded_as, tmp_path):
     """Names and shapes are the same; outputs would differ by a quarter."""
     path = tmp_path / "earlier.weights.h5"
     small(padding=saved_as).save_weights(path)
-    message = r"only one of the two pads at 'c3_block1_2_pad'\. Give the padding= "
+    message = r"only one of the two has the layer 'c3_block1_2_pad'\. Give the padding= "
     assert_refused(small(padding=loaded_as), path, message)
     small(padding=saved_as, weights=path, include_top=False)
+
+
+def test_mobilenet_of_an_earlier_version(monkeypatch, tmp_path):
+    """It had no layer that brings images to [-1, 1]."""
+    path = tmp_path / "earlier.weights.h5"
+    arguments = {"alpha": 0.35, "input_shape": (32, 32, 3)}
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.layers, "Rescaling", lambda *_, **__: lambda x: x)
+        MobileNetV2(**arguments).save_weights(path)
+    message = "only one of the two has the layer 'rescaling'.* have to be trained again"
+    with pytest.raises(ValueError, match=message):
+        MobileNetV2(weights=path, **arguments)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"include_top": False}])

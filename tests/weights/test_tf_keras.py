@@ -1,4 +1,4 @@
-"""Weights files of tf_keras' ResNet-RS, and its outputs for them."""
+"""Weights files of tf_keras' ResNet-RS and MobileNetV2, and their outputs for them."""
 
 import h5py
 import keras
@@ -6,7 +6,13 @@ import networks
 import numpy as np
 import pytest
 
-from lambda_keras.applications import ResNetRS50, ResNetRS101
+from lambda_keras.applications import (
+    LambdaMobileNetV2,
+    MobileNetV2,
+    ResNetRS50,
+    ResNetRS101,
+    preprocess_input,
+)
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import resnet_rs
 from lambda_keras.weights import load_weights
@@ -36,6 +42,11 @@ def of_tf_keras(depth, blocks, classes, size):
         classifier_activation=None,
         include_preprocessing=False,
     )
+    randomize(model)
+    return model
+
+
+def randomize(model) -> None:
     rng = np.random.default_rng(0)
     for weight in model.weights:
         shape = tuple(weight.shape)
@@ -45,17 +56,20 @@ def of_tf_keras(depth, blocks, classes, size):
             weight.assign(rng.uniform(0.5, 1.0, shape))
         else:
             weight.assign(rng.normal(0, 0.1, shape))
-    return model
 
 
 def compare(theirs, ours, blocks, size) -> dict[str, float]:
-    """Largest differences of the features of every stage and of the logits, relative."""
     images = networks.images(2, *size, 3)
     names = [f"BlockGroup{n}__block_{number - 1}__output_act" for n, number in enumerate(blocks, 2)]
+    return compare_layers(theirs, images, names, ours, images)
+
+
+def compare_layers(theirs, their_images, names, ours, images) -> dict[str, float]:
+    """Largest differences of the features of every stage and of the logits, relative."""
     outputs = [theirs.get_layer(name).output for name in names] + [theirs.output]
     import tf_keras
 
-    expected = tf_keras.Model(theirs.input, outputs)(images, training=False)
+    expected = tf_keras.Model(theirs.input, outputs)(their_images, training=False)
     layers = [*networks.STAGES, "predictions"]
     received = keras.Model(ours.input, [ours.get_layer(name).output for name in layers])(
         images, training=False
@@ -119,6 +133,7 @@ def test_damaged_and_other_files(saved, tmp_path):
         load_weights(ours, cut, "small")
     elsewhere = tmp_path / "elsewhere.h5"
     with h5py.File(path, "r") as source, h5py.File(elsewhere, "w") as file:
+        file.attrs.update(source.attrs)
         for name in source:
             source.copy(name, file)
         layer = "BlockGroup2__block_0__conv_1"
@@ -128,6 +143,51 @@ def test_damaged_and_other_files(saved, tmp_path):
         load_weights(ours, elsewhere, "small")
     for one, other in zip(before, networks.values(ours.variables), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def mobilenet(tmp_path_factory):
+    from tf_keras.applications import MobileNetV2 as TheirMobileNetV2
+
+    theirs = TheirMobileNetV2((96, 64, 3), weights=None, classifier_activation=None)
+    randomize(theirs)
+    path = tmp_path_factory.mktemp("mobilenet") / "mobilenet_v2.h5"
+    theirs.save_weights(path)
+    return theirs, path
+
+
+def test_mobilenet(mobilenet):
+    """Their images are in [-1, 1], ours as for all networks: so borders are grey in both."""
+    theirs, path = mobilenet
+    ours = MobileNetV2(weights=path, classifier_activation=None)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 96, 64, 3))
+    names = ["block_2_add", "block_5_add", "block_12_add", "block_16_project_BN"]
+    inputs = preprocess_input(pixels.astype("uint8"))
+    differences = compare_layers(theirs, pixels / 127.5 - 1, names, ours, inputs)
+    print(f"MobileNetV2 at 96x64: {differences}")
+    assert max(differences.values()) < TOLERANCE, differences
+
+
+def test_mobilenet_of_other_classes_or_channels(mobilenet):
+    _, path = mobilenet
+    whole = MobileNetV2(weights=path)
+    backbone = MobileNetV2(weights=path, include_top=False)
+    adapted = MobileNetV2(weights=path, classes=7, input_shape=(64, 64, 1), adapt_weights=True)
+    for weight, expected in zip(backbone.weights, whole.weights[:-2], strict=True):
+        np.testing.assert_array_equal(*networks.values([weight, expected]))
+    kernel, grey = (model.get_layer("stem_conv").kernel for model in (whole, adapted))
+    np.testing.assert_allclose(np.sum(kernel, 2), np.array(grey)[:, :, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("constructor", [LambdaMobileNetV2, ResNetRS50])
+def test_another_network_than_mobilenet(mobilenet, constructor):
+    with pytest.raises(ValueError, match=r"expected \d+ tensors\. Received: 262"):
+        constructor(weights=mobilenet[1])
+
+
+def test_mobilenet_of_another_width(mobilenet):
+    with pytest.raises(ValueError, match=r"expected \(3, 3, 3, 48\), received \(3, 3, 3, 32\)"):
+        MobileNetV2(weights=mobilenet[1], alpha=1.5)
 
 
 @pytest.mark.very_slow

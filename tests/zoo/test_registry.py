@@ -85,8 +85,9 @@ def test_every_constructor_has_a_row():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
-def test_row_counts_the_built_model(name):
+def test_row_counts_the_built_model(name, monkeypatch):
     row = TABLE[name]
+    networks.skip_drawing(monkeypatch)
     model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
     assert model.name == name
     assert networks.trainable_parameters(model) == row.parameters
@@ -108,6 +109,7 @@ def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tu
 
     A block of each kind is counted where 50 layers are built; the rest is arithmetic.
     """
+    networks.skip_drawing(monkeypatch)
     model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
     with_lambda = networks.lambda_blocks(model)
     sums, blocks = collections.Counter(), collections.defaultdict(set)

@@ -10,8 +10,8 @@ from PIL import Image, ImageOps
 from record_files import write_tfrecords
 from sklearn.datasets import load_digits, load_sample_images
 
-from lambda_keras.applications.preprocessing import MEAN, STD, preprocessing_of
-from lambda_keras.models.specs import STAGES
+from lambda_keras.applications.preprocessing import preprocessing_of
+from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, STAGES
 from zoo import client, run_folder
 from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data
@@ -34,7 +34,9 @@ def mirror() -> keras.Model:
     inputs = outputs = keras.Input((SIZE, SIZE, 3))
     for stage in STAGES:
         outputs = layers.Identity(name=stage)(outputs)
-    outputs = layers.Normalization(mean=MEAN, variance=np.square(STD), invert=True)(outputs)
+    outputs = layers.Normalization(
+        mean=IMAGENET_MEAN, variance=np.square(IMAGENET_STD), invert=True
+    )(outputs)
     outputs = layers.Rescaling(1 / VALUES)(layers.Flatten()(outputs))
     rest = layers.Dense(1, kernel_initializer="ones")(outputs)
     outputs = layers.Concatenate()([outputs, layers.Rescaling(-1, 1)(rest)])
@@ -111,11 +113,9 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
     seen["training"] = [pixels(range(CLASSES), outputs[i]) for i in range(len(photos))]
 
     found = {}
-    ask = evaluated.model.predict_on_batch
-    monkeypatch.setattr(
-        evaluated.model,
-        "predict_on_batch",
-        lambda images: found.setdefault(len(found), ask(images)),
+    ask = evaluated.infer
+    monkeypatch.setitem(
+        vars(evaluated), "infer", lambda images: found.setdefault(len(found), ask(images))
     )
     labels = evaluate(evaluated, data.test, 4).labels.tolist()
     outputs = dict(zip(labels, np.concatenate(list(found.values())), strict=False))

@@ -12,6 +12,7 @@ COMMANDS = {
     "data": "decoding, cropping and RandAugment, in images/s per core",
     "layer": "time and memory of every implementation of the layer",
     "models": "whole networks against those of keras.applications",
+    "parts": "where the time of a training step goes",
     "fit": "fit against a bare tf.function of the same training steps",
     "serving": "latency of Keras and of every exported format",
     "tpu-compile": "layers and training steps compiled for TPU v5e",

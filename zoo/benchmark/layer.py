@@ -42,6 +42,7 @@ CONVENTIONS = {
     "forward": "training=False",
     "forward_backward": "the same with training=True, and the gradients by inputs and all weights",
     "speedup": f"time of {BASELINE}, the paper's order of computation, divided by this time",
+    "us_per_position": "microseconds per position of all examples",
     "of_best": "time of the fastest implementation besides auto, divided by this time",
     "peak_share": "FLOPs of the part by the paper's conventions (2 x multiply-accumulates, "
     "min(scope area, map area) positions per query, x3 with backward), per second, divided by "
@@ -50,6 +51,7 @@ CONVENTIONS = {
 }
 COLUMNS = (
     MS,
+    Column("us/position", "us_per_position"),
     Column(f"x {BASELINE}", "speedup"),
     Column("of best", "of_best"),
     Column("of peak", "peak_share", "{:.1%}".format),
@@ -60,18 +62,20 @@ CPU_MATRIX, ACCELERATOR_MATRIX = 2048, 8192  # height and width, for the peak
 
 @dataclass(frozen=True)
 class Implementation(Subject):
-    """An implementation of the lambda layer, on random inputs on a square feature map.
+    """An implementation of the lambda layer, on random inputs on a square map or a sequence.
 
     Args:
         name: The implementation, by its name in `lambda_keras.layers.LambdaLayer`.
-        size: Height and width of the map.
+        size: Height and width of the map, or length of the sequence.
         depth: Channels, before and after the layer.
         batch: Examples.
-        scope: Height and width of the scope.
+        scope: Its size along each axis.
         part: The whole layer, or the position lambdas applied to their queries alone: what the
             implementations differ in.
         dtype: Keras dtype policy.
         dense_limit_gb: Dense embeddings larger than this are refused.
+        axes: 2 for maps, 1 for sequences.
+        causal: Whether queries see only what comes before them.
     """
 
     size: int
@@ -81,24 +85,32 @@ class Implementation(Subject):
     part: Part = LAYER
     dtype: str = "float32"
     dense_limit_gb: float = math.inf
+    axes: int = 2
+    causal: bool = False
 
     @property
     def identity(self):
-        shape = {key: getattr(self, key) for key in ("size", "depth", "batch", "scope", "part")}
-        return {**shape, "implementation": self.name}
+        names = ("size", "depth", "batch", "scope", "part", "axes", "causal")
+        return {**{name: getattr(self, name) for name in names}, "implementation": self.name}
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return (self.size,) * self.axes
 
     @property
     def case(self) -> str:
         """What implementations that are compared have in common."""
         alone = ", position lambdas alone" if self.part == POSITION else ""
-        map_size = f"{self.size}x{self.size}, depth {self.depth}"
+        causal = "causal, " if self.causal else ""
+        map_size = f"{causal}{'x'.join(map(str, self.grid))}, depth {self.depth}"
         return f"{map_size}, batch {self.batch}, scope {self.scope}{alone}"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of inputs; queries and values, side by side, for the position lambdas alone."""
         channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.depth // HEADS
-        return (self.batch, self.size, self.size, channels)
+        return (self.batch, *self.grid, channels)
 
     def flops(self, mode: str) -> float:
         """Floating-point operations by the paper's conventions, however they are computed.
@@ -106,27 +118,29 @@ class Implementation(Subject):
         Those of `zoo.flops`; forward and backward together count three times the forward.
         """
         parts = lambda_layer_flops(
-            self.size**2, self.depth, self.depth, HEADS, KEY_DIM, scope_area=self.scope**2
+            *(math.prod(self.grid), self.depth, self.depth, HEADS, KEY_DIM),
+            scope_area=self.scope**self.axes,
         )
         forward = self.batch * (sum(parts.values()) if self.part == LAYER else parts[POSITIONS])
         return forward * (3 if mode == FORWARD_BACKWARD else 1)
 
     def dense_bytes(self, itemsize: int) -> int:
         """Size of the embeddings `(n, m, u, k)` that the dense implementations build."""
-        return self.size**4 * KEY_DIM * itemsize
+        return math.prod(self.grid) ** 2 * KEY_DIM * itemsize
 
     def build(self) -> "keras.layers.Layer":
         """Returns the built layer; its weights are drawn from a fixed seed."""
         import keras
 
         from lambda_keras.layers import LambdaLayer
-        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
+        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS, dense_tiles
         from zoo.benchmark.position_lambdas import PositionLambdas
 
         full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
         dense_gb = self.dense_bytes(itemsize=4 if full else 2) / 1e9
         chosen = IMPLEMENTATIONS.get(self.name)  # auto has no row
-        if chosen and chosen.any_pairs and dense_gb > self.dense_limit_gb:
+        in_tiles = dense_tiles(self.grid, (self.scope,) * self.axes) and self.name == "query_first"
+        if chosen and chosen.any_pairs and not in_tiles and dense_gb > self.dense_limit_gb:
             raise MemoryError(f"its embeddings alone take {dense_gb:.1f} GB, more than the limit")
         keras.utils.set_random_seed(0)
         layer = (LambdaLayer if self.part == LAYER else PositionLambdas)(
@@ -135,6 +149,7 @@ class Implementation(Subject):
             key_dim=KEY_DIM,
             scope=self.scope,
             implementation=self.name,
+            causal=self.causal,
             dtype=self.dtype,
         )
         layer.build((None, *self.input_shape[1:]))
@@ -150,7 +165,7 @@ class Implementation(Subject):
         inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
         if mode == FORWARD:
             return backend.forward(layer, inputs)
-        cotangent = random_tensor((*self.input_shape[:3], self.depth), layer.compute_dtype, 2)
+        cotangent = random_tensor((*self.input_shape[:-1], self.depth), layer.compute_dtype, 2)
         return backend.forward_backward(layer, inputs, cotangent)
 
 
@@ -178,7 +193,7 @@ Sizes = Annotated[
     tuple[str, ...],
     EachOnce,
     each(parse_size),
-    Field(description="Square feature maps, as SIZExDEPTH or SIZExDEPTHxBATCH."),
+    Field(description="Square feature maps or sequences, as SIZExDEPTH or SIZExDEPTHxBATCH."),
 ]
 
 
@@ -193,6 +208,8 @@ class LayerSettings(BenchmarkSettings):
     batch: int = Field(default=4, ge=1, description="Examples, for sizes that do not say.")
     scopes: Scopes = (7, 23)
     sizes: Sizes = ("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1")
+    axes: int = Field(default=2, ge=1, le=2, description="2 for feature maps, 1 for sequences.")
+    causal: bool = Field(default=False, description="Queries see only what comes before them.")
     implementations: tuple[str, ...] = Field(
         default=(),
         description="Implementations beside einsum, which all are compared with; empty: all.",
@@ -204,9 +221,9 @@ class LayerSettings(BenchmarkSettings):
         Raises:
             ValueError: If there is no such implementation.
         """
-        from lambda_keras.layers.lambda_layer import CHOICES
+        from lambda_keras.layers.position_lambdas import capable
 
-        existing = CHOICES["implementation"]
+        existing = capable(axes=self.axes, causal=self.causal)
         for name in self.implementations:
             if name not in existing:
                 raise ValueError(
@@ -218,7 +235,7 @@ class LayerSettings(BenchmarkSettings):
             [
                 Implementation(
                     *(name, size, depth, batch[0] if batch else self.batch),
-                    *(scope, self.part, self.dtype, dense_limit_gb),
+                    *(scope, self.part, self.dtype, dense_limit_gb, self.axes, self.causal),
                 )
                 for name in ordered
             ]
@@ -288,6 +305,8 @@ def compare(
     best = min(filter(None, others), default=None)
     for found in figures.values():
         ms = found["ms"]
+        positions = case.batch * math.prod(case.grid)
+        found["us_per_position"] = ms and 1e3 * ms / positions
         found["speedup"] = ms and baseline and baseline / ms
         found["of_best"] = ms and best and best / ms
         found["peak_share"] = ms and case.flops(mode) / (ms / 1e3) / peak

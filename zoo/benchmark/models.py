@@ -14,10 +14,11 @@ from zoo.errors import unknown
 
 CONVENTIONS = {
     FORWARD: "training=False, the classifier's softmax included; "
-    "timm: eval() in torch.inference_mode, logits",
+    "timm: eval() in torch.inference_mode, logits; with compile=true by torch.compile",
     TRAINING: "train_step of Keras: forward with training=True, categorical cross-entropy, "
     "gradients by all trainable variables, SGD with momentum 0.9, moving averages of batch "
-    "normalizations; the learning rate is 0, so that every step sees the same weights",
+    "normalizations; the learning rate is 0, so that every step sees the same weights; timm: the "
+    "same in train(), from logits",
     "images": "random float32 numbers on the device; the EfficientNets of keras.applications "
     "rescale and normalize them as part of the network",
     "regularization": "the defaults of each constructor: the EfficientNets of keras.applications "
@@ -49,9 +50,10 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
     zoo (see zoo/registry.py), keras.NAME of keras.applications (efficientnet_b0 to b7, mobilenet,
-    mobilenet_v2, resnet50), or timm.NAME of timm on PyTorch (forward only). Without SIZE, images
-    are as large as for the published accuracy. Arguments are those of the zoo's constructors:
-    resnet50@224:placement=LLLL:implementation=einsum
+    mobilenet_v2, resnet50), or timm.NAME of timm on PyTorch. Without SIZE, images are as large as
+    for the published accuracy. Arguments are those of the zoo's constructors,
+    resnet50@224:placement=LLLL:implementation=einsum, or compile=true for timm's networks by
+    PyTorch's compiler.
 
     All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
     in turn in one process. Ratios are to the first network.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments nobody may set
-SAME_OUTPUTS = {"implementation"}  # arguments that leave the published accuracy as it is
+SAME_OUTPUTS = {"implementation", "compile"}  # arguments that leave the published accuracy as it is
 MEMORY_FORMATS = ("contiguous_format", "channels_last")  # PyTorch's: none is always the faster
 
 # keras.applications by name: constructor, published image size, published ImageNet top-1 in percent
@@ -61,6 +61,7 @@ class Network(Subject):
     dtype: Dtype
 
     library: ClassVar[str]
+    arguments: ClassVar[frozenset[str] | None] = frozenset()  # that may be given; None: any
     packages: ClassVar[tuple[str, ...]] = ()  # to be installed, besides Keras and its backend
 
     @classmethod
@@ -105,6 +106,7 @@ class ZooNetwork(Network):
     """A network of the zoo."""
 
     library = "lambda_keras"
+    arguments = None
 
     @classmethod
     def find(cls, model):
@@ -171,6 +173,7 @@ class KerasNetwork(ZooNetwork):
     """A network of keras.applications."""
 
     library = "keras"
+    arguments = frozenset()
 
     @classmethod
     def find(cls, model):
@@ -188,9 +191,10 @@ class KerasNetwork(ZooNetwork):
 
 
 class TimmNetwork(Network):
-    """A network of timm on PyTorch, in inference."""
+    """A network of timm on PyTorch, eager or, with `compile=true`, by its own compiler."""
 
     library = "timm"
+    arguments = frozenset({"compile"})
     packages = ("timm", "torch")
 
     @classmethod
@@ -209,16 +213,16 @@ class TimmNetwork(Network):
                 f"Received: {self.model!r}"
             )
         import_module("torch").manual_seed(0)
-        return timm.create_model(self.model).eval()
+        return timm.create_model(self.model)
 
     @cached_property
     def parameters(self):
         return sum(weight.numel() for weight in self.build().parameters() if weight.requires_grad)
 
     def steps(self, mode, backend):
-        return {name: partial(self._forward, name) for name in MEMORY_FORMATS if mode == FORWARD}
+        return {name: partial(self._step, mode, name) for name in MEMORY_FORMATS}
 
-    def _forward(self, memory_format: str) -> "Step":
+    def _step(self, mode: str, memory_format: str) -> "Step":
         from zoo.benchmark.backends import Step, Torch
 
         backend = Torch()
@@ -227,20 +231,31 @@ class TimmNetwork(Network):
         torch.backends.cudnn.benchmark = True
         device = "cuda" if backend.accelerator else "cpu"
         layout = getattr(torch, memory_format)
-        module = self.build().to(device)
+        module = self.build().to(device).train(mode == TRAINING)
         for weight in module.parameters():
             if weight.ndim == 4:  # `Module.to(memory_format)` fails on those of Conv3d
                 weight.data = weight.data.to(memory_format=layout)
         images = torch.randn(self.batch, 3, self.image_size, self.image_size)
         images = images.to(device, memory_format=layout)
         dtype = getattr(torch, self.dtype.removeprefix("mixed_"))
+        mixed = torch.autocast(device, dtype, enabled=dtype != torch.float32)
+        network = torch.compile(module) if self.overrides.get("compile") else module
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.0, momentum=0.9)
+        labels = torch.arange(self.batch, device=device)
 
-        def start():
-            mixed = dtype != torch.float32
-            with torch.inference_mode(), torch.autocast(device, dtype, enabled=mixed):
-                return module(images)
+        def forward():
+            with torch.inference_mode(), mixed:
+                return network(images)
 
-        return Step(start, backend)
+        def train():
+            with mixed:
+                loss = torch.nn.functional.cross_entropy(network(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return Step(train if mode == TRAINING else forward, backend)
 
 
 LIBRARIES: dict[str, type[Network]] = {"": ZooNetwork, "keras": KerasNetwork, "timm": TimmNetwork}
@@ -283,8 +298,9 @@ def parse(
     if not 8 <= size <= 2048:
         raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
     overrides = typed(dict(argument.split("=", 1) for argument in arguments.split(":")[1:]))
-    if overrides and kind.library != ZooNetwork.library:
-        raise ValueError(f"expected arguments for networks of the zoo only. Received: {text!r}")
+    if kind.arguments is not None and not overrides.keys() <= kind.arguments:
+        known = ", ".join(sorted(kind.arguments)) or "no arguments"
+        raise ValueError(f"expected {known} for networks of {kind.library}. Received: {text!r}")
     if taken := SHAPED_HERE & overrides.keys():
         raise ValueError(
             f"expected other arguments than {', '.join(sorted(taken))}. Received: {text!r}"

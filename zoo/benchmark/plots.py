@@ -42,12 +42,16 @@ LOOKS: dict[Any, Any] = {
 def plot_layer(result: dict[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
-    Only the maps with the batch of the first one are drawn; others would not be comparable.
+    Of maps of one depth it is the time for each position, which shows how it grows. Only the maps
+    with the batch of the first one are drawn; others would not be comparable.
     """
     batch = result["rows"][0]["batch"]
     rows = [row for row in result["rows"] if row["batch"] == batch]
     scopes = sorted({row["scope"] for row in rows})
-    panels = [(mode, "ms", "Time", "ms", 1.0) for mode in (FORWARD, FORWARD_BACKWARD)]
+    key, title, unit = "ms", "Time", "ms"
+    if len({row["depth"] for row in rows}) == 1:
+        key, title, unit = "us_per_position", "Time per position", "µs"
+    panels = [(mode, key, title, unit, 1.0) for mode in (FORWARD, FORWARD_BACKWARD)]
     if any(row[FORWARD]["temporary_bytes"] for row in rows):
         panels.append((FORWARD, "temporary_bytes", "Temporary memory", "MB", 1e-6))
     figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
@@ -55,7 +59,9 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     depths: dict[int, list[str]] = {}
     for size, depth in sorted({(row["size"], row["depth"]) for row in rows}):
         depths.setdefault(size, []).append(str(depth))
-    labels = [f"{size}x{size}\nd {', '.join(names)}" for size, names in depths.items()]
+    axes_of_grid = rows[0]["axes"]
+    sizes = {size: "x".join([str(size)] * axes_of_grid) for size in depths}
+    labels = [f"{sizes[size]}\nd {', '.join(names)}" for size, names in depths.items()]
     for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
         mode, key, title, unit, factor = panel
         _draw_lines(axis, [row for row in rows if row["scope"] == scope], mode, key, factor)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import keras
 import numpy as np
 
 from zoo.data.errors import naming_errors
@@ -75,8 +74,6 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     classes = range(len(classifier.class_names))
     labels, predicted, clock = [], [], []
     in_top, loss = 0.0, 0.0
-    if keras.config.backend() == "jax":
-        classifier.model.jit_compile = True  # Keras does so only where a model trains
     batches = test.batches(batch_size, len(classes)).as_numpy_iterator()
     for images, one_hot, weights in _shown(batches, test.steps(batch_size)):
         real = weights > 0  # the others fill the last batch up, or could not be read
@@ -110,7 +107,7 @@ def _shown(batches: Iterable, count: int) -> Iterator:
 
 
 def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:
-    outputs = np.asarray(classifier.model.predict_on_batch(images), "float64")
+    outputs = classifier.infer(images).astype("float64")
     total = outputs.sum(-1, keepdims=True)
     if not np.allclose(total, 1, atol=1e-2):  # nor is NaN
         raise ValueError(

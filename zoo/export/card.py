@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from lambda_keras.applications.preprocessing import MEAN, STD
 from lambda_keras.models.specs import STAGES
 from lambda_keras.weights.hub import sha256
 from lambda_keras.weights.published import find_published, is_published_name
@@ -41,7 +40,7 @@ def write(
         "Preprocessing": f"shorter side resized to {seen.shorter_side} pixels, "
         f"{seen.interpolation}, antialiased; central square of {size} x {size} pixels",
         "Images": f"RGB in [0, 255], {size} x {size} pixels; the model "
-        f"itself normalises them, by the means {MEAN} and deviations {STD} of [0, 1]",
+        f"itself normalises them, by the means {seen.mean} and deviations {seen.std} of [0, 1]",
         "Classes": f"{len(classifier.class_names):,}, in the order of {LABELS}",
         "Parameters": f"{classifier.model.count_params():,}",
         "Written with": ", ".join(

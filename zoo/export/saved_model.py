@@ -12,8 +12,8 @@ import tensorflow as tf
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_centre
-from zoo.export.graph import with_constants
 from zoo.inference.classifier import Classifier
+from zoo.inference.compiled import with_constants
 from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes names
@@ -38,9 +38,8 @@ def write(classifier: Classifier, folder: Path, fold: bool = True) -> None:
     Args:
         classifier: What to write.
         folder: New or empty folder.
-        fold: Whether weights are constants of the graph, in which TensorFlow folds batch
-            normalisation into convolutions and projections when it loads it; or variables, for
-            the rounding of Keras. Defaults to True.
+        fold: Whether batch normalization is folded into convolutions and projections and weights
+            are constants of the graph; or variables, for the rounding of Keras. Defaults to True.
     """
     size = classifier.image_size
     archive: Any = keras.export.ExportArchive()

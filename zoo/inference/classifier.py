@@ -1,7 +1,8 @@
 """Asking a model about images and about photographs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from zoo.data.crops import check_header, decode_centre
 from zoo.data.errors import reason
 from zoo.data.load import held_out_preprocessing
 from zoo.files import local_copy
+from zoo.inference.compiled import compiled
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.registry import create_model, find_model
 
@@ -25,7 +27,7 @@ BATCH_SIZE = 32
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
-    """Returns class probabilities, `(count, classes)`, by a classifier of the zoo.
+    """Returns outputs `(count, ...)` by Keras itself, with nothing folded.
 
     Images are RGB in [0, 255], of shape `(count, height, width, 3)`.
     """
@@ -54,6 +56,14 @@ class Classifier:
     def image_size(self) -> int:
         """Height and width of the model's images in pixels."""
         return self.preprocessing.image_size
+
+    @cached_property
+    def infer(self) -> Callable[[np.ndarray], np.ndarray]:
+        """From images that passed `preprocess_input` to probabilities, `(count, classes)`.
+
+        It takes the weights that the model has at the first call.
+        """
+        return compiled(self.model)
 
     @classmethod
     def from_source(cls, source: ClassifierOptions) -> Self:
@@ -132,7 +142,7 @@ class Classifier:
         for begin in range(0, len(photos), BATCH_SIZE):
             batch = photos[begin : begin + BATCH_SIZE]
             images = np.stack([self.view(photo) for photo in batch])
-            probabilities = np.asarray(predict(self.model, images), "float64")
+            probabilities = self.infer(preprocess_input(images)).astype("float64")
             if not np.isfinite(probabilities).all():
                 raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
             for photo, row in zip(batch, probabilities.tolist(), strict=True):

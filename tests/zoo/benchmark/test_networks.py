@@ -40,7 +40,8 @@ def test_names():
         ("lambda_resnet50:scope", r"expected NAME\[@SIZE\]"),
         ("", r"expected NAME\[@SIZE\]"),
         ("timm.some_network", "expected an image size"),
-        ("keras.resnet50:classes=10", "networks of the zoo only"),
+        ("keras.resnet50:classes=10", "expected no arguments for networks of keras"),
+        ("timm.lambda_resnet26t:scope=7", "expected compile for networks of timm"),
         ("resnet50:input_shape=64", "other arguments than input_shape"),
     ],
 )
@@ -58,6 +59,7 @@ def test_wrong_names(text, message):
         ("keras.efficientnet_b1@240", 79.1),
         ("keras.efficientnet_b1@224", None),
         ("timm.lambda_resnet26t@256", 79.126),
+        ("timm.lambda_resnet26t@256:compile=true", 79.126),
         ("resnet50_llll:implementation=einsum", 78.4),
         ("resnet50:placement=LLLL", None),
         ("lambda_resnet14", None),
@@ -122,11 +124,15 @@ def test_training_step_is_that_of_fit(tiny_networks, dtype):
 def test_timm():
     network = parse("timm.lambda_resnet26t@64")
     assert network.parameters == 10_958_272
-    assert network.steps(TRAINING, current_backend()) == {}
     steps = [prepare() for prepare in network.steps(FORWARD, current_backend()).values()]
     assert isinstance(steps[0].backend, Torch)
     outputs = [step.start().numpy() for step in steps]
     assert outputs[0].shape == (1, 1000)
     np.testing.assert_allclose(*outputs, rtol=1e-2, atol=1e-3)
+    compiled = parse("timm.lambda_resnet26t@64:compile=true")
+    for prepare in compiled.steps(FORWARD, current_backend()).values():
+        np.testing.assert_allclose(prepare().start().numpy(), outputs[0], rtol=1e-2, atol=1e-3)
+    for prepare in parse("timm.lambda_resnet26t@64", 2).steps(TRAINING, current_backend()).values():
+        assert 0 < float(prepare().start()) < 100
     with pytest.raises(ValueError, match="such as lambda_resnet26t"):
         _ = parse("timm.lambda_resnet26@64").identity

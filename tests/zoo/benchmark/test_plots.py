@@ -10,10 +10,11 @@ from zoo.benchmark import pareto, plots
 from zoo.benchmark.layer import MODES
 
 
-def report(names, scopes=(7,), memory=None, missing=()):
+def report(names, scopes=(7,), memory=None, missing=(), axes=2):
     rows = [
         {
             "size": size,
+            "axes": axes,
             "depth": 8,
             "batch": batch,
             "scope": scope,
@@ -21,6 +22,7 @@ def report(names, scopes=(7,), memory=None, missing=()):
             **{
                 mode: {
                     "ms": None if (name, size) in missing else float(size),
+                    "us_per_position": None if (name, size) in missing else 1e3 / size,
                     "temporary_bytes": memory,
                 }
                 for mode in MODES
@@ -47,6 +49,16 @@ def test_picture_grows_with_scopes_and_memory(tmp_path, scopes, memory):
         assert picture.width > 500 * (3 if memory else 2)
 
 
+def test_depths_that_differ_and_sequences(tmp_path):
+    """Of one depth it is the time per position, else the time."""
+    result = report(("einsum", "auto"), axes=1)
+    for row in result["rows"]:
+        row["depth"] = row["size"]
+    plots.plot_layer(result, tmp_path / "layer.png")
+    with Image.open(tmp_path / "layer.png") as picture:
+        assert picture.width > 500 * 2
+
+
 @pytest.mark.parametrize("sizes", [(8,), (4, 8)])
 def test_what_auto_takes_is_seen_around_the_marks_of_others(tmp_path, sizes):
     result = report(("einsum", "auto"))
@@ -63,7 +75,7 @@ def test_lines_run_over_map_sizes_and_leave_out_what_is_missing(tmp_path, monkey
     monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
     plots.plot_layer(report(("einsum", "auto"), missing={("einsum", 8)}), tmp_path)
     lines = {line.get_label(): line.get_xydata().tolist() for line in drawn[0].axes[0].lines}
-    assert lines == {"einsum (the paper's)": [[4, 4]], "auto": [[4, 4], [8, 8]]}
+    assert lines == {"einsum (the paper's)": [[4, 250]], "auto": [[4, 250], [8, 125]]}
 
 
 def network(model, top1, speeds, library="lambda_keras", overrides=None):

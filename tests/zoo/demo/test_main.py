@@ -27,7 +27,6 @@ from zoo.demo.page import NOT_UPLOADED
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers
 
-pytestmark = pytest.mark.xdist_group("demo")  # one server
 fail = partial(commands.fail, demo.main)
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -69,7 +69,7 @@ def test_all_operations_are_built_in(name, folders):
 
 
 def test_float16_halves_the_file(servables, folders, tmp_path):
-    name = "lambda_mobilenet_v2"
+    name = "lambda_resnet14"  # random MobileNets multiply what rounds
     litert.write(servables[name], tmp_path, "float16")
     assert size(tmp_path) < 0.6 * size(folders[name])
     images = pixels(8, servables[name].image_size)
