@@ -51,7 +51,7 @@ _RANDOM = (*_ATTENTION, "num_features", "seed")
 
 MIXERS = {
     "lambda": Mixer(LambdaLayer, _LAMBDA),
-    "content": Mixer(LambdaLayer, _CONTENT, {"position_embedding": None}),
+    "content": Mixer(LambdaLayer, _CONTENT, {"position_embedding": None, "use_bias": False}),
     "global": Mixer(GlobalAttention, (*_ATTENTION, "scale_positions")),
     "local": Mixer(LocalAttention, (*_ATTENTION, "scope", "mask_padding")),
     # Blocks that divide the maps of images of 224 pixels.

@@ -90,7 +90,8 @@ def _mixers(spec: ResNetSpec, inputs) -> LambdaLayers | AttentionLayers:
     places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.mixer_blocks) if blocks]
     if not MIXERS[spec.mixer].is_lambda_layer:
         return AttentionLayers(spec, places, inputs)
-    lambda_layer = replace(spec.lambda_layer, **MIXERS[spec.mixer].arguments)
+    arguments = {**MIXERS[spec.mixer].arguments, **spec.mixer_arguments}
+    lambda_layer = replace(spec.lambda_layer, **arguments)
     return LambdaLayers(lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.models.mixers import MIXERS
+from lambda_keras.models.specs import LambdaSpec
 
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
 
@@ -61,6 +62,9 @@ def test_content_is_the_lambda_layer_without_positions():
     models = [small("content", key_dim=4), small("lambda", key_dim=4, position_embedding=None)]
     assert models[0].get_config() == models[1].get_config()
     assert networks.lambda_blocks(models[0]) == ["c4_block1", "c5_block1"]
+    biased = LambdaSpec(num_heads=2, key_dim=3, use_bias=True)
+    model = networks.tiny_model(mixer="content", lambda_layer=biased)
+    assert model.get_layer("c4_block1_2_lambda").position_bias is None
 
 
 def test_strided_queries_replace_the_pooling():
