@@ -81,6 +81,11 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
         )
 
 
+def of_stage(value: Any, stage: int) -> Any:
+    """An argument of attention layers, which is one value, or four by stage."""
+    return value[stage] if isinstance(value, (tuple, list)) else value
+
+
 class AttentionLayers:
     """Makes the attention layers of a network, as `LambdaLayers` makes lambda layers.
 
@@ -119,8 +124,5 @@ class AttentionLayers:
         return self._layer(filters, stage, **arguments)(x)
 
     def _layer(self, filters, stage, **arguments) -> keras.layers.Layer:
-        of_stage = {
-            name: value[stage] if isinstance(value, (tuple, list)) else value
-            for name, value in self.arguments.items()
-        }
-        return self.layer(filters, **of_stage, **arguments)
+        own = {name: of_stage(value, stage) for name, value in self.arguments.items()}
+        return self.layer(filters, **own, **arguments)
