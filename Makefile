@@ -51,7 +51,8 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run wha
 	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/applications
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
-	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py
+	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
+	  tests/layers/attention/test_timm.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_tpu_compile.py
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.

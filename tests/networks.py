@@ -26,7 +26,7 @@ def tiny_spec(**changes) -> ResNetSpec:
     """Every kind of block in a few thousand weights: lambda layers with and without stride."""
     fields = {
         "blocks": (2, 1, 1, 2),
-        "lambda_blocks": ((), (), (1,), (1, 2)),
+        "mixer_blocks": ((), (), (1,), (1, 2)),
         "stem": "small",
         "shortcut": "pool",
         "squeeze_excitation": (True, True, False, False),
@@ -59,8 +59,8 @@ def block_names(blocks) -> list[str]:
     ]
 
 
-def blocks_with(model: keras.Model, layer_type: type) -> list[str]:
-    """Names of the blocks that have a layer of a type, in the order of the network."""
+def blocks_with(model: keras.Model, layer_type: type | tuple[type, ...]) -> list[str]:
+    """Names of the blocks that have a layer of a type, or of several, by their order."""
     return [
         "_".join(layer.name.split("_")[:2])
         for layer in model.layers

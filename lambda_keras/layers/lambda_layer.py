@@ -1,7 +1,6 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
 import inspect
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from lambda_keras.layers.position_embeddings import (
     standardize_scope,
     unit_normal,
 )
+from lambda_keras.layers.projections import fan_in, project
 
 CHOICES = {
     "position_embedding": ("relative", "absolute", "shared", None),
@@ -200,9 +200,9 @@ class LambdaLayer(keras.layers.Layer):
         self.momentum = momentum
         self.epsilon = epsilon
         self._check_arguments()
-        self.query_initializer = initializers.get(query_initializer or _fan_in(1 / key_dim))
-        self.key_initializer = initializers.get(key_initializer or _fan_in(1.0))
-        self.value_initializer = initializers.get(value_initializer or _fan_in(1.0))
+        self.query_initializer = initializers.get(query_initializer or fan_in(1 / key_dim))
+        self.key_initializer = initializers.get(key_initializer or fan_in(1.0))
+        self.value_initializer = initializers.get(value_initializer or fan_in(1.0))
         self.embeddings_initializer = unit_normal(embeddings_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
@@ -363,10 +363,10 @@ class LambdaLayer(keras.layers.Layer):
         kernels = [self.query_kernel, self.value_kernel]
         kernels += [] if self.key_kernel is None else [self.key_kernel]
         if context is None:
-            queries, values, *keys = _project(inputs, kernels)
+            queries, values, *keys = project(inputs, kernels)
         else:
-            (queries,) = _project(inputs, kernels[:1])
-            values, *keys = _project(context, kernels[1:])
+            (queries,) = project(inputs, kernels[:1])
+            values, *keys = project(context, kernels[1:])
         if self.query_bias is not None and self.value_bias is not None:
             queries = queries + ops.cast(self.query_bias, queries.dtype)
             values = values + ops.cast(self.value_bias, values.dtype)
@@ -595,23 +595,6 @@ class LambdaLayer(keras.layers.Layer):
                 "expected position_embeddings of a RelativePositionEmbedding with shape "
                 f"{expected}, because position_embedding='shared'. Received: {received}"
             )
-
-
-def _fan_in(scale):
-    """N(0, (scale / fan_in)^1/2): fan-in initialisation (E.1)."""
-    return initializers.VarianceScaling(
-        scale=scale, mode="fan_in", distribution="untruncated_normal"
-    )
-
-
-def _project(inputs, kernels):
-    """`(b, *grid, d)` -> `(b, n, units)` for each kernel, by a single product."""
-    batch, *_, depth = ops.shape(inputs)
-    kernel = ops.concatenate([ops.convert_to_tensor(kernel) for kernel in kernels], axis=1)
-    projected = ops.matmul(ops.reshape(inputs, (-1, depth)), kernel)
-    projected = ops.reshape(projected, (batch, -1, kernel.shape[1]))
-    ends = list(itertools.accumulate(kernel.shape[1] for kernel in kernels))
-    return ops.split(projected, ends[:-1], axis=-1) if len(kernels) > 1 else [projected]
 
 
 def _flatten_mask(mask):

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from lambda_keras.layers import (
+    AxialAttention,
+    GlobalAttention,
+    HaloAttention,
     LambdaLayer,
+    LinearAttention,
+    LocalAttention,
     RelativePositionEmbedding,
     SqueezeExcitation,
     StochasticDepth,
@@ -20,6 +25,21 @@ def layer(**arguments):
     return LambdaLayer(**{"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3, **arguments})
 
 
+def attention(layer):
+    """A layer of 8 filters and 2 heads, unless told."""
+
+    def small(**arguments):
+        return layer(**{"filters": 8, "num_heads": 2, **arguments})
+
+    small.__name__ = layer.__name__
+    return small
+
+
+global_attention, local_attention, halo_attention, axial_attention, linear_attention = map(
+    attention, (GlobalAttention, LocalAttention, HaloAttention, AxialAttention, LinearAttention)
+)
+
+
 def zeros(*shape, dtype="float32"):
     return np.zeros(shape, dtype)
 
@@ -29,7 +49,7 @@ def called(*shapes, layer=layer, arguments=None, **call):
     return lambda: layer(**(arguments or {}))(*[zeros(*shape) for shape in shapes], **call)
 
 
-def built_for(first, then):
+def built_for(first, then, layer=layer):
     """Calls one layer on zeros of two shapes."""
 
     def call(**arguments):
@@ -130,6 +150,44 @@ CONSTRUCTORS = [
     (StochasticDepth, {"rate": "half"}, "rate from 0 to 1", "rate='half'"),
     (StochasticDepth, {"rate": 0.5, "seed": "a"}, "an integer", "seed='a'"),
     (StochasticDepth, {"rate": 0.5, "seed": 1.5}, "an integer", "seed=1.5"),
+    (global_attention, {"filters": 0}, INTEGER, "filters=0"),
+    (global_attention, {"filters": 9}, "divisible by num_heads", "filters=9, num_heads=2"),
+    (global_attention, {"num_heads": 2.0}, INTEGER, "num_heads=2.0"),
+    (global_attention, {"key_dim": 0}, INTEGER, "key_dim=0"),
+    (global_attention, {"strides": (2, 2)}, INTEGER, "strides=(2, 2)"),
+    (global_attention, {"multi_query": None}, BOOL, "multi_query=None"),
+    (global_attention, {"output_projection": 8}, BOOL, "output_projection=8"),
+    (global_attention, {"scale_positions": 1}, BOOL, "scale_positions=1"),
+    (local_attention, {"scope": 4}, SCOPE, "scope=4"),
+    (local_attention, {"scope": None}, "positive odd integer", "scope=None"),
+    (local_attention, {"scope": (3, 3)}, "positive odd integer", "scope=(3, 3)"),
+    (local_attention, {"key_dim": 3}, "even key_dim", "key_dim=3"),
+    (local_attention, {"filters": 6}, "even key_dim", "key_dim=3"),
+    (local_attention, {"mask_padding": "zeros"}, BOOL, "mask_padding='zeros'"),
+    (halo_attention, {"block_size": 0}, INTEGER, "block_size=0"),
+    (halo_attention, {"halo_size": -1}, "integer of at least 0", "halo_size=-1"),
+    (halo_attention, {"halo_size": 1.5}, "integer of at least 0", "halo_size=1.5"),
+    (halo_attention, {"mask_padding": 0}, BOOL, "mask_padding=0"),
+    (halo_attention, {"scale_positions": None}, BOOL, "scale_positions=None"),
+    (halo_attention, {"strided_queries": 2}, BOOL, "strided_queries=2"),
+    (
+        halo_attention,
+        {"block_size": 7, "strides": 2, "strided_queries": True},
+        "divisible by strides",
+        "block_size=7, strides=2",
+    ),
+    (axial_attention, {"filters": 9}, "divisible by num_heads", "filters=9, num_heads=2"),
+    (axial_attention, {"filters": 2}, INTEGER, "key_dim=0"),
+    (axial_attention, {"momentum": 2}, "number from 0 to 1", "momentum=2"),
+    (axial_attention, {"epsilon": 0}, "positive number", "epsilon=0"),
+    (linear_attention, {"feature_map": "exp"}, "feature_map to be one of", "'exp'"),
+    (linear_attention, {"feature_map": None}, "feature_map to be one of", "None"),
+    (linear_attention, {"feature_map": ["elu"]}, "feature_map to be one of", "['elu']"),
+    (linear_attention, {"num_features": 0}, INTEGER, "num_features=0"),
+    (linear_attention, {"epsilon": -1}, "number of at least 0", "epsilon=-1"),
+    (linear_attention, {"epsilon": NAN}, "number of at least 0", "epsilon=nan"),
+    (linear_attention, {"seed": None}, "integer of at least 0", "seed=None"),
+    (linear_attention, {"seed": -1}, "integer of at least 0", "seed=-1"),
 ]
 MASK = "expected attention_mask"
 # Call, what was expected, what came.
@@ -279,6 +337,52 @@ CALLS = {
         called((2, 4, 6), layer=RelativePositionEmbedding, arguments={"scope": (3, 3)}),
         "one scope for each of the 1 axes",
         "scope=(3, 3)",
+    ),
+    **{
+        f"{attention.__name__}_{name}": (called(shape, layer=attention), expected, str(shape))
+        for attention in (
+            global_attention,
+            local_attention,
+            halo_attention,
+            axial_attention,
+            linear_attention,
+        )
+        for name, shape, expected in (
+            ("no_map", (2, 4, 6), "(batch, height, width, depth)"),
+            ("video", (2, 3, 4, 4, 6), "(batch, height, width, depth)"),
+            ("empty_map", (2, 0, 4, 6), "at least 1"),
+            ("no_channels", (2, 4, 4, 0), "at least 1"),
+        )
+    },
+    "attention_unknown_depth": (
+        lambda: linear_attention().build((None, 4, 4, None)),
+        "known depth",
+        "(None, 4, 4, None)",
+    ),
+    "attention_another_depth": (
+        lambda: built_for((2, 4, 4, 6), (2, 4, 4, 5), linear_attention)(),
+        "the depth that the layer was built for, (6,)",
+        "(5,)",
+    ),
+    "global_attention_unknown_map": (
+        lambda: global_attention().build((None, None, 4, 6)),
+        "a map of known size",
+        "(None, None, 4, 6)",
+    ),
+    "global_attention_another_map": (
+        lambda: built_for((2, 4, 4, 6), (2, 4, 5, 6), global_attention)(),
+        "the map and the depth that the layer was built for, (4, 4, 6)",
+        "(4, 5, 6)",
+    ),
+    "axial_attention_unknown_map": (
+        lambda: axial_attention().build((None, 4, None, 6)),
+        "a map of known size",
+        "(None, 4, None, 6)",
+    ),
+    "axial_attention_another_map": (
+        lambda: built_for((2, 4, 6, 6), (2, 6, 4, 6), axial_attention)(),
+        "the map and the depth that the layer was built for, (4, 6, 6)",
+        "(6, 4, 6)",
     ),
     "squeeze_no_grid": (called((2, 6), layer=SqueezeExcitation), "with a grid", "(2, 6)"),
     "squeeze_unknown_channels": (

@@ -1,0 +1,261 @@
+"""Axial attention with position-sensitive logits and values, Axial-DeepLab (arXiv:2003.07853)."""
+
+import math
+
+import keras
+from keras import initializers, ops, regularizers
+
+from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    join_heads,
+    relative_embeddings,
+    softmax,
+    split_heads,
+)
+
+
+class RowAttention(RelativeAttentionLayer):
+    """Position-sensitive self-attention within each row of a map (Wang et al., 2020, Eq. 4).
+
+        A[o, p] = softmax over p of BN(q[o]·k[p]) + BN(q[o]·rq[p - o]) + BN(k[p]·rk[p - o])
+        outputs[o] = BN(sum over p of A[o, p] v[p]) + BN(sum over p of A[o, p] rv[p - o])
+
+    Queries, keys and values pass a batch normalization, too. There is no scale. The heads share
+    the three tables.
+
+    Args:
+        filters: int, depth of the outputs.
+        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
+        epsilon: positive float, of the batch normalizations.
+        **kwargs: of `RelativeAttentionLayer`.
+    """
+
+    fixed_grid = True
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        momentum: float,
+        epsilon: float,
+        embeddings_initializer=None,
+        **kwargs,
+    ):
+        super().__init__(filters, embeddings_initializer=embeddings_initializer, **kwargs)
+        if embeddings_initializer is None:
+            self.embeddings_initializer = initializers.RandomNormal(stddev=self.value_dim**-0.5)
+        check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", momentum=momentum)
+        check_number(lambda x: 0 < x < math.inf, "a positive number", epsilon=epsilon)
+        self.momentum = momentum
+        self.epsilon = epsilon
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        batch, height, width, _ = inputs_shape
+        offsets = 2 * width - 1
+        self.query_embeddings = self.add_embeddings("query_embeddings", offsets, self.key_dim)
+        self.key_embeddings = self.add_embeddings("key_embeddings", offsets, self.key_dim)
+        self.value_embeddings = self.add_embeddings("value_embeddings", offsets, self.value_dim)
+
+        def norm_of_map(name, channels):
+            return self._batch_norm(name, (batch, height, width, channels), self.dtype_policy)
+
+        self.query_batch_norm = norm_of_map("query_batch_norm", self.num_heads * self.key_dim)
+        self.key_batch_norm = norm_of_map("key_batch_norm", self.num_heads * self.key_dim)
+        self.value_batch_norm = norm_of_map("value_batch_norm", self.filters)
+        self.content_output_batch_norm = norm_of_map("content_output_batch_norm", self.filters)
+        self.position_output_batch_norm = norm_of_map("position_output_batch_norm", self.filters)
+
+        def norm_of_logits(name):
+            logits = (None, self.num_heads, width, width)
+            # float32, because the softmax is.
+            return self._batch_norm(name, logits, "float32", axis=1)
+
+        self.content_batch_norm = norm_of_logits("content_batch_norm")
+        self.query_position_batch_norm = norm_of_logits("query_position_batch_norm")
+        self.key_position_batch_norm = norm_of_logits("key_position_batch_norm")
+
+    def attend(self, queries, keys, values, training):
+        # r row of an example, h head, o query, p context position, k key depth, v value depth
+        _, height, width, _ = ops.shape(queries)
+
+        def of_rows(tensor, batch_norm):
+            """`(b, height, width, h k)` -> `(r, h, o, k)`, normalised."""
+            tensor = batch_norm(tensor, training=training)
+            return split_heads(
+                ops.reshape(tensor, (-1, 1, width, tensor.shape[-1])), self.num_heads
+            )
+
+        queries = of_rows(queries, self.query_batch_norm)
+        keys = of_rows(keys, self.key_batch_norm)
+        values = of_rows(values, self.value_batch_norm)
+        to_query, to_key, to_value = (
+            relative_embeddings(table, width, width, width - 1)
+            for table in (self.query_embeddings, self.key_embeddings, self.value_embeddings)
+        )
+        content = ops.einsum("rhok,rhpk->rhop", queries, keys)
+        query_position = ops.einsum("rhok,opk->rhop", queries, to_query)
+        key_position = ops.einsum("rhpk,opk->rhop", keys, to_key)
+        logits = (
+            self.content_batch_norm(content, training=training)
+            + self.query_position_batch_norm(query_position, training=training)
+            + self.key_position_batch_norm(key_position, training=training)
+        )
+        weights = ops.cast(softmax(logits), values.dtype)
+
+        def of_map(outputs, batch_norm):
+            """`(r, h, o, v)` -> `(b, height, width, h v)`, normalised."""
+            outputs = ops.reshape(join_heads(outputs, 1, width), (-1, height, width, self.filters))
+            return batch_norm(outputs, training=training)
+
+        return of_map(
+            ops.einsum("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
+        ) + of_map(ops.einsum("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
+
+    def default_key_dim(self, value_dim):
+        return value_dim // 2
+
+    def get_config(self):
+        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}
+
+    def _batch_norm(self, name, shape, dtype, axis=-1):
+        batch_norm = keras.layers.BatchNormalization(
+            axis=axis, momentum=self.momentum, epsilon=self.epsilon, dtype=dtype, name=name
+        )
+        batch_norm.build(shape)
+        return batch_norm
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class AxialAttention(keras.layers.Layer):
+    """Position-sensitive attention along the height, then along the width of the map.
+
+    Along each axis, `softmax(BN(q·k) + BN(q·rq) + BN(k·rk))` weighs values and embeddings of
+    relative positions, `BN(A v) + BN(A rv)` (Wang et al., 2020, Eq. 3 and 4; the batch
+    normalizations are those of its code). The second axis projects the outputs of the first anew.
+    Nothing stands between the axes; the pooling comes after both.
+
+    Args:
+        filters: int, depth of the outputs of both axes, divisible by `num_heads`.
+        num_heads: int, number of heads. Defaults to `8`.
+        key_dim: int, query and key depth of a head. Defaults to half of `filters / num_heads`,
+            rounded down.
+        strides: int, of the 3-wide average pooling that follows (E.1 of LambdaNetworks); `1` for
+            none. Defaults to `1`.
+        output_projection: bool, whether the outputs pass one more 1x1 projection, without a bias.
+            Defaults to `False`.
+        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
+            Defaults to `0.99`.
+        epsilon: positive float, of the batch normalizations. Defaults to `1e-5`.
+        kernel_initializer: of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+            projected.
+        embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
+        kernel_regularizer: of all projections. Defaults to `None`.
+        embeddings_regularizer: of the position embeddings. Defaults to `None`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, height, width, depth)` of known height and width.
+        training: bool, whether batch normalizations use the statistics of the batch.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: if an argument is out of its range, or does not fit the shape of the inputs; if
+            the map has not the size that the layer was built for.
+
+    Example:
+
+    >>> import keras
+    >>> from lambda_keras.layers import AxialAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(AxialAttention(64, strides=2)(images))
+    (2, 7, 5, 64)
+    """
+
+    fixed_grid = True
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        num_heads: int = 8,
+        key_dim: int | None = None,
+        strides: int = 1,
+        output_projection: bool = False,
+        momentum: float = 0.99,
+        epsilon: float = 1e-5,
+        kernel_initializer=None,
+        embeddings_initializer=None,
+        kernel_regularizer=None,
+        embeddings_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+
+        def attention(name, **arguments):
+            return RowAttention(
+                filters,
+                num_heads=num_heads,
+                key_dim=key_dim,
+                momentum=momentum,
+                epsilon=epsilon,
+                kernel_initializer=kernel_initializer,
+                embeddings_initializer=embeddings_initializer,
+                kernel_regularizer=kernel_regularizer,
+                embeddings_regularizer=embeddings_regularizer,
+                dtype=self.dtype_policy,
+                name=name,
+                **arguments,
+            )
+
+        # Which acts on columns, because the map that it gets is transposed.
+        self.height_attention = attention("height_attention")
+        self.width_attention = attention(
+            "width_attention", strides=strides, output_projection=output_projection
+        )
+
+    def build(self, inputs_shape):
+        self.check_shape(inputs_shape)
+        batch, height, width, depth = inputs_shape
+        self._built_for = (height, width, depth)
+        self.height_attention.build((batch, width, height, depth))
+        self.width_attention.build((batch, height, width, self.width_attention.filters))
+
+    def call(self, inputs, training=None):
+        self.check_shape(inputs.shape)
+        if tuple(inputs.shape[1:]) != self._built_for:
+            raise ValueError(
+                "expected the map and the depth that the layer was built for, "
+                f"{self._built_for}. Received: {tuple(inputs.shape[1:])}"
+            )
+        columns = ops.transpose(inputs, (0, 2, 1, 3))
+        columns = self.height_attention(columns, training=training)
+        rows = ops.transpose(columns, (0, 2, 1, 3))
+        return self.width_attention(rows, training=training)
+
+    def compute_output_shape(self, inputs_shape):
+        return self.width_attention.compute_output_shape(inputs_shape)
+
+    def check_shape(self, inputs_shape):
+        """Refuses a shape of inputs that the layer cannot be built for."""
+        self.width_attention.check_shape(inputs_shape)
+
+    def get_config(self):
+        attention = self.width_attention
+        return {
+            **super().get_config(),
+            "filters": attention.filters,
+            "num_heads": attention.num_heads,
+            "key_dim": attention.key_dim,
+            "strides": attention.strides,
+            "output_projection": attention.output_projection,
+            "momentum": attention.momentum,
+            "epsilon": attention.epsilon,
+            "kernel_initializer": initializers.serialize(attention.kernel_initializer),
+            "embeddings_initializer": initializers.serialize(attention.embeddings_initializer),
+            "kernel_regularizer": regularizers.serialize(attention.kernel_regularizer),
+            "embeddings_regularizer": regularizers.serialize(attention.embeddings_regularizer),
+        }

@@ -1,0 +1,368 @@
+"""What attention layers share: projections, heads, strides, relative positions, the softmax.
+
+Letters of the einsums:
+
+    b batch (of maps, or of blocks of maps), n query positions, m context positions, h heads,
+    g groups of heads that share keys and values, k query/key depth, v value depth
+
+Query n is in row i and column j of its map or block, context position m in row p and column q.
+"""
+
+import keras
+import numpy as np
+from keras import initializers, ops, regularizers
+
+from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
+from lambda_keras.layers.content_lambdas import HIDDEN
+from lambda_keras.layers.pooling import average_pool
+from lambda_keras.layers.projections import fan_in, project
+
+
+class AttentionLayer(keras.layers.Layer):
+    """Base of the attention layers: everything but the attention itself.
+
+    Inputs are projected to queries, keys and values without biases, attended to by the layer at
+    hand, and pooled: the call and the shapes of `LambdaLayer`. Weights are initialised by fan-in
+    (E.1). The softmax is computed in float32 under any dtype policy.
+
+    Args:
+        filters: int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
+            `filters / num_heads`.
+        num_heads: int, number of heads. Defaults to `8`.
+        key_dim: int, query and key depth of a head. Defaults to `filters / num_heads`.
+        strides: int, of the 3-wide average pooling that follows the attention in place of a
+            strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
+        multi_query: bool, whether all heads share keys and values (Shazeer, 2019).
+            Defaults to `False`.
+        output_projection: bool, whether the outputs pass one more 1x1 projection, without a bias,
+            which mixes the heads. In a bottleneck block its last convolution does that.
+            Defaults to `False`.
+        kernel_initializer: of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+            projected (the second number is the standard deviation).
+        kernel_regularizer: of all projections. Defaults to `None`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, height, width, depth)`.
+        training: bool, whether batch normalizations, if any, use the statistics of the batch.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+            the shape of the inputs.
+    """
+
+    # Whether there are weights for every offset of the map that the layer is built for.
+    fixed_grid = False
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        num_heads: int = 8,
+        key_dim: int | None = None,
+        strides: int = 1,
+        multi_query: bool = False,
+        output_projection: bool = False,
+        kernel_initializer=None,
+        kernel_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive_integers(filters=filters, num_heads=num_heads, strides=strides)
+        check_bools(multi_query=multi_query, output_projection=output_projection)
+        if filters % num_heads:
+            raise ValueError(
+                "expected filters to be divisible by num_heads. "
+                f"{received(filters=filters, num_heads=num_heads)}"
+            )
+        key_dim = self.default_key_dim(filters // num_heads) if key_dim is None else key_dim
+        check_positive_integers(key_dim=key_dim)
+        self.filters = filters
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.strides = strides
+        self.multi_query = multi_query
+        self.output_projection = output_projection
+        self.kernel_initializer = initializers.get(kernel_initializer or fan_in())
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+
+    def build(self, inputs_shape):
+        self.check_shape(inputs_shape)
+        depth = inputs_shape[-1]
+        self._built_for = tuple(inputs_shape[1:])
+        self.query_kernel = self._add_kernel("query_kernel", depth, self.num_heads * self.key_dim)
+        self.key_kernel = self._add_kernel("key_kernel", depth, self.groups * self.key_dim)
+        self.value_kernel = self._add_kernel("value_kernel", depth, self.groups * self.value_dim)
+        self.output_kernel = None
+        if self.output_projection:
+            self.output_kernel = self._add_kernel("output_kernel", self.filters, self.filters)
+
+    def call(self, inputs, training=None):
+        self._check_call(inputs.shape)
+        if inputs.shape[0] == 0:  # on which backends' operations fail, or get shapes wrong
+            return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
+        batch, height, width, _ = ops.shape(inputs)
+        queries, keys, values = (
+            ops.reshape(projected, (batch, height, width, projected.shape[-1]))
+            for projected in project(
+                inputs, [self.query_kernel, self.key_kernel, self.value_kernel]
+            )
+        )
+        outputs = self.attend(queries, keys, values, training)
+        if self.pool_strides > 1:
+            outputs = average_pool(outputs, 3, self.pool_strides)
+        if self.output_kernel is not None:
+            # After the pooling, which it commutes with, on a smaller map.
+            _, height, width, _ = ops.shape(outputs)
+            (outputs,) = project(outputs, [self.output_kernel])
+            outputs = ops.reshape(outputs, (batch, height, width, self.filters))
+        return outputs
+
+    def attend(self, queries, keys, values, training):
+        """The attention: maps of queries, keys and values, heads side by side, to one of outputs.
+
+        Args:
+            queries: tensor `(b, height, width, num_heads * key_dim)`.
+            keys: tensor `(b, height, width, groups * key_dim)`; one group with `multi_query`, else
+                as many as heads.
+            values: tensor `(b, height, width, groups * value_dim)`.
+            training: as in the call.
+
+        Returns:
+            Tensor `(b, height, width, filters)`.
+        """
+        raise NotImplementedError
+
+    def default_key_dim(self, value_dim: int) -> int:
+        """Query and key depth of a head, if none is given."""
+        return value_dim
+
+    @property
+    def value_dim(self) -> int:
+        """Value depth of a head."""
+        return self.filters // self.num_heads
+
+    @property
+    def pool_strides(self) -> int:
+        """Strides of the pooling after the attention."""
+        return self.strides
+
+    @property
+    def groups(self) -> int:
+        """Number of heads of keys and values."""
+        return 1 if self.multi_query else self.num_heads
+
+    def compute_output_shape(self, inputs_shape):
+        grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
+        return (inputs_shape[0], *grid, self.filters)
+
+    def check_shape(self, inputs_shape):
+        """Refuses a shape of inputs that the layer cannot be built for."""
+        shape = tuple(inputs_shape)
+        if len(shape) != 4 or shape[-1] is None:
+            raise ValueError(
+                "expected inputs (batch, height, width, depth) of a known depth. "
+                f"Received: inputs {shape}"
+            )
+        if 0 in shape[1:]:
+            raise ValueError(f"expected a map and a depth of at least 1. Received: inputs {shape}")
+        if self.fixed_grid and None in shape[1:]:
+            raise ValueError(
+                "expected a map of known size, because there are embeddings for every offset in "
+                f"it. Received: inputs {shape}"
+            )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "strides": self.strides,
+            "multi_query": self.multi_query,
+            "output_projection": self.output_projection,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+        }
+
+    def _add_kernel(self, name, depth, units):
+        return self.add_weight(
+            name=name,
+            shape=(depth, units),
+            initializer=_clone(self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
+        )
+
+    def _check_call(self, inputs_shape):
+        self.check_shape(inputs_shape)
+        given, built_for = tuple(inputs_shape[1:]), self._built_for
+        if not self.fixed_grid:  # only the depth has to stay
+            given, built_for = given[2:], built_for[2:]
+        if given != built_for:
+            expected = "map and the depth" if self.fixed_grid else "depth"
+            raise ValueError(
+                f"expected the {expected} that the layer was built for, {built_for}. "
+                f"Received: {given}"
+            )
+
+
+class RelativeAttentionLayer(AttentionLayer):
+    """Base of the attention layers with embeddings of relative positions.
+
+    Args:
+        filters: int, depth of the outputs.
+        embeddings_initializer: of the position embeddings. Defaults to `N(0, key_dim^-1/2)`.
+        embeddings_regularizer: of the position embeddings. Defaults to `None`.
+        **kwargs: of `AttentionLayer` and `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self, filters: int, *, embeddings_initializer=None, embeddings_regularizer=None, **kwargs
+    ):
+        super().__init__(filters, **kwargs)
+        self.embeddings_initializer = initializers.get(
+            embeddings_initializer or initializers.RandomNormal(stddev=self.key_dim**-0.5)
+        )
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+
+    def add_embeddings(self, name: str, offsets: int, depth: int):
+        """A table `(offsets, depth)` of one axis, which all heads share."""
+        return self.add_weight(
+            name=name,
+            shape=(offsets, depth),
+            initializer=_clone(self.embeddings_initializer),
+            regularizer=self.embeddings_regularizer,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
+        }
+
+
+def relative_embeddings(table, queries: int, positions: int, first: int):
+    """`E[n, m] = table[m - n + first]` of shape `(queries, positions, depth)`.
+
+    Offsets beyond the table get some row of it: they are for the caller to hide.
+    """
+    offsets = np.arange(positions)[None, :] - np.arange(queries)[:, None] + first
+    offsets = np.clip(offsets, 0, table.shape[0] - 1).astype("int32")
+    return ops.take(ops.convert_to_tensor(table), offsets, axis=0)
+
+
+def split_heads(tensor, heads: int):
+    """`(b, height, width, heads * depth)` -> `(b, heads, height * width, depth)`."""
+    batch, height, width, units = ops.shape(tensor)
+    tensor = ops.reshape(tensor, (batch, height * width, heads, units // heads))
+    return ops.transpose(tensor, (0, 2, 1, 3))
+
+
+def join_heads(tensor, height, width):
+    """`(b, heads, height * width, depth)` -> `(b, height, width, heads * depth)`."""
+    batch, heads, _, depth = ops.shape(tensor)
+    tensor = ops.transpose(tensor, (0, 2, 1, 3))
+    return ops.reshape(tensor, (batch, height, width, heads * depth))
+
+
+def position_logits(row_queries, column_queries, rows, columns):
+    """`row_queries·rows[i, p] + column_queries·columns[j, q]`, in float32.
+
+    Args:
+        row_queries: tensor `(b, h, n, k)`: what meets the embeddings of rows.
+        column_queries: tensor `(b, h, n, k)`: what meets those of columns.
+        rows: tensor `(i, p, k)`.
+        columns: tensor `(j, q, k)`.
+
+    Returns:
+        Tensor `(b, h, n, m)`.
+    """
+    (i, p, k), (j, q, _) = rows.shape, columns.shape
+    batch, heads, _, _ = ops.shape(row_queries)
+    by_row = ops.einsum("aijk,ipk->aijp", ops.reshape(row_queries, (-1, i, j, k)), rows)
+    by_column = ops.einsum("aijk,jqk->aijq", ops.reshape(column_queries, (-1, i, j, k)), columns)
+    by_row = ops.reshape(ops.cast(by_row, "float32"), (-1, p, 1))
+    by_column = ops.reshape(ops.cast(by_column, "float32"), (-1, 1, q))
+    return ops.reshape(by_row + by_column, (batch, heads, i * j, p * q))
+
+
+def softmax(x, axis=-1):
+    """Softmax in float32."""
+    x = ops.cast(x, "float32")
+    if x.shape[axis] == 1:  # of which Keras warns
+        return ops.exp(x - x)  # 1, with a gradient
+    return ops.softmax(x, axis=axis)
+
+
+def softmax_attention(queries, keys, values, positions, visible=None):
+    """`softmax(queries·keys + positions) values`, the softmax in float32.
+
+    Args:
+        queries: tensor `(b, h, n, k)`.
+        keys: tensor `(b, g, m, k)`.
+        values: tensor `(b, g, m, v)`.
+        positions: float32 tensor `(b, h, n, m)` of `position_logits`.
+        visible: `None` or bool tensor `(x, 1, n, m)`, or with 1 for n: the context positions that a
+            query sees; the b blocks are x of each example.
+
+    Returns:
+        Tensor `(b, h, n, v)`.
+    """
+    batch, heads, n, k = ops.shape(queries)
+    _, groups, m, v = ops.shape(values)
+    # Heads that share keys are further queries.
+    queries = ops.reshape(queries, (batch, groups, heads // groups * n, k))
+    content = ops.einsum("bgnk,bgmk->bgnm", queries, keys)
+    logits = ops.reshape(ops.cast(content, "float32"), (batch, heads, n, m)) + positions
+    if visible is not None:
+        of_examples = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
+        logits = ops.where(visible, of_examples, HIDDEN)
+        logits = ops.reshape(logits, (batch, heads, n, m))
+    weights = ops.cast(softmax(logits), values.dtype)
+    weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
+    outputs = ops.einsum("bgnm,bgmv->bgnv", weights, values)
+    return ops.reshape(outputs, (batch, heads, n, v))
+
+
+def relative_attention(queries, keys, values, rows, columns, heads, scale_positions, visible=None):
+    """Attention with relative positions of both axes (BoTNet, Figure 4).
+
+        softmax over m of (k^-1/2 q·k[m] + s q·(rows[p - i + P - 1] + columns[q - j + Q - 1]))
+
+    for a context of P rows and Q columns.
+
+    Args:
+        queries: tensor `(b, i, j, h k)`.
+        keys: tensor `(b, P, Q, g k)`.
+        values: tensor `(b, P, Q, g v)`.
+        rows: table `(2 P - 1, k)`.
+        columns: table `(2 Q - 1, k)`.
+        heads: numbers h and g of heads of queries, and of keys and values.
+        scale_positions: bool, whether s is `k^-1/2`, or 1.
+        visible: as in `softmax_attention`.
+
+    Returns:
+        Tensor `(b, i, j, h v)`.
+    """
+    _, i, j, _ = queries.shape
+    _, p, q, _ = keys.shape
+    h, g = heads
+    queries, keys, values = split_heads(queries, h), split_heads(keys, g), split_heads(values, g)
+    scaled = queries * rows.shape[-1] ** -0.5
+    to_positions = scaled if scale_positions else queries
+    positions = position_logits(
+        to_positions,
+        to_positions,
+        relative_embeddings(rows, i, p, p - 1),
+        relative_embeddings(columns, j, q, q - 1),
+    )
+    return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
+
+
+def _clone(initializer):
+    """Another one of the same kind: one object gives equal shapes equal numbers."""
+    return initializer.clone() if hasattr(initializer, "clone") else initializer

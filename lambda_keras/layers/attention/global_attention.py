@@ -1,0 +1,74 @@
+"""Global self-attention with relative positions, as in BoTNet (arXiv:2101.11605)."""
+
+import keras
+
+from lambda_keras.layers.arguments import check_bools
+from lambda_keras.layers.attention.base import RelativeAttentionLayer, relative_attention
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class GlobalAttention(RelativeAttentionLayer):
+    """Self-attention over the whole map, with embeddings of relative rows and columns.
+
+    `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` for
+    the query in row i and column j and the context position in row p and column q (Srinivas et
+    al., 2021, Figure 4; relative logits of Bello et al., 2019, Eq. 3). The embeddings are shared
+    by the heads. The maps of attention take memory for `num_heads height^2 width^2` numbers per
+    example (Table 4 of LambdaNetworks).
+
+    Args:
+        filters: int, depth of the outputs, divisible by `num_heads`.
+        scale_positions: bool, whether the position term is scaled as the content term is,
+            `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
+        **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
+            initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
+            `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, height, width, depth)` of known height and width.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: if an argument is out of its range, or does not fit the shape of the inputs; if
+            the map has not the size that the layer was built for.
+
+    Example:
+
+    >>> import keras
+    >>> from lambda_keras.layers import GlobalAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(GlobalAttention(64, num_heads=4)(images))
+    (2, 14, 10, 64)
+    """
+
+    fixed_grid = True
+
+    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
+        super().__init__(filters, **kwargs)
+        check_bools(scale_positions=scale_positions)
+        self.scale_positions = scale_positions
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        _, height, width, _ = inputs_shape
+        self.row_embeddings = self.add_embeddings("row_embeddings", 2 * height - 1, self.key_dim)
+        self.column_embeddings = self.add_embeddings(
+            "column_embeddings", 2 * width - 1, self.key_dim
+        )
+
+    def attend(self, queries, keys, values, training):
+        del training
+        return relative_attention(
+            queries,
+            keys,
+            values,
+            self.row_embeddings,
+            self.column_embeddings,
+            (self.num_heads, self.groups),
+            self.scale_positions,
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "scale_positions": self.scale_positions}

@@ -1,0 +1,173 @@
+"""Linear attention: efficient attention, linear transformers and Performers."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from lambda_keras.layers.arguments import check_number, check_positive_integers, received
+from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
+
+# Their epsilons; that of "softmax" is for nothing.
+EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
+FEATURE_MAPS = tuple(EPSILONS)
+RANDOM = ("favor", "relu")
+TINY = 1e-30
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class LinearAttention(AttentionLayer):
+    """Attention in time and memory linear in the number of positions.
+
+    `outputs[n] = sum_m f(q[n])·f(k[m]) v[m] / sum_m f(q[n])·f(k[m])`, with the sums over m taken
+    first (Katharopoulos et al., 2020, Eq. 4 and 5). There are no positions in it.
+
+    Args:
+        filters: int, depth of the outputs, divisible by `num_heads`.
+        feature_map: the features f.
+            `"softmax"`: `softmax(q[n])·softmax(k)[m]`, the one over the features, the other over
+            the positions, in place of the fraction (efficient attention, Shen et al., 2018, Eq. 6).
+            `"elu"`: `elu(x) + 1` (linear transformers, Katharopoulos et al., Eq. 7).
+            `"favor"`: `r^-1/2 (exp(w x' - |x'|^2 / 2 - c) + epsilon)` with `x' = key_dim^-1/4 x`,
+            whose expectation is softmax attention (FAVOR+, Choromanski et al., 2020, Lemma 1); c
+            is the maximum of `w x'`, of each query, and of all keys of a head; it has no gradient.
+            `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
+            The rows of w are `r = num_features` random directions.
+        num_features: int, number r of random features of `"favor"` and `"relu"`.
+            Defaults to `256`.
+        epsilon: float of at least 0, which keeps denominators away from 0: added to the features
+            of `"favor"` (`1e-6`) and `"relu"` (`1e-3`), and to the denominator of `"elu"` (`1e-6`).
+            Defaults to these.
+        seed: int, of the random features, which are orthogonal in blocks of `key_dim` and stay as
+            they are drawn; they are saved with the weights. Defaults to `0`.
+        **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
+            initializer and regularizer of kernels (see `AttentionLayer`); `name`, `dtype` and
+            others of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, height, width, depth)`; height and width may be unknown.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: if an argument is out of its range, or does not fit the shape of the inputs.
+
+    Example:
+
+    >>> import keras
+    >>> from lambda_keras.layers import LinearAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> layer = LinearAttention(64, feature_map="favor", multi_query=True)
+    >>> keras.ops.shape(layer(images))
+    (2, 14, 10, 64)
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        feature_map: str = "softmax",
+        num_features: int = 256,
+        epsilon: float | None = None,
+        seed: int = 0,
+        **kwargs,
+    ):
+        super().__init__(filters, **kwargs)
+        if feature_map not in FEATURE_MAPS:
+            raise ValueError(
+                f"expected feature_map to be one of {FEATURE_MAPS}. "
+                f"{received(feature_map=feature_map)}"
+            )
+        check_positive_integers(num_features=num_features)
+        epsilon = EPSILONS[feature_map] if epsilon is None else epsilon
+        check_number(lambda x: 0 <= x < math.inf, "a number of at least 0", epsilon=epsilon)
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"expected an integer of at least 0. {received(seed=seed)}")
+        self.feature_map = feature_map
+        self.num_features = num_features
+        self.epsilon = epsilon
+        self.seed = seed
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.random_features = None
+        if self.feature_map in RANDOM:
+            self.random_features = self.add_weight(
+                name="random_features",
+                shape=(self.num_features, self.key_dim),
+                initializer=lambda shape, dtype: ops.convert_to_tensor(
+                    orthogonal_features(shape[0], shape[1], self.seed), dtype
+                ),
+                trainable=False,
+                dtype="float32",
+                autocast=False,
+            )
+
+    def attend(self, queries, keys, values, training):
+        del training
+        batch, height, width, _ = ops.shape(queries)
+        queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
+        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
+        # Weights of the features for each query, and of the positions for each feature: sums of
+        # values that are weighed by them stay in the range of half precision.
+        if self.feature_map == "softmax":
+            of_features, of_positions = softmax(queries), softmax(keys, axis=2)
+        else:
+            queries, keys = self._features(queries, (-1,)), self._features(keys, (-2, -1))
+            totals = ops.sum(keys, axis=2, keepdims=True)
+            queries = queries * totals
+            denominators = ops.sum(queries, axis=-1, keepdims=True)
+            if self.feature_map == "elu":
+                denominators = denominators + self.epsilon
+            of_features = queries / denominators
+            of_positions = keys / ops.maximum(totals, TINY)  # 0 / 0 where all features are 0
+        of_features = ops.cast(of_features, values.dtype)
+        of_positions = ops.cast(of_positions, values.dtype)
+        sums = ops.einsum("bgmk,bgmv->bgkv", of_positions, values)
+        # Heads that share keys are further queries.
+        features = of_features.shape[-1]
+        of_features = ops.reshape(of_features, (batch, self.groups, -1, features))
+        outputs = ops.einsum("bgnk,bgkv->bgnv", of_features, sums)
+        outputs = ops.reshape(outputs, (batch, self.num_heads, -1, self.value_dim))
+        return join_heads(outputs, height, width)
+
+    def _features(self, x, axes_of_maximum):
+        """f(x) in float32 for x of shape `(..., k)`."""
+        x = ops.cast(x, "float32")
+        if self.feature_map == "elu":
+            # Not elu(x) + 1, which is 0 where exp(x) is less than rounding at 1.
+            return ops.where(x > 0, x + 1.0, ops.exp(ops.minimum(x, 0.0)))
+        scale = self.num_features**-0.5
+        directions = ops.transpose(ops.convert_to_tensor(self.random_features))
+        if self.feature_map == "relu":
+            return ops.relu(ops.matmul(x, directions) * scale) + self.epsilon
+        x = x * self.key_dim**-0.25
+        projected = ops.matmul(x, directions)
+        half_squares = ops.sum(ops.square(x), axis=-1, keepdims=True) / 2
+        largest = ops.stop_gradient(ops.max(projected, axis=axes_of_maximum, keepdims=True))
+        return scale * (ops.exp(projected - half_squares - largest) + self.epsilon)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "feature_map": self.feature_map,
+            "num_features": self.num_features,
+            "epsilon": self.epsilon,
+            "seed": self.seed,
+        }
+
+
+def orthogonal_features(number: int, depth: int, seed: int) -> np.ndarray:
+    """Random directions `(number, depth)`, orthogonal in blocks of `depth` (FAVOR+, section 2.4).
+
+    Each direction alone is a draw of a normal distribution: its length is that of such a draw.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for _ in range(-(-number // depth)):
+        q, r = np.linalg.qr(rng.normal(size=(depth, depth)))
+        blocks.append((q * np.sign(np.diag(r))).T)  # signs make the rotation uniform
+    lengths = np.linalg.norm(rng.normal(size=(number, depth)), axis=1, keepdims=True)
+    return np.concatenate(blocks)[:number] * lengths

@@ -1,0 +1,112 @@
+"""Local self-attention in place of convolutions (arXiv:1906.05909)."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from lambda_keras.layers.arguments import check_bools, received
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    join_heads,
+    position_logits,
+    relative_embeddings,
+    softmax_attention,
+    split_heads,
+)
+from lambda_keras.layers.attention.windows import (
+    join_blocks,
+    real_positions,
+    split_blocks,
+    split_windows,
+)
+from lambda_keras.layers.position_embeddings import standardize_scope
+
+# Queries are computed in blocks of this size, each of which sees one window.
+BLOCK = 4
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class LocalAttention(RelativeAttentionLayer):
+    """Stand-alone self-attention: every query sees the square neighbourhood around it.
+
+    `outputs[n] = sum_m softmax(q[n]·(k[m] + r[m - n])) v[m]` over the neighbourhood of n, without
+    a scale (Ramachandran et al., 2019, Eq. 2 and 3). The first half of `r` is an embedding of the
+    relative row, the second of the relative column; the heads share them.
+
+    Args:
+        filters: int, depth of the outputs, divisible by `num_heads`.
+        scope: odd int, height and width of the neighbourhood. Defaults to `7`.
+        mask_padding: bool, whether what is beyond the map is left out of the softmax; `False` for
+            zeros that take part. Defaults to `True`.
+        **kwargs: `num_heads`, `key_dim` (even), `strides`, `multi_query`, `output_projection`,
+            initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
+            `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(batch, height, width, depth)`; height and width may be unknown.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: if an argument is out of its range, or does not fit the shape of the inputs.
+
+    Example:
+
+    >>> import keras
+    >>> from lambda_keras.layers import LocalAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(LocalAttention(64, scope=7)(images))
+    (2, 14, 10, 64)
+    """
+
+    def __init__(self, filters: int, *, scope: int = 7, mask_padding: bool = True, **kwargs):
+        super().__init__(filters, **kwargs)
+        if not isinstance(scope, int):
+            raise ValueError(
+                f"expected scope to be a positive odd integer. {received(scope=scope)}"
+            )
+        standardize_scope(scope)
+        check_bools(mask_padding=mask_padding)
+        if self.key_dim % 2:
+            raise ValueError(
+                "expected an even key_dim, one half for rows and one for columns. "
+                f"{received(key_dim=self.key_dim)}"
+            )
+        self.scope = scope
+        self.mask_padding = mask_padding
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        depth = self.key_dim // 2
+        self.row_embeddings = self.add_embeddings("row_embeddings", self.scope, depth)
+        self.column_embeddings = self.add_embeddings("column_embeddings", self.scope, depth)
+
+    def attend(self, queries, keys, values, training):
+        del training
+        _, height, width, _ = ops.shape(queries)
+        halo = self.scope // 2
+        window = BLOCK + 2 * halo
+        queries = split_heads(split_blocks(queries, BLOCK), self.num_heads)
+        keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)
+        values = split_heads(split_windows(values, BLOCK, halo), self.groups)
+        row_queries, column_queries = ops.split(queries, 2, axis=-1)
+        # Row p of a window is row p - halo of its block.
+        rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)
+        columns = relative_embeddings(self.column_embeddings, BLOCK, window, 0)
+        visible = self._neighbours(window)
+        if self.mask_padding:
+            visible = ops.logical_and(visible, real_positions(height, width, BLOCK, halo))
+        positions = position_logits(row_queries, column_queries, rows, columns)
+        outputs = softmax_attention(queries, keys, values, positions, visible)
+        return join_blocks(join_heads(outputs, BLOCK, BLOCK), height, width)
+
+    def _neighbours(self, window):
+        """Bool array `(1, 1, n, m)`: the part of the window that each query sees."""
+        offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
+        near = (offsets >= 0) & (offsets < self.scope)
+        near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
+        return near.reshape(1, 1, BLOCK**2, window**2)
+
+    def get_config(self):
+        return {**super().get_config(), "scope": self.scope, "mask_padding": self.mask_padding}
