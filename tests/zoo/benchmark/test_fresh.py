@@ -37,5 +37,5 @@ def test_answer(tmp_path, monkeypatch, kind, expected):
     monkeypatch.syspath_prepend(tmp_path)
     from some_worker import answer
 
-    limit = 1 if kind == "long" else None
-    assert fresh.call(answer, kind, environment={"VARIABLE": "here"}, seconds=limit) == expected
+    limits = fresh.Limits(seconds=1 if kind == "long" else None)
+    assert fresh.call(answer, kind, environment={"VARIABLE": "here"}, limits=limits) == expected
