@@ -10,7 +10,7 @@ from pydantic import Field
 
 from zoo.benchmark import fresh, memory, mixers
 from zoo.benchmark.layer import parse_size
-from zoo.benchmark.mixers import LAMBDA, NETWORKS, Mixer
+from zoo.benchmark.mixers import LAMBDA, NETWORKS, ComparedMixer
 from zoo.benchmark.networks import parse
 from zoo.benchmark.report import Column, print_table
 from zoo.benchmark.settings import (
@@ -104,7 +104,7 @@ class MixerLayer(LayerSubject):
     dtype: str = "float32"
 
     @property
-    def mixer(self) -> Mixer:
+    def mixer(self) -> ComparedMixer:
         """What is known of it."""
         return _mixers(self.part)[self.name]
 
@@ -147,7 +147,7 @@ class MixerLayer(LayerSubject):
         return layer
 
 
-def _mixers(part: str) -> dict[str, Mixer]:
+def _mixers(part: str) -> dict[str, ComparedMixer]:
     return mixers.SEQUENCES if part == SEQUENCES else mixers.MAPS
 
 
@@ -220,7 +220,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
             for name in self._chosen(NETWORKS)
         }
 
-    def _chosen(self, table: Mapping[str, Mixer]) -> list[str]:
+    def _chosen(self, table: Mapping[str, ComparedMixer]) -> list[str]:
         return [name for name in table if name in (LAMBDA, *(self.mixers or table))]
 
 

@@ -56,8 +56,9 @@ def call(
     errors = result.stderr.decode(errors="replace").strip().splitlines()
     last = errors[-1][:200] if errors else ""
     if result.returncode < 0:
-        killed = f"killed by {signal.Signals(-result.returncode).name}"
-        return {"reason": f"{killed}: {last}" if last else killed}
+        name = signal.Signals(-result.returncode).name
+        why = f": {last}" if name == "SIGABRT" else ""  # what aborts says why
+        return {"reason": f"killed by {name}{why}"}
     if result.returncode:
         return {"reason": last or f"exit code {result.returncode}"}
     return json.loads(result.stdout.splitlines()[-1])  # libraries may print before

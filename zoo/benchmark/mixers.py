@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zoo.registry import RESULTS
+
 if TYPE_CHECKING:
     import keras
 
@@ -40,7 +42,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Mixer:
+class ComparedMixer:
     """A layer in which the positions of a map, or of a sequence, interact.
 
     Letters are those of the paper: b batch, n positions, m context positions, r those in the
@@ -148,45 +150,54 @@ def layer_sides(strided_inputs: bool) -> list[int]:
 
 def _attention(
     kind: str, letter: str, seen: Seen, published: Published | None = None, **arguments: Any
-) -> Mixer:
+) -> ComparedMixer:
     time, space = f"b n {letter} (h k + d)", f"b h n {letter}"
-    return Mixer(kind, arguments, time, space, seen, published)
+    return ComparedMixer(kind, arguments, time, space, seen, published)
 
 
-def _lambda(published: Published, **arguments: Any) -> Mixer:
+def _published(gigabytes: float | None, **arguments: Any) -> Published:
+    """Returns what Table 4 says of a lambda layer with these arguments."""
+    (row,) = (one for one in RESULTS if one.table == "Table 4" and one.arguments == arguments)
+    return Published(gigabytes, row.images_per_second, row.top1)
+
+
+def _lambda(gigabytes: float, **arguments: Any) -> ComparedMixer:
     time, space = "b n m k d/h", "k n m + b n k d/h"
-    return Mixer(LAMBDA, arguments, time, space, math.prod, published)
+    published = _published(gigabytes, **arguments)
+    return ComparedMixer(LAMBDA, arguments, time, space, math.prod, published)
 
 
-def _lambda_convolution(scope: int, area: int, published: Published | None = None) -> Mixer:
+def _lambda_convolution(scope: int, area: int, published: Published | None = None) -> ComparedMixer:
     # Table 2 has k r for the embeddings themselves, Table 4 k n m for those of all queries.
     time, space = "b n r k d/h", "k r + b n k d/h"
-    return Mixer(LAMBDA, {"scope": scope}, time, space, lambda _: area, published)
+    return ComparedMixer(LAMBDA, {"scope": scope}, time, space, lambda _: area, published)
 
 
-CONTENT = Mixer("content", {}, "b n k d", "b k d/h")
-LINEAR = Mixer("linear", {}, "b n k d", "b k d")
-FAVOR = Mixer("favor", {}, "b n f d", "b f d")
+CONTENT = ComparedMixer("content", {}, "b n k d", "b k d/h")
+LINEAR = ComparedMixer("linear", {}, "b n k d", "b k d")
+FAVOR = ComparedMixer("favor", {}, "b n f d", "b f d")
 LOCAL_AREA = LOCAL_SCOPE**2
 
 # Layers on maps; axial attention sees a row and a column.
 MAPS = {
-    LAMBDA: _lambda(Published(1.9, 1160, 78.4)),
-    "lambda_conv": _lambda_convolution(LOCAL_SCOPE, LOCAL_AREA, Published(None, 1100, 78.1)),
+    LAMBDA: _lambda(1.9),
+    "lambda_conv": _lambda_convolution(
+        LOCAL_SCOPE, LOCAL_AREA, _published(None, scope=LOCAL_SCOPE)
+    ),
     "content": CONTENT,
     "global": _attention("global", "m", math.prod, Published(120, None, None)),
     "local": _attention("local", "r", lambda _: LOCAL_AREA, Published(None, 440, 77.4)),
     "halo": _attention("halo", "w", lambda _: WINDOW**2),
     "axial": _attention("axial", "√n", sum, Published(4.8, 960, 77.5)),
-    "efficient": Mixer("efficient", {}, "b n k d", "b k d"),
+    "efficient": ComparedMixer("efficient", {}, "b n k d", "b k d"),
     "linear": LINEAR,
     "favor": FAVOR,
 }
 # Networks besides, which have other lambda layers.
 NETWORKS = {
     **MAPS,
-    "lambda_k8": _lambda(Published(0.95, 1640, 77.9), key_dim=8),
-    "lambda_shared": _lambda(Published(0.63, 1210, 78.0), position_embedding="shared"),
+    "lambda_k8": _lambda(0.95, key_dim=8),
+    "lambda_shared": _lambda(0.63, position_embedding="shared"),
 }
 # Layers on sequences.
 SEQUENCES = {
