@@ -1,12 +1,12 @@
 """Lambda layers beside attention, Tables 2 and 4: `python -m zoo.benchmark attention`."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from zoo.benchmark import fresh, memory, mixers
 from zoo.benchmark.layer import parse_size
@@ -158,19 +158,16 @@ def _size(text: str) -> None:
         )
 
 
-def _known(name: str) -> None:
-    if name not in MIXERS:
-        raise ValueError(f"no such mixer. {unknown(name, MIXERS)}")
+def _one_of(what: str, names: Collection[str]) -> AfterValidator:
+    def check(name: str) -> None:
+        if name not in names:
+            raise ValueError(f"no such {what}. {unknown(name, names)}")
+
+    return each(check)
 
 
-def _part(name: str) -> None:
-    if name not in PARTS:
-        raise ValueError(f"no such part. {unknown(name, PARTS)}")
-
-
-def _sizes(what: str) -> Any:
-    description = f"{what}, as SIZExDEPTH or SIZExDEPTHxBATCH."
-    return Annotated[tuple[str, ...], EachOnce, each(_size), Field(description=description)]
+Sizes = Annotated[tuple[str, ...], EachOnce, each(_size)]
+AS = "as SIZExDEPTH or SIZExDEPTHxBATCH"
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention"):
@@ -181,18 +178,23 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
     stands what theory says. What needs more memory than --limit_gb is marked so.
     """
 
-    parts: Annotated[tuple[str, ...], EachOnce, each(_part)] = Field(
-        default=PARTS, description="What to measure: maps, growth, sequences, network."
+    parts: Annotated[tuple[str, ...], EachOnce, _one_of("part", PARTS)] = Field(
+        default=PARTS, description=f"What to measure: {', '.join(PARTS)}."
     )
-    mixers: Annotated[tuple[str, ...], each(_known)] = Field(
-        default=(), description="Mixers beside lambda, which all are compared with; empty: all."
+    mixers: Annotated[tuple[str, ...], _one_of("mixer", MIXERS)] = Field(
+        default=(),
+        description=f"Mixers beside {LAMBDA}, which all are compared with; empty: all.",
     )
-    maps: _sizes("Square maps") = ("56x64", "28x128", "14x256", "7x512")
-    growth: _sizes("Square maps, larger and larger") = (
-        *("14x128x1", "28x128x1", "56x128x1", "96x128x1", "128x128x1"),
+    maps: Sizes = Field(
+        default=("56x64", "28x128", "14x256", "7x512"), description=f"Square maps, {AS}."
     )
-    sequences: _sizes("Sequences, longer and longer") = (
-        *("1024x256x1", "4096x256x1", "16384x256x1", "65536x256x1"),
+    growth: Sizes = Field(
+        default=tuple(f"{side}x128x1" for side in (14, 28, 56, 96, 128)),
+        description=f"Square maps, larger and larger, {AS}.",
+    )
+    sequences: Sizes = Field(
+        default=tuple(f"{length}x256x1" for length in (1024, 4096, 16384, 65536)),
+        description=f"Sequences, longer and longer, {AS}.",
     )
     batch: int = Field(default=2, ge=1, description="Examples, for sizes that do not say.")
     image_size: int = Field(default=224, ge=32, le=2048, description="Of the images of networks.")
@@ -235,24 +237,33 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     if not {GROWTH, SEQUENCES} & set(config.parts):
         bench.draw = None
     bench.content["theory"] = theory()
-    print_table("Table 4, ResNet-50", "mixer", THEORY_COLUMNS, bench.content["theory"])
+    print_table("ResNet-50 of Table 4", "mixer", THEORY_COLUMNS, bench.content["theory"])
     host_gb = None if bench.backend.accelerator else config.limit_gb
     limits = fresh.Limits(config.seconds, host_gb)
-    modes = (FORWARD, FORWARD_BACKWARD)[: 1 + config.training]
     for part in config.parts:
         if part == NETWORK:
-            modes = (FORWARD, TRAINING)[: 1 + config.training]
-            networks = config.networks()
-            tpu = {subject.name: published(name) for name, subject in networks.items()}
-            beside = partial(compare_networks, config.batch, tpu)
-            subjects = list(networks.values())
-            bench.measure(subjects, modes, NETWORK_COLUMNS, beside, "ResNet-50, ", limits)
-            continue
-        for layers in config.layers(part):
-            apart = None if part == MAPS else limits
-            title = f"{part}, {layers[0].case}, "
-            bench.measure(layers, modes, LAYER_COLUMNS, compare, title, apart)
+            measure_networks(bench, config, limits)
+        else:
+            measure_layers(bench, config, part, None if part == MAPS else limits)
     bench.finish()
+
+
+def measure_layers(bench: Bench, config: Config, part: str, limits: fresh.Limits | None) -> None:
+    """Measures layers beside each other, on one map or sequence after another."""
+    modes = (FORWARD, FORWARD_BACKWARD) if config.training else (FORWARD,)
+    for layers in config.layers(part):
+        title = f"{part}, {layers[0].case}, "
+        bench.measure(layers, modes, LAYER_COLUMNS, compare, title, limits)
+
+
+def measure_networks(bench: Bench, config: Config, limits: fresh.Limits) -> None:
+    """Measures networks beside each other."""
+    modes = (FORWARD, TRAINING) if config.training else (FORWARD,)
+    networks = config.networks()
+    tpu = {subject.name: published(name) for name, subject in networks.items()}
+    beside = partial(compare_networks, config.batch, tpu)
+    title = f"{NETWORK}, batch {config.batch}, "
+    bench.measure(list(networks.values()), modes, NETWORK_COLUMNS, beside, title, limits)
 
 
 def theory() -> list[dict[str, Any]]:
