@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from zoo.benchmark import fresh, memory, mixers
 from zoo.benchmark.layer import parse_size
 from zoo.benchmark.mixers import LAMBDA, NETWORKS, ComparedMixer
-from zoo.benchmark.networks import parse
+from zoo.benchmark.networks import MODES, Modes, parse
 from zoo.benchmark.report import Column, print_table
 from zoo.benchmark.settings import (
     FORWARD,
@@ -49,9 +49,10 @@ CONVENTIONS = {
     "theory": f"Table 4: a ResNet-50 at 224 pixels, batch {mixers.PAPER_BATCH}, in GiB with maps "
     "as large as the outputs of the layers, as in the paper, and with those that they compute "
     "(strided blocks pool afterwards); published on 8 TPUv3 cores, float32",
-    "forward": "training=False",
-    "forward_backward": "of layers: training=True, and the gradients by inputs and all weights",
-    "training": "of networks: a training step as python -m zoo.benchmark models has it",
+    FORWARD: "training=False",
+    FORWARD_BACKWARD: "training=True, and the gradients by inputs and all weights",
+    TRAINING: "of layers it is forward_backward; of networks a training step, as python -m "
+    "zoo.benchmark models has it",
     "ratio": "time divided by that of the lambda layer, or of the network with lambda layers",
     "processes": "maps: all in turn in one process, as ms says; other parts: a fresh process with "
     "limits of time and memory for each figure",
@@ -198,7 +199,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
     )
     batch: int = Field(default=2, ge=1, description="Examples, for sizes that do not say.")
     image_size: int = Field(default=224, ge=32, le=2048, description="Of the images of networks.")
-    training: bool = Field(default=True, description="Measure training too, not only inference.")
+    modes: Modes = MODES
     dtype: MixedDtype = Field(default="float32", description="Keras dtype policy.")
     memory: Memory = True
     limit_gb: float | None = Field(
@@ -250,7 +251,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 def measure_layers(bench: Bench, config: Config, part: str, limits: fresh.Limits | None) -> None:
     """Measures layers beside each other, on one map or sequence after another."""
-    modes = (FORWARD, FORWARD_BACKWARD) if config.training else (FORWARD,)
+    modes = [FORWARD_BACKWARD if mode == TRAINING else mode for mode in config.modes]
     for layers in config.layers(part):
         title = f"{part}, {layers[0].case}, "
         bench.measure(layers, modes, LAYER_COLUMNS, compare, title, limits)
@@ -258,12 +259,11 @@ def measure_layers(bench: Bench, config: Config, part: str, limits: fresh.Limits
 
 def measure_networks(bench: Bench, config: Config, limits: fresh.Limits) -> None:
     """Measures networks beside each other."""
-    modes = (FORWARD, TRAINING) if config.training else (FORWARD,)
     networks = config.networks()
     tpu = {subject.name: published(name) for name, subject in networks.items()}
     beside = partial(compare_networks, config.batch, tpu)
     title = f"{NETWORK}, batch {config.batch}, "
-    bench.measure(list(networks.values()), modes, NETWORK_COLUMNS, beside, title, limits)
+    bench.measure(list(networks.values()), config.modes, NETWORK_COLUMNS, beside, title, limits)
 
 
 def theory() -> list[dict[str, Any]]:

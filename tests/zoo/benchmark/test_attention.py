@@ -88,7 +88,7 @@ def test_tables_json_and_picture(calls, tiny_networks, tmp_path, capsys):
 
 def test_parts_without_growth_have_no_picture(calls, tmp_path):
     output = tmp_path / "attention.json"
-    settings = "--parts maps --maps 4x16x1 --mixers linear --training false --memory false"
+    settings = "--parts maps --maps 4x16x1 --mixers linear --modes forward --memory false"
     settings += f" --repeats 1 --min_ms 0.1 --output {output}"
     command.main(["attention", *settings.split()])
     rows = json.loads(output.read_text())["rows"]
@@ -102,7 +102,7 @@ def test_parts_without_growth_have_no_picture(calls, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
 def test_what_needs_too_much_memory_is_marked_and_the_others_go_on(tmp_path, capsys):
     # A map of attention takes 0.54 GB, and its softmax needs another one.
-    settings = "--parts growth --growth 64x16x1 --mixers global --training false --repeats 1"
+    settings = "--parts growth --growth 64x16x1 --mixers global --modes forward --repeats 1"
     output = tmp_path / "attention.json"
     command.main(["attention", *settings.split(), "--limit_gb", "1.5", "--output", str(output)])
     found = {row["mixer"]: row[FORWARD] for row in json.loads(output.read_text())["rows"]}
