@@ -22,7 +22,8 @@ FIGURES += ("temporary_bytes", "memory_method", "memory_reason", "reason")
 # How NumPy, C++, the backends and the kernel say that memory is not enough.
 TOO_LARGE = re.compile(
     "MemoryError|bad_alloc|ResourceExhausted|RESOURCE_EXHAUSTED|OutOfMemory|out of memory|"
-    "annot allocate memory|can't allocate memory|SIGKILL",
+    "cannot allocate memory|can't allocate memory|SIGKILL",
+    re.IGNORECASE,
 )
 CONVENTIONS = {
     "ms": "median over the rounds, all in turn in one process",

@@ -35,8 +35,8 @@ def calls(monkeypatch):
 
 def test_tables_json_and_picture(calls, tiny_networks, tmp_path, capsys):
     output = tmp_path / "new" / "attention.json"
-    settings = "--maps 7x32 --growth 4x32x2,8x32x2 --sequences 64x32 --batch 3 --image_size 32"
-    settings += " --mixers global,favor,dot_product,lambda_k8 --repeats 2 --min_ms 0.1"
+    settings = "--maps 7x32 --growth 8x32x2 --sequences 64x32 --batch 3 --image_size 32"
+    settings += " --mixers global,dot_product,lambda_k8 --repeats 2 --min_ms 0.1"
     command.main(["attention", *settings.split(), "--output", str(output)])
     printed = capsys.readouterr().out
     report = json.loads(output.read_text())
@@ -44,12 +44,12 @@ def test_tables_json_and_picture(calls, tiny_networks, tmp_path, capsys):
         (row.get("part"), row.get("size"), row["mixer"] if "mixer" in row else row["entry"])
         for row in report["rows"]
     ]
+    both = ("lambda", "global")
     resnet = "resnet50@32:placement=LLLL:mixer="
-    kinds = ("lambda", "global", "favor", "lambda:key_dim=8")
+    kinds = ("lambda", "global", "lambda:key_dim=8")
     assert found == [
-        *(("maps", 7, name) for name in ("lambda", "global", "favor")),
-        *(("growth", size, name) for size in (4, 8) for name in ("lambda", "global", "favor")),
-        *(("sequences", 64, name) for name in ("lambda", "favor", "dot_product")),
+        *((part, size, name) for part, size in (("maps", 7), ("growth", 8)) for name in both),
+        *(("sequences", 64, name) for name in ("lambda", "dot_product")),
         *((None, None, resnet + kind) for kind in kinds),
     ]
     for row in report["rows"]:
@@ -62,23 +62,22 @@ def test_tables_json_and_picture(calls, tiny_networks, tmp_path, capsys):
                 continue
             assert figures["reason"] is None
             assert len(figures["rounds_ms"]) == 2
-            assert figures["temporary_bytes"] > 0
+            assert figures["temporary_bytes"] >= 0
             first = next(
                 one for one in report["rows"] if one.get("part") == row.get("part")
                 and one.get("size") == row.get("size")
             )  # fmt: skip
             assert figures["ratio"] == pytest.approx(figures["ms"] / first[mode]["ms"])
     assert report["rows"][1]["theory_bytes"] == 4 * 3 * 8 * 49**2
-    assert report["rows"][-4][FORWARD]["published"] == 1160
+    assert report["rows"][-3][FORWARD]["published"] == 1160
     assert report["rows"][-1][FORWARD]["published"] == 1640
     assert report["rows"][-1][TRAINING]["published"] is None
     theory = {row["mixer"]: row for row in report["theory"]}
     assert theory.keys() == NETWORKS.keys()
     assert theory["global"]["output_gib"] == pytest.approx(122.8, abs=0.05)
     assert theory["global"]["published_gb"] == 120
-    assert "122.8"[:3] in printed
     assert "growth, 8x8, depth 32, batch 2, forward + backward" in printed
-    assert printed.count(f"- global: {OUT_OF_MEMORY}") == 4
+    assert printed.count(f"- global: {OUT_OF_MEMORY}") == 2
     assert {limits for _, _, limits, _ in calls} == {fresh.Limits(300, 8)}
     assert {backend for *_, backend in calls} == {"tensorflow"}
     with Image.open(output.with_suffix(".png")) as picture:
