@@ -32,7 +32,8 @@ def limit(gigabytes: float) -> None:
     import resource  # there is none on Windows
 
     # Not of the address space, of which libraries reserve more than they use.
-    resource.setrlimit(resource.RLIMIT_DATA, (int(gigabytes * 1e9),) * 2)
+    size = int(gigabytes * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
 def peak_growth(function: Callable[[], Any]) -> int:

@@ -103,7 +103,18 @@ def test_what_needs_too_much_memory_is_marked_and_the_others_go_on(tmp_path, cap
     # A map of attention takes 0.54 GB, and its softmax needs another one.
     settings = "--parts growth --growth 64x16x1 --mixers global --modes forward --repeats 1"
     output = tmp_path / "attention.json"
-    command.main(["attention", *settings.split(), "--limit_gb", "1.5", "--output", str(output)])
+    command.main(
+        [
+            "attention",
+            *settings.split(),
+            "--limit_gb",
+            "1.5",
+            "--seconds",
+            "500",
+            "--output",
+            str(output),
+        ]
+    )
     found = {row["mixer"]: row[FORWARD] for row in json.loads(output.read_text())["rows"]}
     assert found["lambda"]["reason"] is None
     assert found["lambda"]["ms"] > 0
