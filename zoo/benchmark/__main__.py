@@ -11,6 +11,7 @@ from zoo.errors import unknown
 COMMANDS = {
     "data": "decoding, cropping and RandAugment, in images/s per core",
     "layer": "time and memory of every implementation of the layer",
+    "attention": "lambda layers beside attention: theory, time, memory, growth (Tables 2 and 4)",
     "models": "whole networks against those of keras.applications",
     "parts": "where the time of a training step goes",
     "fit": "fit against a bare tf.function of the same training steps",

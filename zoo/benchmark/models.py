@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from zoo.benchmark.networks import MODES, Network, parse
+from zoo.benchmark.networks import MODES, Modes, Network, parse
 from zoo.benchmark.report import Column, digits, installed
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype, each
 from zoo.benchmark.subjects import MEMORY, MS, Bench
-from zoo.errors import unknown
 
 CONVENTIONS = {
     FORWARD: "training=False, the classifier's softmax included; with folded=true as zoo.predict "
@@ -39,13 +38,6 @@ COLUMNS = (
 )
 
 
-def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
-    for mode in modes:
-        if mode not in MODES:
-            raise ValueError(f"no such mode. {unknown(mode, MODES)}")
-    return tuple(mode for mode in MODES if mode in modes)
-
-
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, against those of keras.applications.
 
@@ -71,9 +63,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     )
     batch: int = Field(default=8, ge=1, description="Images per step.")
     dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the networks.")
-    modes: Annotated[tuple[str, ...], EachOnce, AfterValidator(_in_order)] = Field(
-        default=MODES, description="What to time: forward, training."
-    )
+    modes: Modes = MODES
 
     def networks(self) -> list[Network]:
         """Returns what to measure."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
 
 from zoo.benchmark.report import threads
-from zoo.benchmark.settings import FORWARD, TRAINING, Dtype
+from zoo.benchmark.settings import FORWARD, TRAINING, Dtype, EachOnce
 from zoo.benchmark.subjects import Subject
 from zoo.cli.plain_yaml import typed
 from zoo.errors import unknown
@@ -41,6 +43,21 @@ KERAS_APPLICATIONS = {
     "mobilenet_v2": ("MobileNetV2", 224, 71.3),
     "resnet50": ("ResNet50", 224, 74.9),
 }
+
+
+def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
+    for mode in modes:
+        if mode not in MODES:
+            raise ValueError(f"no such mode. {unknown(mode, MODES)}")
+    return tuple(mode for mode in MODES if mode in modes)
+
+
+Modes = Annotated[
+    tuple[str, ...],
+    EachOnce,
+    AfterValidator(_in_order),
+    Field(description=f"What to time: {', '.join(MODES)}."),
+]
 
 
 @dataclass(frozen=True)
