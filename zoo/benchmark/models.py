@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -75,6 +76,8 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     networks = config.networks()
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
+    for package in packages:
+        import_module(package)  # the LLVM of PyTorch's compiler crashes if TensorFlow's is there
     bench = Bench(config, arguments, CONVENTIONS, packages)
     bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
     bench.finish()
