@@ -48,7 +48,8 @@ CONVENTIONS = {
     "them, whatever is computed; None where there are neither",
     "theory": f"Table 4: a ResNet-50 at 224 pixels, batch {mixers.PAPER_BATCH}, in GiB with maps "
     "as large as the outputs of the layers, as in the paper, and with those that they compute "
-    "(strided blocks pool afterwards); published on 8 TPUv3 cores, float32",
+    "(strided blocks pool afterwards); published on 8 TPUv3 cores, float32, where global attention "
+    "was out of memory",
     FORWARD: "training=False",
     FORWARD_BACKWARD: "training=True, and the gradients by inputs and all weights",
     TRAINING: "of layers it is forward_backward; of networks a training step, as python -m "
@@ -77,8 +78,8 @@ NETWORK_COLUMNS = (
 THEORY_COLUMNS = (
     Column("time", "time", str),
     Column("space", "space", str),
-    Column("GiB", "output_gib"),
-    Column("GiB as computed", "input_gib"),
+    Column("GiB", "output_gib", "{:.4g}".format),
+    Column("GiB as computed", "input_gib", "{:.4g}".format),
     Column("published GB", "published_gb", str),
     Column("images/s", "published_images_per_second", str),
     Column("top-1", "published_top1", str),
