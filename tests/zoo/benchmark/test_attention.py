@@ -97,7 +97,7 @@ def test_parts_without_growth_have_no_picture(calls, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["attention.json"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
 def test_what_needs_too_much_memory_is_marked_and_the_others_go_on(tmp_path, capsys):
     # A map of attention takes 0.54 GB, and its softmax needs another one.
