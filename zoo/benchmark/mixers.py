@@ -139,7 +139,7 @@ def layer_sides(strided_inputs: bool) -> list[int]:
 
     >>> from zoo.benchmark.mixers import layer_sides
     >>> layer_sides(strided_inputs=True)[:8]
-    [56, 56, 56, 56, 28, 28, 28, 14]
+    [56, 56, 56, 56, 28, 28, 28, 28]
     """
     sides: list[int] = []
     for side, blocks in STAGES:
