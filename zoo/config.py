@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from zoo.cli.model_options import Weights
 from zoo.cli.plain_yaml import typed
@@ -14,6 +14,19 @@ from zoo.registry import find_model
 # many classes as the data have.
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
+
+
+def _typed(overrides: dict[str, Any]) -> dict[str, Any]:
+    taken = _DECIDED & overrides.keys()
+    if taken:
+        raise ValueError(
+            "expected arguments that the data, the other settings and the loss do not decide. "
+            f"Received: {', '.join(sorted(taken))}"
+        )
+    return typed(overrides)
+
+
+Overrides = Annotated[dict[str, Any], AfterValidator(_typed)]
 
 # Settings of some sources of images alone, and as what a source needs one; "" if it does not.
 _OF_SOURCES = {
@@ -35,7 +48,7 @@ class ModelConfig(Section):
         le=2048,
         description="Height and width in pixels; None: the model's own.",
     )
-    overrides: dict[str, Any] = Field(
+    overrides: Overrides = Field(
         default={},
         description="Other constructor arguments, e.g. --model.overrides dropout_rate=0.2",
     )
@@ -49,7 +62,7 @@ class ModelConfig(Section):
         description="Network that the weights are of, if another one (warm start): every layer of "
         "the same name and shapes is taken, the others start from random weights and are named.",
     )
-    weights_overrides: dict[str, Any] = Field(
+    weights_overrides: Overrides = Field(
         default={},
         description="Arguments of that network, e.g. --model.weights_overrides placement=CCCC",
     )
@@ -66,17 +79,6 @@ class ModelConfig(Section):
         default=False,
         description="Batch statistics over all devices instead of each one's own.",
     )
-
-    @field_validator("overrides", "weights_overrides")
-    @classmethod
-    def _typed(cls, overrides: dict[str, Any]) -> dict[str, Any]:
-        taken = _DECIDED & overrides.keys()
-        if taken:
-            raise ValueError(
-                "expected arguments that the data, the other settings and the loss do not decide. "
-                f"Received: {', '.join(sorted(taken))}"
-            )
-        return typed(overrides)
 
     @model_validator(mode="after")
     def _weights_are_of_something(self) -> Self:
@@ -248,14 +250,8 @@ class TrainingConfig(Section):
     )
 
 
-class TrainConfig(Settings, cli_prog_name="python -m zoo.train"):
-    """Trains a model of the zoo and writes a run folder.
-
-    The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
-    model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. An
-    interrupted run goes on when the same command is given again.
-    A command line setting wins over --config FILE, and that over the default. 'None' is none.
-    """
+class RunConfig(Settings):
+    """Settings of everything that trains and writes a run folder."""
 
     config: AnyPath | None = Field(
         default=None,
@@ -282,6 +278,23 @@ class TrainConfig(Settings, cli_prog_name="python -m zoo.train"):
         min_length=1,
         description="TPU name or address, 'local' on a TPU VM; None: TPU_NAME is asked.",
     )
+
+    @model_validator(mode="after")
+    def _tpu_is_used(self) -> Self:
+        if self.tpu is not None and self.strategy not in ("auto", "tpu"):
+            raise ValueError(f"tpu: not used by strategy={self.strategy}. Received: {self.tpu!r}")
+        return self
+
+
+class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
+    """Trains a model of the zoo and writes a run folder.
+
+    The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
+    model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. An
+    interrupted run goes on when the same command is given again.
+    A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    """
+
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -294,6 +307,4 @@ class TrainConfig(Settings, cli_prog_name="python -m zoo.train"):
                 "optimizer.warmup_epochs: expected fewer than training.epochs "
                 f"({self.training.epochs}). Received: {self.optimizer.warmup_epochs}"
             )
-        if self.tpu is not None and self.strategy not in ("auto", "tpu"):
-            raise ValueError(f"tpu: not used by strategy={self.strategy}. Received: {self.tpu!r}")
         return self

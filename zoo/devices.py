@@ -133,6 +133,17 @@ class Devices:
         return multihost_utils.process_allgather(np.int32(number)).tolist()
 
 
+@contextmanager
+def precision(policy: str) -> Iterator[None]:
+    """Builds and trains what is in the `with` block under a dtype policy of Keras."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
     """Returns the devices to build and train a model on; a TPU gets connected.
 

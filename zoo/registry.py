@@ -346,6 +346,28 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
     return constructor(**{"name": name, **row.arguments, **overrides})
 
 
+def set_batch_norm(model: "keras.Model", momentum: float | None, synchronized: bool) -> None:
+    """Sets up every batch normalisation of a network, those within lambda layers too.
+
+    Args:
+        model: The network, before it is called.
+        momentum: Of the moving statistics; None: as they are.
+        synchronized: Whether batch statistics are those of all devices.
+    """
+    import keras
+
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = synchronized
+            if momentum is not None:
+                layer.momentum = momentum
+
+
+def kernels(model: "keras.Model") -> list[Any]:
+    """Returns the trainable kernels, which weight decay is for."""
+    return [variable for variable in model.trainable_variables if variable.name.endswith("kernel")]
+
+
 def trainable_parameters(model: "keras.Model") -> int:
     """Returns how many numbers of a model training changes."""
     return sum(math.prod(variable.shape) for variable in model.trainable_variables)

@@ -3,11 +3,11 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.config import TrainConfig
+from zoo.config import RunConfig, TrainConfig
 from zoo.errors import first_wrong
 from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 
@@ -24,10 +24,12 @@ PREDICTIONS = "predictions.png"
 
 HEAD = f"# In Python: import keras, lambda_keras; model = keras.models.load_model({MODEL!r})\n"
 
+C = TypeVar("C", bound=RunConfig)
+
 SHARED_WITHIN_S = 30.0  # the time for which a network file system may remember what was not there
 
 
-def check(config: TrainConfig) -> bool:
+def check(config: RunConfig) -> bool:
     """Makes sure that a run destroys nothing.
 
     Returns:
@@ -54,7 +56,7 @@ def check(config: TrainConfig) -> bool:
             raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
         before, now = (
             settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
-            for settings in (TrainConfig.from_file(folder / CONFIG), config)
+            for settings in (type(config).from_file(folder / CONFIG), config)
         )
         if differing := _differing(before, now):
             raise ValueError(
@@ -76,15 +78,18 @@ def _differing(one: Any, other: Any, name: str = "") -> list[str]:
     ]
 
 
-def start(config: TrainConfig) -> Path:
-    """Creates the folder, without the files of an earlier run, and saves the settings in it."""
+def start(config: RunConfig, head: str = HEAD) -> Path:
+    """Creates the folder, without the files of an earlier run, and saves the settings in it.
+
+    The head is a comment above them.
+    """
     folder = config.output_dir
     # The metrics go first and the settings last: what is interrupted here is an unfinished run.
     written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, CURVES, PREDICTIONS)
     for name in (METRICS, *written, CONFIG):
         remove(folder / name)
     with atomic_write(folder / CONFIG) as path:
-        path.write_text(HEAD + config.to_yaml())
+        path.write_text(head + config.to_yaml())
     return folder
 
 
@@ -137,8 +142,12 @@ def check_still_there(folder: Path) -> None:
         raise ValueError(f"output_dir: {folder} was removed while the run went on")
 
 
-def load_config(folder: Path) -> TrainConfig:
+def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
     """Returns the settings of a finished run.
+
+    Args:
+        folder: The run folder.
+        kind: Of its settings. Defaults to those of `zoo.train`.
 
     Raises:
         ValueError: If the folder is missing or holds no finished run.
@@ -147,7 +156,7 @@ def load_config(folder: Path) -> TrainConfig:
         if not (folder / METRICS).is_file():
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
-        return TrainConfig.from_file(folder / CONFIG)
+        return kind.from_file(folder / CONFIG)
 
 
 def is_shared(folder: Path) -> bool:

@@ -30,10 +30,13 @@ class ResNetArguments(Arguments):
         padding: of strided convolutions, `"same"` (TensorFlow's), or the same on both sides:
             `"fixed"`, with TensorFlow's poolings (ResNet-RS), or `"symmetric"`, with PyTorch's.
             Weights fit the padding that they were trained with.
+        stem: what c2 follows: `"v1"`, `"tiered"` or `"rs"` at stride 4, or `"small"` at stride 1
+            (`lambda_keras.models.specs.ResNetSpec`).
     """
 
     stochastic_depth_rate: float = 0.0
     padding: str = "same"
+    stem: str = "v1"
 
 
 @dataclass(frozen=True, kw_only=True)

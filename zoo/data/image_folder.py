@@ -73,13 +73,13 @@ def check_readable(files: list[str]) -> None:
     Raises:
         ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.
     """
-    broken = [f"{printable(path)} ({why})" for path, why in _find_unreadable(files).items()]
+    broken = [f"{printable(path)} ({why})" for path, why in find_unreadable(files).items()]
     if broken:
         more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
         raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
 
 
-def _find_unreadable(files: list[str]) -> dict[str, str]:
+def find_unreadable(files: list[str]) -> dict[str, str]:
     """Returns the unreadable ones of some files, and why they are.
 
     A header alone does not show that a file is cut off. So the whole file is read.
@@ -144,7 +144,7 @@ def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Fil
     if not skip:
         check_readable(files.paths)
         return files
-    broken = _find_unreadable(files.paths)
+    broken = find_unreadable(files.paths)
     for path, why in broken.items():
         print(f"unreadable image file left out: {printable(path)} ({why})", file=sys.stderr)
     files = files.select([i for i, path in enumerate(files.paths) if path not in broken])

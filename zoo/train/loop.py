@@ -14,7 +14,7 @@ from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import ImageData, load_data
-from zoo.devices import Devices, find_devices
+from zoo.devices import Devices, find_devices, precision
 from zoo.files import atomic_write
 from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
@@ -52,7 +52,7 @@ def train(config: TrainConfig) -> dict[str, Any]:
     # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
     keras.utils.set_random_seed(config.training.seed)
     data = load_data(config.data, config.model.size, config.training.seed)
-    with _precision(config.training.precision), devices.scope():
+    with precision(config.training.precision), devices.scope():
         model = _compiled_model(config, data)
         print(config.to_yaml())
         print(
@@ -99,16 +99,6 @@ def _check_shared(config: TrainConfig, devices: Devices) -> None:
             f"Received: {config.output_dir}, where {found.count(0)} of {len(found)} hosts do not "
             "find what the first one has written"
         )
-
-
-@contextmanager
-def _precision(policy: str) -> Iterator[None]:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import keras
-
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import load_any_classes
 from lambda_keras.weights.fit import take_layers
 from zoo.config import ModelConfig
-from zoo.registry import CLASSIFIER, create_model
+from zoo.registry import CLASSIFIER, create_model, set_batch_norm
 
 
 def create_network(config: ModelConfig, classes: int) -> Any:
@@ -31,11 +29,7 @@ def prepare(network: Any, config: ModelConfig) -> None:
         _warm_start(network, config, config.weights_model)
     elif config.weights is not None:
         _start_from(network, config)
-    for layer in network._flatten_layers():  # those within lambda layers, too
-        if isinstance(layer, keras.layers.BatchNormalization):
-            layer.synchronized = config.synchronized_batch_norm
-            if config.batch_norm_momentum is not None:
-                layer.momentum = config.batch_norm_momentum
+    set_batch_norm(network, config.batch_norm_momentum, config.synchronized_batch_norm)
     if config.freeze_backbone:
         for layer in network.layers:
             layer.trainable = layer.name == CLASSIFIER

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from zoo.config import OptimizerConfig
+from zoo.registry import kernels
 
 REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
 
@@ -72,9 +73,10 @@ def add_weight_decay(
     unless it falls on all but `"batch_norm"`. It is no `weight_decay` of Keras' optimizers, which
     momentum and the learning rate schedule act on in another way.
     """
-    everything = weight_decay_on == "all_but_batch_norm"
+    decayed = kernels(network)
+    if weight_decay_on == "all_but_batch_norm":
+        everything: Any = network.trainable_variables
+        decayed = [variable for variable in everything if variable.name not in ("gamma", "beta")]
     if weight_decay:
-        for variable in network.trainable_variables:
-            of_batch_norm = variable.name in ("gamma", "beta")
-            if variable.name.endswith("kernel") or (everything and not of_batch_norm):
-                variable.regularizer = keras.regularizers.L2(weight_decay / 2)
+        for variable in decayed:
+            variable.regularizer = keras.regularizers.L2(weight_decay / 2)

@@ -244,9 +244,3 @@ def test_early_stopping_keeps_the_best_weights(tmp_path):
     images, labels = load_data(config.data, 8).test.sample(1000)
     accuracy = (predict(model, images).argmax(-1) == labels).mean()
     assert accuracy == pytest.approx(max(accuracies), abs=1e-6)
-
-
-def test_dtype_policy_is_restored():
-    with loop._precision("mixed_bfloat16"):
-        assert keras.config.dtype_policy().name == "mixed_bfloat16"
-    assert keras.config.dtype_policy().name == "float32"

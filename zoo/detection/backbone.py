@@ -1,0 +1,142 @@
+"""Networks of the zoo, which are Keras 3, as backbones of the Model Garden's detectors, tf_keras.
+
+The two know nothing of one another: tf_keras gets the variables of the network and what it returns.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from lambda_keras.applications import feature_extractor
+from lambda_keras.models.specs import STAGES
+from zoo.devices import precision
+from zoo.errors import needs_extra
+from zoo.registry import create_model, kernels, set_batch_norm
+
+with needs_extra("detection"):
+    import tf_keras
+    from official.modeling import hyperparams
+    from official.vision.configs import backbones
+    from official.vision.modeling.backbones import factory
+
+NAME = "lambda_keras"  # of this kind of backbone in the Model Garden
+# The Model Garden's names of feature maps: logarithms of their strides.
+LEVELS = dict(zip(("2", "3", "4", "5"), STAGES, strict=True))
+
+
+@dataclasses.dataclass
+class ZooNetwork(hyperparams.Config):
+    """Which network, as `zoo.registry.create_model` takes it."""
+
+    name: str = ""
+    weights: str | None = None
+    overrides: hyperparams.Config = dataclasses.field(default_factory=hyperparams.Config)
+
+
+@dataclasses.dataclass
+class Backbone(backbones.Backbone):
+    """The Model Garden's choice of backbones, with one more."""
+
+    type: str | None = NAME
+    lambda_keras: ZooNetwork = dataclasses.field(default_factory=ZooNetwork)
+
+
+class KerasBackbone(tf_keras.Model):
+    """A Keras 3 network behind the interface of tf_keras.
+
+    Args:
+        network: A network of the zoo, built in the scope of the strategy that it is trained in.
+        regularizer: Called on every kernel; what it returns is added to the loss. Defaults to
+            None.
+
+    Call arguments:
+        inputs: Images that passed `lambda_keras.applications.preprocess_input`, of shape
+            `(batch, height, width, 3)`; the Model Garden's own normalisation is the same.
+        training: Whether batch statistics are those of the batch; never, where `trainable` is
+            False.
+
+    Returns:
+        A dict of feature maps at strides 4 to 32 by `"2"`, `"3"`, `"4"` and `"5"`.
+
+    Raises:
+        ValueError: If the network has feature maps at other strides.
+
+    Example:
+
+    >>> from lambda_keras.applications import LambdaResNet50
+    >>> from zoo.detection.backbone import KerasBackbone
+    >>> network = LambdaResNet50(include_top=False, input_shape=(64, 64, 3))
+    >>> backbone = KerasBackbone(network)
+    >>> {level: tuple(shape) for level, shape in backbone.output_specs.items()}["5"]
+    (None, 2, 2, 2048)
+    """
+
+    def __init__(self, network: keras.Model, regularizer: Any = None) -> None:
+        super().__init__(name=network.name)
+        features: Any = feature_extractor(network)
+        self.output_specs = {
+            level: tf.TensorShape(features.output[stage].shape) for level, stage in LEVELS.items()
+        }
+        _check_strides(features)
+        # tf_keras would track the network, whose parts it takes for its own, and fail on them.
+        object.__setattr__(self, "features", features)
+        # Keys are places: names of layers are counted on in every process, and checkpoints depend
+        # on them. `value` is the tf.Variable; in a call it would be cast to the compute type.
+        self.network_variables = {
+            str(place): variable.value for place, variable in enumerate(features.weights)
+        }
+        if regularizer is not None:
+            for kernel in kernels(features):
+                self.add_loss(partial(regularizer, kernel.value))
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
+        """Returns the feature maps."""
+        maps = self.features(inputs, training=bool(training) and self.trainable)  # pyright: ignore[reportAttributeAccessIssue]
+        return {level: maps[stage] for level, stage in LEVELS.items()}
+
+
+@factory.register_backbone_builder(NAME)
+def build(
+    input_specs: Any, backbone_config: Any, norm_activation_config: Any, l2_regularizer: Any = None
+) -> KerasBackbone:
+    """Builds a backbone as the Model Garden asks for it.
+
+    Batch normalisation has the momentum and the synchronisation of the rest of the detector, layers
+    have the dtype policy of tf_keras, and kernels its weight decay.
+
+    Args:
+        input_specs: Shape of the images, `(None, height, width, 3)`.
+        backbone_config: A `Backbone`.
+        norm_activation_config: Of the Model Garden: `norm_momentum` and `use_sync_bn` are used.
+        l2_regularizer: Weight decay of kernels. Defaults to None.
+
+    Raises:
+        ValueError: If there is no such network, or an argument or the weights do not fit.
+    """
+    config = backbone_config.get()
+    with precision(tf_keras.mixed_precision.global_policy().name):
+        network = create_model(
+            config.name,
+            include_top=False,
+            input_shape=tuple(input_specs.shape[1:]),
+            weights=config.weights,
+            **config.overrides.as_dict(),
+        )
+    norm = norm_activation_config
+    set_batch_norm(network, norm.norm_momentum, norm.use_sync_bn)
+    return KerasBackbone(network, l2_regularizer)
+
+
+def _check_strides(features: Any) -> None:
+    size = features.input.shape[1]
+    found = [size // features.output[stage].shape[1] for stage in STAGES]
+    expected = [2 ** int(level) for level in LEVELS]
+    if found != expected:
+        raise ValueError(
+            f"model.name: expected a network with feature maps at strides {expected}. Received: "
+            f"{features.name.removesuffix('_features')} with strides {found} "
+            "(--model.overrides stem=rs gives lambda_resnet14 others)"
+        )

@@ -1,0 +1,329 @@
+"""Annotations in COCO's format, of which every one is checked before it is used.
+
+https://cocodataset.org/#format-data: boxes are [x, y, width, height] in pixels, masks polygons or
+run-length encodings (RLE) of a whole image in the order of columns.
+"""
+
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from zoo.data.image_folder import find_unreadable
+from zoo.errors import needs_extra, printable
+from zoo.files import why_no_file
+
+MAX_CATEGORY = 10_000  # of ids, which are places in the outputs of the detector
+NAMED = 5  # of what is wrong in an error
+ROUNDING = 1.0  # pixels by which boxes of whole numbers may stand out, and are cut
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Images with their objects.
+
+    Attributes:
+        folder: Where the image files are.
+        categories: Names of the categories by their ids, which start at 1 and may have gaps.
+        images: As in COCO's format: `id`, `file_name`, `height`, `width`.
+        objects: By the id of the image, each as in COCO's format: `id`, `image_id`, `category_id`,
+            `bbox`, `area`, `iscrowd` and `segmentation`. There is one for every image.
+    """
+
+    folder: Path
+    categories: Mapping[int, str]
+    images: list[Json]
+    objects: Mapping[int, list[Json]]
+
+    def to_json(self) -> Json:
+        """Returns the annotations as COCO's format has them."""
+        return {
+            "images": self.images,
+            "categories": [{"id": i, "name": name} for i, name in self.categories.items()],
+            "annotations": [one for image in self.images for one in self.objects[image["id"]]],
+        }
+
+
+@dataclass
+class Faults:
+    """What is wrong with annotations."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, where: str, what: str) -> None:
+        """Takes down that something is wrong, and where."""
+        self.found.append(printable(f"{where}: {what}"))
+
+    def settle(self, path: Path, skip: bool) -> None:
+        """Refuses what was found, or says that it is left out.
+
+        Raises:
+            ValueError: If something was found, and it is not skipped.
+        """
+        if not self.found:
+            return
+        more = f" and {len(self.found) - NAMED} more" if len(self.found) > NAMED else ""
+        if skip:
+            for fault in self.found[:NAMED]:
+                print(f"left out of {printable(path)}: {fault}", file=sys.stderr)
+            print(f"{len(self.found)} left out of {printable(path)}", file=sys.stderr)
+            return
+        raise ValueError(
+            f"expected intact annotations in {str(path)!r} (--unreadable skip leaves out what is "
+            f"not). Received: {'; '.join(self.found[:NAMED])}{more}"
+        )
+
+
+def read(path: Path, folder: Path, skip: bool = False) -> Annotations:
+    """Reads annotations and checks them all, with every image file.
+
+    Args:
+        path: JSON file in COCO's format.
+        folder: Folder of the images.
+        skip: Whether objects and images with something wrong are named on stderr and left out, or
+            refused. Defaults to False.
+
+    Raises:
+        ValueError: If the file is not in COCO's format, no object is left, or something is wrong
+            and not skipped: a category, image or file that is not there or is there twice, a file
+            that is unreadable or of another size, a box outside of its image, a mask that is none.
+    """
+    content = _load(path)
+    categories = _categories(content["categories"], path)
+    faults = Faults()
+    images = _images(content["images"], folder, faults)
+    objects = _objects(content["annotations"], images, categories, faults)
+    faults.settle(path, skip)
+    if not any(objects.values()):
+        raise ValueError(f"expected at least one object in {str(path)!r}. Received: none")
+    return Annotations(folder, categories, list(images.values()), objects)
+
+
+def _load(path: Path) -> Json:
+    if why := why_no_file(path):
+        raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"expected JSON in {str(path)!r}. Received: {error}") from None
+    for key in ("images", "annotations", "categories"):
+        found = content.get(key) if isinstance(content, dict) else None
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise ValueError(
+                f"expected COCO's format in {str(path)!r}, with a list of objects {key!r}. "
+                f"Received: {type(found).__name__}"
+            )
+    return content
+
+
+def _categories(found: list[Json], path: Path) -> dict[int, str]:
+    categories: dict[int, str] = {}
+    for one in found:
+        number, name = one.get("id"), one.get("name")
+        if not _is_integer(number, 1, MAX_CATEGORY) or not isinstance(name, str) or not name:
+            raise ValueError(
+                f"expected categories with an id from 1 to {MAX_CATEGORY} and a name in "
+                f"{str(path)!r}. Received: id={number!r}, name={name!r}"
+            )
+        if number in categories or name in categories.values():
+            raise ValueError(
+                f"expected every category once in {str(path)!r}. Received: id={number}, "
+                f"name={name!r} again"
+            )
+        categories[number] = name
+    return dict(sorted(categories.items()))
+
+
+def _images(found: list[Json], folder: Path, faults: Faults) -> dict[int, Json]:
+    """Returns the images by their ids, without those that have something wrong."""
+    if not folder.is_dir():
+        raise ValueError(f"expected a folder of images. Received: {str(folder)!r}")
+    images: dict[int, Json] = {}
+    for one in found:
+        number, name = one.get("id"), one.get("file_name")
+        if not _is_integer(number, 0, 2**63 - 1) or number in images:
+            faults.add(f"image {number!r}", "expected a whole number of its own as id")
+        elif not isinstance(name, str) or not _stays_inside(name):
+            faults.add(f"image {number}", f"expected a file of the folder, received {name!r}")
+        elif not all(_is_integer(one.get(side), 1, 2**16) for side in ("height", "width")):
+            faults.add(f"image {number}", "expected height and width in pixels")
+        elif why := why_no_file(folder / name):
+            faults.add(name, why)
+        else:
+            images[number] = {key: one[key] for key in ("id", "file_name", "height", "width")}
+    unreadable = find_unreadable([str(folder / one["file_name"]) for one in images.values()])
+    for number, one in list(images.items()):
+        path = folder / one["file_name"]
+        why = unreadable.get(str(path)) or _other_size(path, one)
+        if why:
+            faults.add(one["file_name"], why)
+            del images[number]
+    return images
+
+
+def _stays_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+def _other_size(path: Path, image: Json) -> str:
+    with needs_extra("detection"):
+        from PIL import Image
+
+    with Image.open(path) as file:
+        width, height = file.size
+    if (height, width) == (image["height"], image["width"]):
+        return ""
+    return f"expected {image['width']} x {image['height']} pixels, received {width} x {height}"
+
+
+def _objects(
+    found: list[Json], images: Mapping[int, Json], categories: Mapping[int, str], faults: Faults
+) -> dict[int, list[Json]]:
+    """Returns objects by the ids of their images, without those that have something wrong."""
+    objects: dict[int, list[Json]] = defaultdict(list, {number: [] for number in images})
+    for place, one in enumerate(found):
+        try:
+            image, category = one.get("image_id"), one.get("category_id")
+            if not _is_integer(image, 0, 2**63 - 1) or image not in images:
+                raise ValueError(f"expected the id of an image, received image_id={image!r}")
+            if not _is_integer(category, 1, MAX_CATEGORY) or category not in categories:
+                raise ValueError(f"expected a category, received category_id={category!r}")
+            objects[image].append(
+                {
+                    "id": place + 1,  # pycocotools takes 0 for none
+                    "image_id": image,
+                    "category_id": category,
+                    "bbox": _box(one.get("bbox"), images[image]),
+                    **_mask(one, images[image]),
+                }
+            )
+        except ValueError as error:
+            faults.add(f"object {one.get('id', f'number {place}')!r}", str(error))
+    return dict(objects)
+
+
+def _box(box: Any, image: Json) -> list[float]:
+    if not _is_numbers(box) or len(box) != 4:
+        raise ValueError(f"expected bbox=[x, y, width, height], received {box!r}")
+    left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
+    outside = max(-left, -top, right - image["width"], bottom - image["height"])
+    left, top = max(left, 0.0), max(top, 0.0)
+    width = min(right, image["width"]) - left
+    height = min(bottom, image["height"]) - top
+    if min(box[2:]) <= 0 or outside > ROUNDING or min(width, height) <= 0:
+        raise ValueError(
+            f"expected a box in an image of {image['width']} x {image['height']} pixels, received "
+            f"bbox={box}"
+        )
+    return [float(left), float(top), float(width), float(height)]
+
+
+def _mask(one: Json, image: Json) -> Json:
+    """Returns what an object has of its mask, as the Model Garden's converter reads it.
+
+    That takes a single uncompressed RLE of a crowd, of others lists of these or of polygons.
+    """
+    with needs_extra("detection"):
+        from pycocotools import mask
+
+    crowd, area = one.get("iscrowd", 0), one.get("area")
+    if crowd not in (0, 1):
+        raise ValueError(f"expected iscrowd to be 0 or 1, received {crowd!r}")
+    segmentation = one.get("segmentation")
+    size = image["height"], image["width"]
+    pixels = int(mask.area(read_mask(segmentation, *size)))
+    if not pixels:
+        raise ValueError("expected a mask of at least one pixel, received none")
+    area = pixels if area is None else area
+    if not _is_numbers([area]) or area <= 0:
+        raise ValueError(f"expected an area in pixels, received {area!r}")
+    if crowd or isinstance(segmentation, dict):
+        runs = encode_mask(decode_mask(segmentation, *size))
+        segmentation = runs if crowd else [runs]
+    return {"area": float(area), "iscrowd": int(crowd), "segmentation": segmentation}
+
+
+def read_mask(segmentation: Any, height: int, width: int) -> Json:
+    """Returns a mask of COCO's format as pycocotools has it: a compressed RLE.
+
+    Args:
+        segmentation: Polygons `[[x, y, x, y, ...], ...]`, or RLE
+            `{"size": [height, width], "counts": ...}` with whole numbers or pycocotools' text.
+        height: Of the image.
+        width: Of the image.
+
+    Raises:
+        ValueError: If it is neither, or of another size.
+    """
+    with needs_extra("detection"):
+        from pycocotools import mask
+
+    if isinstance(segmentation, list) and segmentation:
+        for polygon in segmentation:
+            if not _is_numbers(polygon) or len(polygon) < 6 or len(polygon) % 2:
+                raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points")
+        return mask.merge(mask.frPyObjects(segmentation, height, width))
+    if not isinstance(segmentation, dict) or segmentation.get("size") != [height, width]:
+        raise ValueError(f"expected polygons, or an RLE with size=[{height}, {width}]")
+    counts = segmentation.get("counts")
+    if isinstance(counts, list):
+        if not all(_is_integer(one, 0, height * width) for one in counts):
+            raise ValueError("expected an RLE of whole numbers")
+        if sum(counts) != height * width:
+            raise ValueError(
+                f"expected an RLE of {height * width} pixels, received {sum(counts)} pixels"
+            )
+        return mask.frPyObjects(segmentation, height, width)
+    if not isinstance(counts, str):
+        raise ValueError("expected an RLE with counts")
+    compressed = {"size": [height, width], "counts": counts.encode()}
+    try:
+        mask.decode(compressed)
+    except (ValueError, TypeError, MemoryError) as error:
+        raise ValueError(f"expected an RLE, received an unreadable one ({error})") from None
+    return compressed
+
+
+def decode_mask(segmentation: Any, height: int, width: int) -> np.ndarray:
+    """Returns a mask of COCO's format as an array of 0 and 1, of shape `(height, width)`.
+
+    The arguments are those of `read_mask`, and so are its errors.
+
+    Example:
+
+    >>> from zoo.detection.coco import decode_mask
+    >>> decode_mask({"size": [2, 2], "counts": [1, 3]}, 2, 2).tolist()
+    [[0, 1], [1, 1]]
+    """
+    with needs_extra("detection"):
+        from pycocotools import mask
+
+    return mask.decode(read_mask(segmentation, height, width))
+
+
+def encode_mask(pixels: np.ndarray) -> Json:
+    """Returns an array of 0 and 1 as an uncompressed RLE, which `decode_mask` reads."""
+    flat = pixels.ravel(order="F").astype(bool)
+    bounds = [0, *(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]
+    counts = [0] * bool(flat[0]) + np.diff(bounds).tolist()
+    return {"size": list(pixels.shape), "counts": counts}
+
+
+def _is_integer(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+        for one in value
+    )

@@ -1,0 +1,170 @@
+"""The settings of training a detector."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from zoo import run_folder
+from zoo.cli.model_options import Weights
+from zoo.cli.settings import AnyPath, Section, checked_by
+from zoo.config import Overrides, RunConfig
+from zoo.registry import find_model
+
+STRIDE = 64  # of the coarsest feature map; images are multiples of it
+
+
+class DetectorConfig(Section):
+    """Which backbone, and what of the Model Garden's Mask R-CNN is other than there."""
+
+    name: Annotated[str, checked_by(find_model)] = Field(
+        default="lambda_resnet50",
+        description="Backbone, by its name in zoo/registry.py.",
+    )
+    image_size: int = Field(
+        default=1024,
+        ge=STRIDE,
+        le=2048,
+        multiple_of=STRIDE,
+        description="Height and width in pixels; photographs are resized to fit, and padded.",
+    )
+    overrides: Overrides = Field(
+        default={},
+        description="Other constructor arguments, e.g. --model.overrides scope=7",
+    )
+    weights: Weights | None = Field(
+        default=None,
+        description="Start from the weights of a classifier: imagenet, hf://owner/repo, a "
+        ".weights.h5 or .safetensors file, or the folder of a finished run of zoo.train; None: "
+        "from random weights.",
+    )
+    freeze_backbone: bool = Field(
+        default=False, description="Train what comes after the backbone only."
+    )
+    batch_norm_momentum: float = Field(
+        default=0.997,
+        ge=0,
+        lt=1,
+        description="Momentum of the moving statistics of every batch normalisation.",
+    )
+    synchronized_batch_norm: bool = Field(
+        default=True, description="Batch statistics over all devices instead of each one's own."
+    )
+    heads: dict[str, Any] = Field(
+        default={},
+        description="What else is other than in the Model Garden, by its names (fields of "
+        "official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: "
+        "{num_filters: 64}}}.",
+    )
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _of_a_run(cls, weights: Any) -> Any:
+        if isinstance(weights, str) and (Path(weights) / run_folder.METRICS).is_file():
+            return str(Path(weights) / run_folder.WEIGHTS)
+        return weights
+
+
+class CocoConfig(Section):
+    """Which images to train and test on."""
+
+    dir: AnyPath = Field(
+        default=Path("data/coco"),
+        description="Folder that zoo.detection.convert has written, local or gs://.",
+    )
+    batch_size: int = Field(default=256, ge=1, description="Images per step, over all devices.")
+    test_batch_size: int = Field(
+        default=8, ge=1, description="Images per step of evaluation, over all devices."
+    )
+    scale_min: float = Field(
+        default=0.8, gt=0, le=10, description="Smallest factor that training images are resized by."
+    )
+    scale_max: float = Field(
+        default=1.25, gt=0, le=10, description="Largest factor that training images are resized by."
+    )
+    shuffle_buffer: int = Field(
+        default=10_000, ge=1, description="Undecoded images that are shuffled among each other."
+    )
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.scale_min > self.scale_max:
+            raise ValueError(
+                f"scale_min: expected at most scale_max ({self.scale_max}). "
+                f"Received: {self.scale_min}"
+            )
+        return self
+
+
+class ScheduleConfig(Section):
+    """How weights are changed: SGD with momentum, whose rate warms up, then falls in steps."""
+
+    learning_rate: float = Field(
+        default=0.32,
+        gt=0,
+        description="Highest rate for 256 images per step; scales with the batch size.",
+    )
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="Momentum of the optimizer.")
+    weight_decay: float = Field(
+        default=4e-5,
+        ge=0,
+        description="L2 in the loss: half of it times the square of every kernel.",
+    )
+    warmup_steps: int = Field(default=1000, ge=0, description="Steps from rate 0 to the highest.")
+    decay_at: list[float] = Field(
+        default=[0.9, 0.95, 0.975],
+        description="Parts of the training after which the rate is divided by 10.",
+    )
+
+    @field_validator("decay_at")
+    @classmethod
+    def _ascending(cls, parts: list[float]) -> list[float]:
+        if sorted(set(parts)) != parts or not all(0 < part < 1 for part in parts):
+            raise ValueError(f"expected ascending numbers between 0 and 1. Received: {parts}")
+        return parts
+
+
+class StepsConfig(Section):
+    """How long and how to train."""
+
+    steps: int = Field(default=22_500, ge=1, description="Steps of training.")
+    evaluation_steps: int = Field(
+        default=5_000, ge=1, description="Steps between evaluations on the test images."
+    )
+    checkpoint_steps: int = Field(default=1_000, ge=1, description="Steps between checkpoints.")
+    steps_per_execution: int = Field(
+        default=100,
+        ge=1,
+        description="Steps per call of the compiled function, after which losses are shown.",
+    )
+    precision: Literal["float32", "mixed_bfloat16"] = Field(
+        default="float32", description="Keras dtype policy: bfloat16 suits TPUs."
+    )
+    seed: int = Field(
+        default=0, ge=0, lt=2**32, description="Seed of weights; the order of images is random."
+    )
+
+
+class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.detection.train"):
+    """Trains a Mask R-CNN with a backbone of the zoo, and writes a run folder.
+
+    Task, losses, heads, input pipeline and training loop are those of TensorFlow's Model Garden.
+    The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
+    predictions.png. An interrupted run goes on from its last checkpoint when the same command is
+    given again: weights, optimizer and step are the same, the order of the images is not.
+    A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    """
+
+    model: DetectorConfig = DetectorConfig()
+    data: CocoConfig = CocoConfig()
+    optimizer: ScheduleConfig = ScheduleConfig()
+    training: StepsConfig = StepsConfig()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.optimizer.warmup_steps >= self.training.steps:
+            raise ValueError(
+                f"optimizer.warmup_steps: expected fewer than training.steps "
+                f"({self.training.steps}). Received: {self.optimizer.warmup_steps}"
+            )
+        return self

@@ -1,0 +1,131 @@
+"""From COCO's files to what detectors train on: `python -m zoo.detection.convert`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from zoo.cli.run import run_command
+from zoo.cli.settings import AnyPath, LocalPath, OutputFolder, Settings
+from zoo.detection import shards
+from zoo.detection.coco import Annotations, read
+from zoo.errors import needs_extra, printable
+from zoo.files import atomic_write
+
+
+class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
+    """Writes images and annotations in COCO's format as shards of TFRecord.
+
+    Everything is checked first, as --unreadable says. The shards are written by the converter of
+    TensorFlow's Model Garden. Example:
+
+      python -m zoo.detection.convert --train_images coco/train2017 \\
+        --train_annotations coco/annotations/instances_train2017.json \\
+        --val_images coco/val2017 --val_annotations coco/annotations/instances_val2017.json \\
+        --output coco/shards --unreadable skip
+    """
+
+    config: AnyPath | None = Field(
+        default=None, exclude=True, description="YAML file with these settings."
+    )
+    train_images: LocalPath = Field(description="Folder of the images to train on.")
+    train_annotations: LocalPath = Field(description="JSON file of their annotations.")
+    val_images: LocalPath = Field(description="Folder of the images to test on.")
+    val_annotations: LocalPath = Field(description="JSON file of their annotations.")
+    output: OutputFolder = Field(description="New folder of the shards.")
+    shards: int = Field(default=32, ge=1, le=9999, description="Files for the training images.")
+    unreadable: Literal["refuse", "skip"] = Field(
+        default="refuse",
+        description="Images and objects with something wrong (unknown, missing, unreadable, a box "
+        "outside) are named; refuse: and nothing is written; skip: and left out.",
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then checks and converts.
+
+    Raises:
+        ValueError: If the output is there, or the annotations are not as COCO's.
+    """
+    config = ConvertConfig.from_command_line(arguments)
+    if config.output.exists() and any(config.output.iterdir()):
+        raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
+    skip = config.unreadable == "skip"
+    train = read(config.train_annotations, config.train_images, skip)
+    val = read(config.val_annotations, config.val_images, skip)
+    if train.categories != val.categories:
+        differing = sorted(set(train.categories.items()) ^ set(val.categories.items()))
+        raise ValueError(
+            "expected the same categories in both files of annotations. Received: "
+            f"{', '.join(f'{number} {name!r}' for number, name in differing[:5])} in one of them"
+        )
+    write(train, val, config.output, config.shards)
+    ids = list(train.categories)
+    unused = ids[-1] - len(ids)
+    print(
+        f"{len(ids)} categories with ids up to {ids[-1]}"
+        + (f", {unused} of which are unused" if unused else "")
+    )
+    for name, part in (("training", train), ("test", val)):
+        found = [one for objects in part.objects.values() for one in objects]
+        empty = sum(not objects for objects in part.objects.values())
+        crowds = sum(one["iscrowd"] for one in found)
+        print(
+            f"{len(part.images)} {name} images, {empty} without objects; "
+            f"{len(found)} objects, {crowds} crowds"
+        )
+    print(f"wrote {printable(config.output)}")
+
+
+def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:
+    """Writes the folder, whole or not at all.
+
+    Args:
+        train: Images to train on.
+        val: Images to test on.
+        output: The folder, which is new or empty.
+        train_shards: Number of files for the training images; those of the test take a quarter.
+    """
+    description = shards.Dataset(
+        categories=dict(train.categories), train=_count(train), val=_count(val)
+    )
+    with atomic_write(output) as folder:
+        folder.mkdir()
+        for name, part, number in (
+            (shards.TRAIN, train, train_shards),
+            (shards.TEST, val, max(1, train_shards // 4)),
+        ):
+            _write_shards(part, folder / name, min(number, len(part.images)))
+        (folder / shards.ANNOTATIONS).write_text(json.dumps(val.to_json()))
+        (folder / shards.DESCRIPTION).write_text(description.model_dump_json(indent=1) + "\n")
+
+
+def _count(part: Annotations) -> shards.Part:
+    return shards.Part(images=len(part.images), objects=sum(map(len, part.objects.values())))
+
+
+def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
+    with needs_extra("detection"):
+        from official.vision.data import create_coco_tf_record, tfrecord_lib
+        from rich.progress import track
+
+    examples = create_coco_tf_record.generate_annotations(
+        track(part.images, f"Writing {prefix.name}"),
+        [str(part.folder)],
+        img_to_obj_annotation=part.objects,
+        id_to_name_map=part.categories,
+        include_masks=True,
+    )
+    tfrecord_lib.write_tf_record_dataset(
+        str(prefix),
+        examples,
+        create_coco_tf_record.create_tf_example,
+        number,
+        multiple_processes=0,
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

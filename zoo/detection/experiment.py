@@ -1,0 +1,136 @@
+"""From the settings of a detector to an experiment of TensorFlow's Model Garden."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from zoo import devices
+from zoo.detection import shards
+from zoo.detection.backbone import NAME, Backbone, ZooNetwork
+from zoo.detection.config import DetectionConfig
+from zoo.detection.shards import Dataset
+from zoo.errors import needs_extra
+
+with needs_extra("detection"):
+    import tf_keras
+    from official.core import config_definitions, exp_factory, task_factory
+    from official.modeling import hyperparams
+    from official.vision.configs import maskrcnn  # noqa: F401  # registers the experiment
+    from official.vision.tasks import maskrcnn as task_of_maskrcnn  # noqa: F401  # and its task
+
+BASE = "maskrcnn_resnetfpn_coco"  # whose every value holds that is not set below
+REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
+
+
+def create_experiment(
+    config: DetectionConfig, dataset: Dataset
+) -> config_definitions.ExperimentConfig:
+    """Returns the experiment of some settings.
+
+    Args:
+        config: All settings.
+        dataset: What is in `data.dir`.
+
+    Raises:
+        ValueError: If `model.heads` has something that the Model Garden does not.
+    """
+    experiment = exp_factory.get_exp_config(BASE)
+    model, data, training = config.model, config.data, config.training
+    dtype = "bfloat16" if training.precision == "mixed_bfloat16" else "float32"
+    network = ZooNetwork(
+        name=model.name, weights=model.weights, overrides=hyperparams.Config(model.overrides)
+    )
+    experiment.task.model.backbone = Backbone(type=NAME, lambda_keras=network)
+    _override(experiment.task.model, model.heads)
+    experiment.override(
+        {
+            "runtime": {"mixed_precision_dtype": dtype},
+            "task": {
+                "init_checkpoint": None,
+                "annotation_file": str(data.dir / shards.ANNOTATIONS),
+                "freeze_backbone": model.freeze_backbone,
+                "losses": {"l2_weight_decay": config.optimizer.weight_decay},
+                "model": {
+                    "num_classes": dataset.num_classes,
+                    "input_size": [model.image_size, model.image_size, 3],
+                    "norm_activation": {
+                        "norm_momentum": model.batch_norm_momentum,
+                        "use_sync_bn": model.synchronized_batch_norm,
+                    },
+                },
+                "train_data": {
+                    "input_path": shards.pattern(data.dir, shards.TRAIN),
+                    "global_batch_size": data.batch_size,
+                    "dtype": dtype,
+                    "shuffle_buffer_size": data.shuffle_buffer,
+                    "parser": {"aug_scale_min": data.scale_min, "aug_scale_max": data.scale_max},
+                },
+                "validation_data": {
+                    "input_path": shards.pattern(data.dir, shards.TEST),
+                    "global_batch_size": data.test_batch_size,
+                    "dtype": dtype,
+                    "num_examples": dataset.val.images,
+                },
+            },
+            "trainer": {
+                "train_steps": training.steps,
+                "validation_steps": -1,  # all images
+                "validation_interval": training.evaluation_steps,
+                "checkpoint_interval": training.checkpoint_steps,
+                "steps_per_loop": training.steps_per_execution,
+                "summary_interval": training.steps_per_execution,
+                "optimizer_config": _optimizer(config),
+            },
+        },
+        is_strict=True,
+    )
+    experiment.validate()
+    return experiment
+
+
+def create_task(experiment: config_definitions.ExperimentConfig, logging_dir: str = "") -> Any:
+    """Returns the Model Garden's task: model, losses, input pipeline and metrics."""
+    return task_factory.get_task(experiment.task, logging_dir=logging_dir)
+
+
+@contextmanager
+def precision(policy: str) -> Iterator[None]:
+    """Builds and trains what is in the `with` block under a dtype policy, of both Keras."""
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(policy)
+    try:
+        with devices.precision(policy):
+            yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+
+
+def _override(model: Any, heads: dict[str, Any]) -> None:
+    try:
+        model.override(heads, is_strict=True)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            "model.heads: expected fields of the Model Garden's MaskRCNN. Received: "
+            f"{heads} ({' '.join(str(error).split())})"
+        ) from None
+
+
+def _optimizer(config: DetectionConfig) -> dict[str, Any]:
+    optimizer, steps = config.optimizer, config.training.steps
+    rate = optimizer.learning_rate * config.data.batch_size / REFERENCE_BATCH
+    # Of one that is empty, the Model Garden has no schedule.
+    parts = optimizer.decay_at or [1.0]
+    return {
+        "optimizer": {"type": "sgd", "sgd": {"momentum": optimizer.momentum}},
+        "learning_rate": {
+            "type": "stepwise",
+            "stepwise": {
+                "boundaries": [round(part * steps) for part in parts],
+                "values": [rate / 10**number for number in range(len(parts) + 1)],
+            },
+        },
+        "warmup": {
+            "type": "linear",
+            "linear": {"warmup_steps": optimizer.warmup_steps, "warmup_learning_rate": 0.0},
+        },
+    }

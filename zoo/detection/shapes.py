@@ -1,0 +1,185 @@
+"""A small data set in COCO's format, drawn on photographs: `python -m zoo.detection.shapes`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from zoo.cli.run import run_command
+from zoo.cli.settings import AnyPath, OutputFolder, Settings
+from zoo.detection.coco import Json, encode_mask
+from zoo.errors import needs_extra, printable
+from zoo.files import atomic_write
+
+CATEGORIES = ("disc", "square", "triangle")
+SIDES = (0.08, 0.35)  # of a shape, in parts of the image
+MOST = 5  # objects of an image
+EMPTY_EVERY, CROWD_EVERY = 12, 10  # images without objects, and with a crowd
+CROWD = 8  # shapes of a crowd
+VISIBLE = 0.5  # least part of a shape that others may leave
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is drawn: the place of its category, what is seen of it, and its area in pixels."""
+
+    category: int
+    mask: np.ndarray
+    area: int
+    crowd: bool = False
+
+
+class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
+    """Draws discs, squares and triangles on parts of the two photographs of scikit-learn.
+
+    Writes train/ and val/ with JPEG files, and train.json and val.json with boxes and exact masks
+    in COCO's format, for zoo.detection.convert. Some images are empty, some have a crowd. The same
+    seed draws the same images. Example:
+
+      python -m zoo.detection.shapes --output runs/shapes --train 240 --val 80
+    """
+
+    config: AnyPath | None = Field(
+        default=None, exclude=True, description="YAML file with these settings."
+    )
+    output: OutputFolder = Field(description="New folder of the images.")
+    train: int = Field(default=240, ge=1, le=100_000, description="Images to train on.")
+    val: int = Field(default=80, ge=1, le=100_000, description="Images to test on.")
+    size: int = Field(default=256, ge=64, le=400, description="Height and width in pixels.")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Seed of the drawings.")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then draws.
+
+    Raises:
+        ValueError: If the output is there already.
+    """
+    config = ShapesConfig.from_command_line(arguments)
+    if config.output.exists() and any(config.output.iterdir()):
+        raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
+    write(config.output, config.train, config.val, config.size, config.seed)
+    print(f"wrote {config.train} + {config.val} images to {printable(config.output)}")
+
+
+def write(output: Path, train: int, val: int, size: int, seed: int = 0) -> None:
+    """Writes the data set, whole or not at all.
+
+    Args:
+        output: The folder, which is new or empty.
+        train: Images to train on, of the left half of the photographs.
+        val: Images to test on, of the right half.
+        size: Height and width in pixels.
+        seed: Of the drawings. Defaults to 0.
+    """
+    with needs_extra("train"):
+        from PIL import Image
+        from sklearn.datasets import load_sample_images
+
+    photographs = load_sample_images().images
+    halves = {
+        "train": [photo[:, : photo.shape[1] // 2] for photo in photographs],
+        "val": [photo[:, photo.shape[1] // 2 :] for photo in photographs],
+    }
+    with atomic_write(output) as folder:
+        for number, (part, count) in enumerate((("train", train), ("val", val))):
+            (folder / part).mkdir(parents=True)
+            images, annotations = [], []
+            for place in range(count):
+                random = np.random.default_rng([seed, number, place])
+                image, objects = draw(halves[part], size, place, random)
+                name = f"{place:06d}.jpg"
+                Image.fromarray(image).save(folder / part / name, quality=90)
+                images.append({"id": place, "file_name": name, "height": size, "width": size})
+                for one in objects:
+                    annotations.append({"id": len(annotations) + 1, "image_id": place, **one})
+            categories = [{"id": i, "name": name} for i, name in enumerate(CATEGORIES, start=1)]
+            content = {"images": images, "annotations": annotations, "categories": categories}
+            (folder / f"{part}.json").write_text(json.dumps(content))
+
+
+def draw(
+    photographs: Sequence[np.ndarray], size: int, place: int, random: np.random.Generator
+) -> tuple[np.ndarray, list[Json]]:
+    """Draws one image.
+
+    Args:
+        photographs: uint8, of shape `(height, width, 3)`, of which a part is the background.
+        size: Height and width of the image in pixels.
+        place: Its number; some numbers have no objects, others a crowd.
+        random: Where everything else comes from.
+
+    Returns:
+        The image, of shape `(size, size, 3)`, and its objects in COCO's format: masks are what
+        is seen of each.
+    """
+    photo = photographs[random.integers(len(photographs))]
+    top, left = (random.integers(side - min(side, size) + 1) for side in photo.shape[:2])
+    image = photo[top : top + size, left : left + size]
+    missing = [(0, size - side) for side in image.shape[:2]]
+    image = np.pad(image, (*missing, (0, 0)), mode="reflect")
+    if place % EMPTY_EVERY == EMPTY_EVERY - 1:
+        return image, []
+    drawn: list[Shape] = []
+    if place % CROWD_EVERY == CROWD_EVERY - 1:
+        drawn.append(_crowd(size, random))
+    for _ in range(random.integers(1, MOST + 1)):
+        category = int(random.integers(len(CATEGORIES)))
+        mask = _pixels(category, size, random.uniform(*SIDES), random.uniform(0.15, 0.85, 2), random)
+        others = [replace(shape, mask=shape.mask & ~mask) for shape in drawn]
+        if all(shape.mask.sum() >= VISIBLE * shape.area for shape in others):
+            drawn = [*others, Shape(category, mask, int(mask.sum()))]
+    image = image.astype("float32")
+    for shape in drawn:
+        colour, grain = random.uniform(0, 255, 3), random.normal(0, 12, (size, size, 1))
+        image = np.where(shape.mask[..., None], 0.15 * image + 0.85 * colour + grain, image)
+    image = np.clip(image, 0, 255).astype("uint8")
+    return image, [_object(shape) for shape in drawn]
+
+
+def _pixels(
+    category: int, size: int, side: float, centre: np.ndarray, random: np.random.Generator
+) -> np.ndarray:
+    """Returns where a shape is, of shape `(size, size)`; its side is in parts of the image."""
+    rows, columns = (np.mgrid[:size, :size] + 0.5) / size - centre[:, None, None]
+    name = CATEGORIES[category]
+    if name == "disc":
+        return rows**2 + columns**2 <= (side / 2) ** 2
+    angle = random.uniform(0, 2 * np.pi)
+    down, right = (
+        rows * np.cos(angle) - columns * np.sin(angle),
+        rows * np.sin(angle) + columns * np.cos(angle),
+    )
+    if name == "square":
+        return np.maximum(abs(down), abs(right)) <= side / 2
+    inner = side / np.sqrt(12)  # radius of the circle in a triangle of equal sides
+    return (down <= inner) & (abs(right) * np.sqrt(3) - down <= 2 * inner)
+
+
+def _crowd(size: int, random: np.random.Generator) -> Shape:
+    category, centre = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
+    parts = [
+        _pixels(category, size, 0.06, centre + random.uniform(-0.12, 0.12, 2), random)
+        for _ in range(CROWD)
+    ]
+    mask = np.any(parts, axis=0)
+    return Shape(category, mask, int(mask.sum()), crowd=True)
+
+
+def _object(shape: Shape) -> Json:
+    rows, columns = (np.flatnonzero(shape.mask.any(axis)) for axis in (1, 0))
+    top, left = int(rows[0]), int(columns[0])
+    return {
+        "category_id": shape.category + 1,
+        "iscrowd": int(shape.crowd),
+        "bbox": [left, top, int(columns[-1]) + 1 - left, int(rows[-1]) + 1 - top],
+        "area": int(shape.mask.sum()),
+        "segmentation": encode_mask(shape.mask),
+    }
+
+
+if __name__ == "__main__":
+    run_command(main)
