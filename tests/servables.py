@@ -9,7 +9,7 @@ from networks import calibrate, randomize
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
-from zoo.export.verify import ask
+from zoo.inference.exported import ask
 from zoo.inference.classifier import Classifier, predict
 from zoo.registry import create_model
 

@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,29 @@ def atomic_write(path: Path) -> Iterator[Path]:
     finally:
         remove(folder)
         os.close(lock)
+
+
+@contextmanager
+def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
+    """Yields the folder of a version that no other process writes, and where to write it first.
+
+    Versions are folders `1`, `2` and so on of a folder of this machine.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    remove_partial(parent)
+    with ExitStack() as writing:
+        lock = os.open(parent, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            # What others are writing ends with the number of its version, too.
+            versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
+            last = max((int(name) for name in versions if name.isdecimal()), default=0)
+            folder = parent / str(last + 1)
+            beside = writing.enter_context(atomic_write(folder))
+        finally:
+            os.close(lock)
+        yield folder, beside
 
 
 def _new_partial(path: Path) -> tuple[Path, int]:

@@ -39,7 +39,7 @@ CONVENTIONS = {
     PREDICT: "preprocess_input, then one compiled function of the model with batch normalization "
     "folded, as in zoo.predict, zoo.evaluate and zoo.demo",
     BARE: "preprocessing and the folded model in one tf.function",
-    "formats": "as zoo.export writes them, in the runtimes of zoo/export/runtimes.py: "
+    "formats": "as zoo.export writes them, in the runtimes of zoo/inference/runtimes.py: "
     "TensorFlow, onnxruntime, openvino and ai-edge-litert",
     "threads": "of each runtime; TensorFlow's are those of a single operation",
     "weights": "random",
@@ -159,7 +159,7 @@ def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Ans
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
     from zoo.export import litert, onnx, openvino, saved_model
-    from zoo.export.runtimes import RUNTIMES
+    from zoo.inference.runtimes import RUNTIMES
     from zoo.inference.classifier import predict
 
     folded = fold_batch_normalization(classifier.model)

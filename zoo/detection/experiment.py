@@ -1,6 +1,6 @@
 """From the settings of a detector to an experiment of TensorFlow's Model Garden."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +8,6 @@ from zoo import devices
 from zoo.detection import shards
 from zoo.detection.backbone import NAME, Backbone, ZooNetwork
 from zoo.detection.config import DetectionConfig
-from zoo.detection.shards import Dataset
 from zoo.errors import needs_extra
 
 with needs_extra("detection"):
@@ -23,13 +22,14 @@ REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
 
 
 def create_experiment(
-    config: DetectionConfig, dataset: Dataset
+    config: DetectionConfig, categories: Mapping[int, str]
 ) -> config_definitions.ExperimentConfig:
     """Returns the experiment of some settings.
 
     Args:
         config: All settings.
-        dataset: What is in `data.dir`.
+        categories: Names of the categories by their ids; the detector has an output for every id
+            up to the last one, and one for the background.
 
     Raises:
         ValueError: If `model.heads` has something that the Model Garden does not.
@@ -51,7 +51,7 @@ def create_experiment(
                 "freeze_backbone": model.freeze_backbone,
                 "losses": {"l2_weight_decay": config.optimizer.weight_decay},
                 "model": {
-                    "num_classes": dataset.num_classes,
+                    "num_classes": max(categories) + 1,
                     "input_size": [model.image_size, model.image_size, 3],
                     "norm_activation": {
                         "norm_momentum": model.batch_norm_momentum,
@@ -69,7 +69,6 @@ def create_experiment(
                     "input_path": shards.pattern(data.dir, shards.TEST),
                     "global_batch_size": data.test_batch_size,
                     "dtype": dtype,
-                    "num_examples": dataset.val.images,
                 },
             },
             "trainer": {

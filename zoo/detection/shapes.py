@@ -128,7 +128,9 @@ def draw(
         drawn.append(_crowd(size, random))
     for _ in range(random.integers(1, MOST + 1)):
         category = int(random.integers(len(CATEGORIES)))
-        mask = _pixels(category, size, random.uniform(*SIDES), random.uniform(0.15, 0.85, 2), random)
+        mask = _pixels(
+            category, size, random.uniform(*SIDES), random.uniform(0.15, 0.85, 2), random
+        )
         others = [replace(shape, mask=shape.mask & ~mask) for shape in drawn]
         if all(shape.mask.sum() >= VISIBLE * shape.area for shape in others):
             drawn = [*others, Shape(category, mask, int(mask.sum()))]

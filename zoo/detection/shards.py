@@ -1,6 +1,8 @@
 """What `zoo.detection.convert` writes and training reads: TFRecord shards with a description."""
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -37,11 +39,6 @@ class Dataset(BaseModel):
     train: Part
     val: Part
 
-    @property
-    def num_classes(self) -> int:
-        """Outputs of a detector: one for the background, and one for every id up to the last."""
-        return max(self.categories) + 1
-
     @classmethod
     def read(cls, folder: Path) -> "Dataset":
         """Reads the description of a folder, local or in a bucket.
@@ -67,3 +64,32 @@ class Dataset(BaseModel):
 def pattern(folder: Path, part: str) -> str:
     """Returns which files are the shards of a part."""
     return f"{folder}/{part}-*.tfrecord"
+
+
+def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
+    """Returns images of shards by their ids, as they are stored.
+
+    Args:
+        files: Which shards, as `pattern` returns it.
+        most: How many, the first ones. Defaults to None: all.
+        ids: Of the images. Defaults to (): any.
+
+    Returns:
+        uint8 arrays of shape `(height, width, 3)`.
+    """
+    import tensorflow as tf
+
+    keys = {
+        name: tf.io.FixedLenFeature([], tf.string) for name in ("image/encoded", "image/source_id")
+    }
+    images: dict[int, Any] = {}
+    records: Any = tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(files)))
+    for record in records:
+        if len(images) == (len(ids) or most):
+            break
+        found: Any = tf.io.parse_single_example(record, keys)
+        number = int(found["image/source_id"].numpy())
+        if not ids or number in ids:
+            image: Any = tf.io.decode_image(found["image/encoded"], 3, expand_animations=False)
+            images[number] = image.numpy()
+    return images

@@ -1,10 +1,7 @@
 """Exports: the next version is written beside, checked, and only then put in its place."""
 
-import fcntl
 import importlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +9,7 @@ from zoo.errors import printable
 from zoo.export import card, verify
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.export.verify import Photographs, Report
-from zoo.files import atomic_write, remove, remove_partial
+from zoo.files import next_version, remove
 from zoo.inference.classifier import Classifier
 from zoo.model_card import megabytes
 
@@ -49,7 +46,7 @@ def export(
     parent = output / classifier.name
     if format_name != SAVED_MODEL:
         parent /= format_name
-    with _next_version(parent) as (folder, beside):
+    with next_version(parent) as (folder, beside):
         report = _write(classifier, format_name, beside, writers, quantize, photographs)
         card.write(classifier, origin, beside, format_name, quantize, report)
     print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")
@@ -112,23 +109,3 @@ def _write(
         different = f"{difference:.1e} in {signature}, more than {bound:.0e}"
         print(f"  differs by {different}", flush=True)
     raise ValueError(f"the export differs from Keras by {different}; it was removed")
-
-
-@contextmanager
-def _next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
-    """Yields the folder of a version that no other process writes, and where to write it first."""
-    parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(parent)
-    with ExitStack() as writing:
-        lock = os.open(parent, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            # What others are writing ends with the number of its version, too.
-            versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
-            last = max((int(name) for name in versions if name.isdecimal()), default=0)
-            folder = parent / str(last + 1)
-            beside = writing.enter_context(atomic_write(folder))
-        finally:
-            os.close(lock)
-        yield folder, beside

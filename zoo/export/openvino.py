@@ -4,7 +4,7 @@ from pathlib import Path
 
 from zoo.errors import needs_extra
 from zoo.export.graph import classifier_graph
-from zoo.export.runtimes import import_openvino
+from zoo.inference.runtimes import import_openvino
 from zoo.inference.classifier import Classifier
 
 

@@ -1,8 +1,5 @@
 """Asks an export about photographs, in a new process, and compares its answers with Keras'."""
 
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +13,8 @@ from zoo import run_folder
 from zoo.data.crops import decode_centre
 from zoo.data.load import held_out_files
 from zoo.errors import needs_extra
-from zoo.export import runtimes
 from zoo.inference.classifier import Classifier, predict
+from zoo.inference.exported import ask
 
 # Largest difference from Keras by quantisation; int8 is reported, whatever it is.
 MAX_DIFFERENCE = {None: 1e-5, "float16": 1e-2, "int8": float("inf")}
@@ -104,37 +101,6 @@ def check(
         None if labels is None else float((guesses == labels).mean()),
         len(expected),
     )
-
-
-def ask(
-    format_name: str, folder: Path, questions: Mapping[str, Arrays]
-) -> dict[str, dict[str, np.ndarray]]:
-    """Asks an export in a new process, which has its runtime and NumPy only.
-
-    Questions are named inputs, and answers named outputs, by signature.
-
-    Raises:
-        ValueError: If it does not work there.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        asked, answered = Path(scratch, "questions"), Path(scratch, "answers")
-        asked.mkdir()
-        answered.mkdir()
-        for signature, arrays in questions.items():
-            np.savez(asked / f"{signature}.npz", **arrays)  # pyright: ignore[reportArgumentType]
-        script = [str(runtimes.__file__), format_name, str(folder), str(asked), str(answered)]
-        # -P: the script's folder is not searched for modules, so none of ours can slip in.
-        process = subprocess.run([sys.executable, "-P", *script], capture_output=True, text=True)
-        if process.returncode:
-            raise ValueError(
-                "the export does not work with the runtime of its format alone: "
-                f"{process.stderr.strip()}"
-            )
-        answers = {}
-        for signature in questions:
-            with np.load(answered / f"{signature}.npz", allow_pickle=False) as file:
-                answers[signature] = dict(file)
-        return answers
 
 
 def _views(classifier: Classifier, files: list[bytes]) -> np.ndarray:

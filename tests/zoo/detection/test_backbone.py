@@ -83,7 +83,9 @@ def test_a_step_changes_every_variable():
     with tf.GradientTape() as tape:
         maps = model(images(), training=True)
         # Not all maps alike: gradients through a batch normalisation of a plain sum are zero.
-        loss = sum(tf.reduce_sum(value * np.random.normal(size=value.shape)) for value in maps.values())
+        loss = sum(
+            tf.reduce_sum(value * np.random.normal(size=value.shape)) for value in maps.values()
+        )
     gradients = tape.gradient(loss, model.trainable_variables)
     assert all(gradient is not None for gradient in gradients)
     tf_keras.optimizers.SGD(0.1, momentum=0.9).apply_gradients(
@@ -154,7 +156,10 @@ def test_weights_of_a_classifier(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"overrides": {}}, r"strides \[4, 8, 16, 32\]. Received: lambda_resnet14 with strides \[1,"),
+        (
+            {"overrides": {}},
+            r"strides \[4, 8, 16, 32\]. Received: lambda_resnet14 with strides \[1,",
+        ),
         ({"name": "resnet"}, "expected the name of a model"),
         ({"overrides": {"depth": 3}}, "expected an argument of LambdaResNet14"),
         ({"weights": "nothing.weights.h5"}, "nothing.weights.h5"),

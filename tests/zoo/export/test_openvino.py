@@ -6,7 +6,7 @@ import pytest
 from servables import FIRST_OF_SMALL, assert_answers_like_keras, small_servable
 
 from zoo.export import openvino as exporting
-from zoo.export.runtimes import import_openvino
+from zoo.inference.runtimes import import_openvino
 
 
 @pytest.mark.parametrize("name", FIRST_OF_SMALL)

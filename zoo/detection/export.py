@@ -1,0 +1,162 @@
+"""Exports a detector to serve: `python -m zoo.detection.export --run FOLDER`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from zoo import model_card
+from zoo.cli.run import run_command
+from zoo.cli.settings import AnyPath, OutputFolder, Settings
+from zoo.errors import printable
+from zoo.files import next_version
+
+if TYPE_CHECKING:
+    from zoo.detection.detector import Detector, Metrics
+
+SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
+MAX_DIFFERENCE = 1e-3  # pixels, or of a score
+
+
+class ExportConfig(Settings, cli_prog_name="python -m zoo.detection.export"):
+    """Exports a detector as a SavedModel for TensorFlow Serving.
+
+    It is written to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, beside a
+    model_card.md with inputs and outputs. A new process with TensorFlow alone has to give the
+    answers of the detector about photographs, else the export is removed. Example:
+
+      python -m zoo.detection.export --run runs/shapes --output runs/exports
+    """
+
+    config: AnyPath | None = Field(
+        default=None, exclude=True, description="YAML file with these settings."
+    )
+    run: AnyPath = Field(description="Folder of a finished run, local or gs://.")
+    output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then exports."""
+    run(ExportConfig.from_command_line(arguments))
+
+
+def run(config: ExportConfig) -> Path:
+    """Exports the detector of a run.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        ValueError: If there is no such run, or the export answers otherwise than the detector.
+    """
+    from zoo.detection.detector import Detector, load_metrics
+
+    detector = Detector.from_run(config.run)
+    name = f"detector_{detector.name}"
+    with next_version(config.output / name) as (folder, beside):
+        beside.mkdir()
+        print(f"writing {name} as a SavedModel", flush=True)
+        write(detector, beside)
+        print("asking it and the detector about photographs", flush=True)
+        differences = compare(detector, beside)
+        for signature, difference in differences.items():
+            print(f"  {signature}: largest difference from the detector {difference:.1e}")
+        if max(differences.values()) > MAX_DIFFERENCE:
+            raise ValueError("the export differs from the detector; it was removed")
+        _write_card(detector, load_metrics(config.run), differences, beside)
+    print(f"exported to {printable(folder)}, {model_card.megabytes(folder):.1f} MB")
+    return folder
+
+
+def write(detector: "Detector", folder: Path) -> None:
+    """Writes a SavedModel with two signatures, by the Model Garden.
+
+    | signature | input |
+    | --- | --- |
+    | serving_default | inputs: JPEG or PNG files, (batch,), all of one size in pixels |
+    | images_uint8 | inputs: uint8, (batch, height, width, 3), RGB |
+
+    Outputs are those of `Detector.ask`.
+    """
+    from official.core import export_base
+
+    export_base.export(detector.module, dict(SIGNATURES), str(folder), timestamped=False)
+
+
+def compare(detector: "Detector", folder: Path) -> dict[str, float]:
+    """Returns by signature how far an export is from the detector, about two photographs.
+
+    Raises:
+        ValueError: If the export does not work with TensorFlow alone.
+    """
+    import numpy as np
+    import tensorflow as tf
+    from sklearn.datasets import load_sample_images
+
+    from zoo.inference.exported import ask
+
+    images = np.stack(load_sample_images().images)
+    files = [bytes(tf.io.encode_png(image).numpy()) for image in images]
+    expected = detector.ask(images)
+    answers = ask(
+        "saved_model",
+        folder,
+        # PNG files end with no zeros, which NumPy would cut off.
+        {"serving_default": {"inputs": np.array(files)}, "images_uint8": {"inputs": images}},
+    )
+    return {signature: _largest(got, expected) for signature, got in answers.items()}
+
+
+def _largest(got: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+    import numpy as np
+
+    if got.keys() != expected.keys() or any(got[k].shape != expected[k].shape for k in got):
+        return np.inf
+    differences = (np.abs(got[k].astype("float64") - expected[k]).max(initial=0) for k in got)
+    return float(max(differences))
+
+
+def _write_card(
+    detector: "Detector", metrics: "Metrics", differences: Mapping[str, float], folder: Path
+) -> None:
+    box, mask = metrics.test["box"]["AP"], metrics.test["mask"]["AP"]
+    categories = "\n".join(f"{number}: {name}" for number, name in detector.categories.items())
+    (folder / "labels.txt").write_text(categories + "\n", encoding="utf-8")
+    facts = {
+        "Detector": f"Mask R-CNN of TensorFlow's Model Garden on {detector.name}",
+        "Images": f"resized to fit {detector.image_size} x {detector.image_size} pixels",
+        "Trained on": f"{metrics.training_images:,} images",
+        "Box AP, mask AP": f"{box}, {mask} ({metrics.test_images:,} test images)",
+        "Difference from the detector": ", ".join(
+            f"{name} {difference:.1e}" for name, difference in differences.items()
+        ),
+    }
+    signatures = model_card.table(
+        ("signature", "input"),
+        (
+            ("`serving_default`", "`inputs`: JPEG or PNG files of one size, `(batch,)`, strings"),
+            ("`images_uint8`", "`inputs`: RGB, `(batch, height, width, 3)`, uint8"),
+        ),
+    )
+    outputs = model_card.table(
+        ("output", "what it is"),
+        (
+            (
+                "`detection_boxes`",
+                "`(batch, 100, 4)`: top, left, bottom, right, in pixels of the "
+                "resized image: divided by `image_info[:, 2]` in those of the photograph",
+            ),
+            ("`detection_classes`", "`(batch, 100)`: ids of the categories in labels.txt"),
+            ("`detection_scores`", "`(batch, 100)`, from 0 to 1, the highest first"),
+            ("`detection_masks`", "`(batch, 100, 28, 28)`, from 0 to 1, over the box"),
+            ("`num_detections`", "`(batch,)`: so many of the hundred are objects"),
+            ("`image_info`", "`(batch, 4, 2)`: size, size of the resized image, scale, offset"),
+        ),
+    )
+    sections = {"Inputs": signatures, "Outputs": outputs}
+    model_card.write(folder / "model_card.md", f"Mask R-CNN on {detector.name}", facts, sections)
+
+
+if __name__ == "__main__":
+    run_command(main)

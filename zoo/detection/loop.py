@@ -1,0 +1,195 @@
+"""One training run of a detector, by the Model Garden's trainer."""
+
+import contextlib
+import io
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import keras
+import tensorflow as tf
+
+from zoo import run_folder
+from zoo.detection import report, shards
+from zoo.detection.config import DetectionConfig
+from zoo.detection.detector import Detector
+from zoo.detection.experiment import create_experiment, create_task, precision
+from zoo.detection.shards import Dataset
+from zoo.devices import Devices, find_devices
+from zoo.errors import needs_extra
+from zoo.plots.detections import plot_detections
+
+with needs_extra("detection"):
+    from official.core import train_lib, train_utils
+
+HEAD = "# A detector: python -m zoo.detection.evaluate | predict | export --run FOLDER\n"
+SHEET = 12  # test images of predictions.png
+PARTS = {"rpn_score_loss": "proposals", "frcnn_cls_loss": "classes", "mask_loss": "masks"}
+
+
+def train(config: DetectionConfig) -> dict[str, Any]:
+    """Trains a detector and writes its run folder; everything is checked before the first step.
+
+    Args:
+        config: All settings.
+
+    Returns:
+        What `metrics.json` holds: AP on the test images, counts and categories.
+
+    Raises:
+        ValueError: If the run folder is in use, or devices, data, model arguments or weights do
+            not fit the settings, or the loss does not stay finite.
+    """
+    run_folder.check(config)
+    dataset = Dataset.read(config.data.dir)
+    _check_shards(config)
+    devices = find_devices(config.strategy, config.tpu)
+    _check_devices(config, devices)
+    # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
+    keras.utils.set_random_seed(config.training.seed)
+    experiment = create_experiment(config, dataset.categories)
+    strategy = devices.strategy or tf.distribute.get_strategy()
+    checkpoints = str(config.output_dir / run_folder.CHECKPOINTS)
+    task = create_task(experiment, checkpoints)
+    with precision(config.training.precision), _quiet() as out:
+        with strategy.scope():
+            trainer = train_utils.create_trainer(experiment, task, train=True, evaluate=True)
+        parameters = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
+        print(config.to_yaml(), file=out)
+        print(
+            f"Mask R-CNN on {config.model.name}: {parameters:,} trainable parameters; "
+            f"{dataset.train.images} training and {dataset.val.images} test images of "
+            f"{len(dataset.categories)} categories; {devices}",
+            file=out,
+            flush=True,
+        )
+        if not run_folder.check(config):
+            run_folder.start(config, HEAD)
+        progress = _Progress(trainer, config, out)
+        runner = train_lib.OrbitExperimentRunner(
+            strategy,
+            task,
+            "train_and_eval",
+            experiment,
+            checkpoints,
+            train_actions=[progress.trained],
+            eval_actions=[progress.evaluated],
+            trainer=trainer,
+        )
+        begin, first = time.monotonic(), int(trainer.global_step)
+        if first:
+            print(f"going on after step {first} of {config.training.steps}", file=out, flush=True)
+        with _finite(), strategy.scope():
+            results = runner.controller.train_and_evaluate(
+                config.training.steps, -1, config.training.evaluation_steps
+            )
+            if results is None:  # all that was missing is the end
+                results = runner.controller.evaluate(-1)
+    metrics = {
+        "model": config.model.name,
+        "test": report.of_model_garden(results),
+        "test_images": dataset.val.images,
+        "training_images": dataset.train.images,
+        "trainable_parameters": parameters,
+        "training_seconds": round(time.monotonic() - begin, 1),
+        "categories": {str(number): name for number, name in dataset.categories.items()},
+    }
+    _write_results(config, dataset, metrics)
+    return metrics
+
+
+def _check_shards(config: DetectionConfig) -> None:
+    for part in (shards.TRAIN, shards.TEST):
+        files = shards.pattern(config.data.dir, part)
+        if not tf.io.gfile.glob(files):
+            raise ValueError(f"data.dir: expected shards. Received: no {files}")
+    annotations = config.data.dir / shards.ANNOTATIONS
+    if not annotations.is_file():
+        raise ValueError(f"data.dir: expected annotations. Received: no {annotations}")
+
+
+def _check_devices(config: DetectionConfig, devices: Devices) -> None:
+    if devices.host.count > 1:
+        raise ValueError(
+            "strategy: expected the devices of one machine or a TPU: the Model Garden restores "
+            f"checkpoints on the first worker alone. Received: {devices}"
+        )
+    for name in ("batch_size", "test_batch_size"):
+        size = getattr(config.data, name)
+        if size % devices.replicas:
+            raise ValueError(
+                f"data.{name}: expected a multiple of {devices.replicas}, the number of devices. "
+                f"Received: {size}"
+            )
+
+
+@contextmanager
+def _quiet() -> Iterator[TextIO]:
+    """Yields the standard output, which what others print does not reach: Orbit, pycocotools."""
+    out = sys.stdout
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield out
+
+
+@contextmanager
+def _finite() -> Iterator[None]:
+    """Says in one line that the loss is not finite, as the Model Garden has noticed."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "The loss value is" not in str(error):
+            raise
+        raise ValueError(
+            f"the loss does not stay finite; a lower optimizer.learning_rate may help: {error}"
+        ) from None
+
+
+class _Progress:
+    """Prints a line after every call of the compiled function, and after every evaluation."""
+
+    def __init__(self, trainer: Any, config: DetectionConfig, out: TextIO) -> None:
+        self._trainer, self._config, self._out = trainer, config, out
+        self._step, self._time = 0, time.monotonic()
+
+    def trained(self, logs: Mapping[str, Any]) -> None:
+        """Takes the mean losses since the last call, and the rate."""
+        step, now = int(self._trainer.global_step), time.monotonic()
+        speed = f"{(step - self._step) / (now - self._time):.2f} steps/s" if self._step else ""
+        self._step, self._time = step, now
+        parts = ", ".join(f"{name} {float(logs[key]):.3f}" for key, name in PARTS.items())
+        self._print(
+            f"step {step}/{self._config.training.steps}  loss {float(logs['total_loss']):.3f} "
+            f"({parts})  rate {float(logs['learning_rate']):.4f}  {speed}".rstrip()
+        )
+
+    def evaluated(self, logs: Mapping[str, Any]) -> None:
+        """Takes the figures of the evaluator."""
+        self._print(report.line(report.of_model_garden(logs)))
+        self._time = time.monotonic()
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+
+def _write_results(config: DetectionConfig, dataset: Dataset, metrics: dict[str, Any]) -> None:
+    folder = config.output_dir
+    detector = Detector.restore(config, dataset.categories)
+    images = shards.read_images(shards.pattern(config.data.dir, shards.TEST), SHEET)
+    found = {number: detector.detect(image, number) for number, image in images.items()}
+    title = f"{config.model.name}: {report.line(metrics['test'])}"
+    plot_detections(
+        [(str(number), image, found[number]) for number, image in images.items()],
+        detector.categories,
+        title,
+        folder / run_folder.PREDICTIONS,
+    )
+    run_folder.write_metrics(folder, metrics)
+    run_folder.check_still_there(folder)
+    seconds = metrics["training_seconds"]
+    print(
+        f"{report.line(metrics['test'])} ({dataset.val.images} test images), {seconds:.0f} s of "
+        f"training\nrun folder: {folder}"
+    )

@@ -1,0 +1,84 @@
+"""Images with the objects that a detector finds in them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo.errors import needs_extra, printable
+
+with needs_extra("detection"):
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle
+    from pycocotools import mask
+
+from zoo.plots.style import INK, new_figure, save_figure
+
+COLOURS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
+VEIL = 0.45  # how much of a mask's colour covers the photograph
+
+
+def plot_detections(
+    images: Sequence[tuple[str, np.ndarray, Sequence[Mapping[str, Any]]]],
+    categories: Mapping[int, str],
+    title: str,
+    path: Path,
+    threshold: float = 0.5,
+    columns: int = 4,
+) -> None:
+    """Draws images with boxes, masks, names and scores of their objects into a PNG file.
+
+    Args:
+        images: Heading, image and objects: uint8 of shape `(height, width, 3)`, and dicts in
+            COCO's format of results with a compressed RLE as `segmentation`.
+        categories: Names of the categories by their ids.
+        title: Of the picture.
+        path: Of the file.
+        threshold: Score from which on objects are drawn, from 0 to 1. Defaults to 0.5.
+        columns: Images beside each other. Defaults to 4.
+    """
+    columns = min(columns, len(images))
+    rows = -(-len(images) // columns)
+    figure = new_figure(3.6 * columns, 3.6 * rows + 0.6)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, (heading, image, objects) in zip(axes, images, strict=False):
+        # The least certain ones first, so that the others lie on top.
+        shown = sorted(
+            (one for one in objects if one["score"] >= threshold), key=lambda one: one["score"]
+        )
+        _draw(axis, image, shown, categories)
+        axis.set_title(printable(heading)[:50], loc="left", fontsize=9, color=INK, parse_math=False)
+    save_figure(figure, path)
+
+
+def _draw(
+    axis: Axes,
+    image: np.ndarray,
+    objects: Sequence[Mapping[str, Any]],
+    categories: Mapping[int, str],
+) -> None:
+    veiled = image.astype("float32")
+    colours = [COLOURS[one["category_id"] % len(COLOURS)] for one in objects]
+    for one, colour in zip(objects, colours, strict=True):
+        rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+        inside = mask.decode(one["segmentation"]).astype(bool)
+        veiled[inside] = (1 - VEIL) * veiled[inside] + VEIL * rgb
+    axis.imshow(veiled.astype("uint8"))
+    for one, colour in zip(objects, colours, strict=True):
+        left, top, width, height = one["bbox"]
+        axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=colour, lw=1.4))
+        name = printable(categories.get(one["category_id"], str(one["category_id"])))
+        axis.text(
+            left,
+            max(top, 0),
+            f"{name} {one['score']:.0%}",
+            fontsize=7,
+            color="white",
+            va="bottom",
+            parse_math=False,
+            bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
+        )
