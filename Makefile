@@ -7,7 +7,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-jax test-torch test-slow test-benchmark lock clean
+.PHONY: help demo demo-detection test lint test-jax test-torch test-slow test-detection \
+  test-benchmark lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +17,19 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
 	  --output_dir runs/digits --overwrite true
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
+
+demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, export it, find objects
+	rm -rf runs/shapes
+	.venv/bin/python -m zoo.detection.shapes --output runs/shapes/coco
+	.venv/bin/python -m zoo.detection.convert --output runs/shapes/shards --shards 4 \
+	  --train_images runs/shapes/coco/train --train_annotations runs/shapes/coco/train.json \
+	  --val_images runs/shapes/coco/val --val_annotations runs/shapes/coco/val.json
+	.venv/bin/python -m zoo.detection.train --config tpu_configs/lambda_resnet14_shapes.yaml \
+	  --data.dir runs/shapes/shards --output_dir runs/shapes/run
+	.venv/bin/python -m zoo.detection.export --run runs/shapes/run --output runs/exports
+	.venv/bin/python -m zoo.detection.predict --run runs/shapes/run --output runs/shapes/sheet.png \
+	  runs/shapes/coco/val/000000.jpg runs/shapes/coco/val/000001.jpg
+	.venv/bin/python -m zoo.detection.evaluate --run runs/shapes/run --output runs/shapes/evaluation
 
 # A few tests at a time, of which the slow ones come first: the workers end together.
 WORKERS = -n 2 --dist loadgroup --durations=40
@@ -49,6 +63,9 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run wha
 	  tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
 	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/applications
+
+test-detection: .venv/installed  ## Run all tests of the detectors, those that train too
+	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \

@@ -9,8 +9,8 @@ from networks import calibrate, randomize
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
-from zoo.inference.exported import ask
 from zoo.inference.classifier import Classifier, predict
+from zoo.inference.exported import ask
 from zoo.registry import create_model
 
 # Every kind of layer, and position lambdas on large and on small maps: image size, arguments, and

@@ -159,8 +159,8 @@ def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Ans
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
     from zoo.export import litert, onnx, openvino, saved_model
-    from zoo.inference.runtimes import RUNTIMES
     from zoo.inference.classifier import predict
+    from zoo.inference.runtimes import RUNTIMES
 
     folded = fold_batch_normalization(classifier.model)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from zoo.errors import needs_extra
 from zoo.export.graph import classifier_graph
-from zoo.inference.runtimes import import_openvino
 from zoo.inference.classifier import Classifier
+from zoo.inference.runtimes import import_openvino
 
 
 def write(classifier: Classifier, folder: Path) -> None:

@@ -1,0 +1,76 @@
+"""Drawn images: the same again, with exact boxes and masks."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo.detection import coco, shapes
+
+
+def test_annotations_pass_every_check(drawn):
+    for part in ("train", "val"):
+        read = coco.read(drawn / f"{part}.json", drawn / part)
+        assert read.categories == {1: "disc", 2: "square", 3: "triangle"}
+        counts = [len(objects) for objects in read.objects.values()]
+        assert len(counts) == 12
+        assert counts.count(0) == 1  # an empty image
+        found = [one for objects in read.objects.values() for one in objects]
+        assert sum(one["iscrowd"] for one in found) == 1
+        assert {one["category_id"] for one in found} == {1, 2, 3}
+
+
+def test_boxes_are_those_of_the_masks(drawn):
+    content = json.loads((drawn / "val.json").read_text())
+    for one in content["annotations"]:
+        mask = coco.decode_mask(one["segmentation"], 64, 64)
+        assert mask.sum() == one["area"]
+        left, top, width, height = one["bbox"]
+        inside = mask[top : top + height, left : left + width]
+        assert inside.sum() == mask.sum()
+        for edge in (inside[0], inside[-1], inside[:, 0], inside[:, -1]):
+            assert edge.any()
+
+
+def test_objects_are_drawn_where_their_masks_are():
+    photograph = np.full((64, 64, 3), 100, "uint8")
+    for place in range(8):
+        image, objects = shapes.draw([photograph], 64, place, np.random.default_rng(place))
+        masks = [coco.decode_mask(one["segmentation"], 64, 64) for one in objects]
+        assert np.sum(masks, axis=0).max() == 1  # what is hidden belongs to none
+        changed = (image != 100).any(-1)
+        assert not changed[~np.any(masks, axis=0)].any()
+        assert changed[np.any(masks, axis=0)].mean() > 0.9
+
+
+def test_the_same_seed_draws_the_same(tmp_path):
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        shapes.write(tmp_path / name, 2, 1, 64, seed)
+    one, same, other = (
+        np.stack([Image.open(tmp_path / name / "train" / f"00000{i}.jpg") for i in range(2)])
+        for name in ("one", "same", "other")
+    )
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    train, val = (
+        json.loads((tmp_path / "one" / f"{part}.json").read_text()) for part in ("train", "val")
+    )
+    assert train["annotations"] != val["annotations"]
+
+
+def test_folder_with_files_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="output: expected a new folder"):
+        shapes.main(["--output", str(tmp_path)])
+
+
+def test_command(tmp_path, capsys):
+    shapes.main(["--output", str(tmp_path / "new"), "--train", "2", "--val", "1", "--size", "64"])
+    assert capsys.readouterr().out.startswith("wrote 2 + 1 images to ")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "train",
+        "train.json",
+        "val",
+        "val.json",
+    ]
