@@ -15,6 +15,12 @@ from lambda_keras.models.specs import LambdaSpec, ResNetSpec
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 STAGES = ("c2", "c3", "c4", "c5")
+# Those of classifiers; tests/zoo/detection has those of detectors.
+RECIPES = [
+    file
+    for file in sorted(Path("tpu_configs").glob("*.yaml"))
+    if not file.stem.endswith(("_coco", "_shapes"))
+]
 
 
 def images(*shape: int, seed: int = 0) -> np.ndarray:

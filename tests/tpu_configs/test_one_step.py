@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from networks import RECIPES
 
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
 from zoo.train.loop import train
 
-FILES = sorted(Path("tpu_configs").glob("*.yaml"))
 # An epoch of one step or two, of the shallowest network of a family: another test builds all.
 SHRUNK = {
     "model.image_size": 32,
@@ -59,10 +59,10 @@ def stochastic_depth(file: Path) -> float:
 
 def covering() -> list[Path]:
     """Few files that have every kind of step together, those with stochastic depth first."""
-    missing = set().union(*map(kinds, FILES))
+    missing = set().union(*map(kinds, RECIPES))
     chosen = []
     while missing:
-        best = max(FILES, key=lambda file: (len(missing & kinds(file)), stochastic_depth(file)))
+        best = max(RECIPES, key=lambda file: (len(missing & kinds(file)), stochastic_depth(file)))
         chosen.append(best)
         missing -= kinds(best)
     return chosen
@@ -77,7 +77,7 @@ def data_settings(file: Path) -> tuple[str, ...]:
 # The largest images of each.
 IMAGES = {
     data_settings(file): file
-    for file in sorted(FILES, key=lambda file: TrainConfig.from_file(file).model.size)
+    for file in sorted(RECIPES, key=lambda file: TrainConfig.from_file(file).model.size)
 }
 
 

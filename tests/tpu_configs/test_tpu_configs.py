@@ -7,7 +7,7 @@ from pathlib import Path
 
 import networks
 import pytest
-from networks import GOLDEN
+from networks import GOLDEN, RECIPES
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
@@ -17,7 +17,6 @@ from zoo.config import TrainConfig
 from zoo.registry import IMAGENET, PSEUDO_LABELS, RESULTS, create_model, find_model
 from zoo.train.network import create_network
 
-FILES = sorted(Path("tpu_configs").glob("*.yaml"))
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
 FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
 WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
@@ -96,7 +95,7 @@ ABLATED = {
     ],
 }
 
-every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+every_file = pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 
 
 def load(name: str) -> TrainConfig:

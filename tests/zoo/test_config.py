@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from networks import RECIPES
 
 from zoo.config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig, TrainingConfig
-
-CONFIGS = sorted(Path("tpu_configs").glob("*.yaml"))
 
 
 def parse(*arguments):
@@ -107,7 +106,7 @@ def test_every_setting_is_described(section):
     assert undescribed == []
 
 
-@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_published_configs_are_valid(file, tmp_path):
     head = file.read_text().splitlines()[:3]
     assert head[0].startswith("# Command: python -m zoo.train --config tpu_configs/" + file.name)

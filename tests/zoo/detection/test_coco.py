@@ -167,7 +167,7 @@ def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
 def test_many_faults_are_counted(folder):
     content = copy.deepcopy(GOOD)
     content["annotations"] += [{"id": 100 + i} for i in range(20)]
-    with pytest.raises(ValueError, match="object 100.*and 15 more") as caught:
+    with pytest.raises(ValueError, match=r"object 100.*and 15 more") as caught:
         read(write(folder, content), folder)
     assert "\n" not in str(caught.value)
     assert coco.NAMED == 5

@@ -83,7 +83,7 @@ def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
         convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
     content["categories"].append({"id": 4, "name": "star"})
     wrong.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="the same categories in both files.*4 'star'"):
+    with pytest.raises(ValueError, match=r"the same categories in both files.*4 'star'"):
         convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
     assert not (tmp_path / "new").exists()
 

@@ -1,0 +1,123 @@
+"""From settings to the Model Garden's experiment, and the recipes of Table 6."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from official.core import exp_factory, task_factory
+from official.vision.tasks.maskrcnn import MaskRCNNTask
+
+from zoo.detection.config import DetectionConfig
+from zoo.detection.experiment import BASE, create_experiment, create_task
+from zoo.detection.report import TABLE_6
+from zoo.registry import find_model
+
+COCO = {number: f"category {number}" for number in (1, 2, 90)}
+RECIPES = sorted(Path("tpu_configs").glob("*_coco.yaml"))
+# Of the paper's Table 6, once more: box AP and its parts, mask AP and its parts.
+ROWS = """
+resnet_rs101_no_se 48.2 29.9 50.9 64.9 42.6 24.2 45.6 60.0
+resnet_rs101       48.5 29.9 51.5 65.3 42.8 24.0 46.0 60.2
+lambda_resnet101   49.4 31.7 52.2 65.6 43.5 25.9 46.5 60.8
+resnet_rs152_no_se 48.9 29.9 51.8 66.0 43.2 24.2 46.1 61.2
+resnet_rs152       49.4 30.0 52.3 66.7 43.5 24.6 46.8 61.8
+lambda_resnet152   50.0 31.8 53.4 67.0 43.9 25.5 47.3 62.0
+"""
+
+
+def rate(config, step):
+    experiment = create_experiment(config, COCO)
+    optimizer = MaskRCNNTask.create_optimizer(experiment.trainer.optimizer_config)
+    return float(optimizer.learning_rate(step))
+
+
+def test_six_recipes_of_table_6():
+    rows = {
+        name: tuple(map(float, figures))
+        for name, *figures in map(str.split, ROWS.split("\n")[1:-1])
+    }
+    assert {name: (*box, *mask) for name, (box, mask) in TABLE_6.items()} == rows
+    assert {file.stem.removesuffix("_coco") for file in RECIPES} == rows.keys()
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_recipes_are_those_of_the_paper(file):
+    config = DetectionConfig.from_file(file)
+    name = file.stem.removesuffix("_coco")
+    head = [line for line in file.read_text().splitlines() if line.startswith("# ")]
+    program, *arguments = shlex.split(head[0].removeprefix("# Command: "))[2:]
+    assert program == "zoo.detection.train"
+    assert DetectionConfig.from_command_line(arguments).config == file
+    figures = re.findall(r"\d+\.\d", "\n".join(head[2:4]))
+    assert tuple(map(float, figures)) == tuple(sum(TABLE_6[name], ()))
+    cores, images = map(int, re.findall(r"(\d+) (?:TPU|images|image)", head[1]))
+    assert cores * images == config.data.batch_size == 256
+    assert (config.model.name, config.output_dir) == (name, Path("runs") / file.stem)
+    assert find_model(config.model.name)
+    assert config.model.weights is None  # from scratch
+    experiment = create_experiment(config, COCO)
+    task, trainer = experiment.task, experiment.trainer
+    assert task.model.input_size == [1024, 1024, 3]
+    assert task.model.num_classes == 91
+    assert task.model.norm_activation.use_sync_bn
+    assert (task.train_data.parser.aug_scale_min, task.train_data.parser.aug_scale_max) == (0.1, 2)
+    assert task.losses.l2_weight_decay == 4e-5
+    assert task.init_checkpoint is None
+    assert task.train_data.global_batch_size == 256
+    assert task.train_data.dtype == experiment.runtime.mixed_precision_dtype == "bfloat16"
+    assert trainer.train_steps == 130_000
+    expected = {0: 0, 500: 0.16, 1000: 0.32, 117_000: 0.32, 117_001: 0.032}
+    expected |= {123_501: 0.0032, 126_751: 0.00032}
+    assert {step: rate(config, step) for step in expected} == pytest.approx(expected)
+
+
+def test_everything_else_is_the_model_gardens():
+    config = DetectionConfig.from_file(Path("tpu_configs/lambda_resnet101_coco.yaml"))
+    ours = create_experiment(config, COCO).as_dict()
+    theirs = exp_factory.get_exp_config(BASE).as_dict()
+    for part in (
+        "anchor",
+        "decoder",
+        "rpn_head",
+        "detection_head",
+        "roi_generator",
+        "roi_sampler",
+        "roi_aligner",
+        "detection_generator",
+        "mask_head",
+        "mask_sampler",
+        "mask_roi_aligner",
+    ):
+        assert ours["task"]["model"][part] == theirs["task"]["model"][part]
+    assert ours["task"]["train_data"]["parser"]["aug_rand_hflip"]
+    norm = theirs["task"]["model"]["norm_activation"]
+    assert ours["task"]["model"]["norm_activation"] == norm
+    weights = {name: value for name, value in theirs["task"]["losses"].items()}
+    assert ours["task"]["losses"] == weights
+    sgd = ours["trainer"]["optimizer_config"]["optimizer"]["sgd"]
+    assert sgd == theirs["trainer"]["optimizer_config"]["optimizer"]["sgd"]
+
+
+def test_heads_are_overridden():
+    config = DetectionConfig.from_file(Path("tpu_configs/lambda_resnet14_shapes.yaml"))
+    experiment = create_experiment(config, {1: "disc"})
+    assert experiment.task.model.decoder.fpn.num_filters == 64
+    assert experiment.task.model.detection_head.fc_dims == 256
+    assert experiment.task.model.backbone.get().overrides.as_dict() == {"stem": "rs"}
+    assert isinstance(create_task(experiment), MaskRCNNTask)
+    assert task_factory.get_task_cls(type(experiment.task)) is MaskRCNNTask
+
+
+@pytest.mark.parametrize("heads", ["{necks: {}}", "{rpn_head: {filters: 3}}", "{rpn_head: 3}"])
+def test_heads_that_the_model_garden_does_not_have(heads):
+    model = {"heads": yaml.safe_load(heads)}
+    with pytest.raises(ValueError, match=r"model\.heads: expected fields of the Model Garden's"):
+        create_experiment(DetectionConfig(model=model), COCO)
+
+
+def test_rate_scales_with_the_batch_and_needs_no_steps():
+    config = DetectionConfig(data={"batch_size": 64}, optimizer={"warmup_steps": 0, "decay_at": []})
+    assert rate(config, 1) == pytest.approx(0.08)
+    assert rate(config, 22_499) == pytest.approx(0.08)

@@ -1,0 +1,195 @@
+"""A small detector, trained, interrupted, evaluated, exported and asked. Takes minutes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+from PIL import Image
+
+from zoo.detection import evaluate, export, predict, shards
+from zoo.detection.config import DetectionConfig
+from zoo.detection.detector import Detector
+from zoo.detection.loop import train
+from zoo.registry import create_model
+
+pytestmark = [pytest.mark.very_slow, pytest.mark.xdist_group("detector")]
+
+HEADS = """
+decoder: {fpn: {num_filters: 8}}
+rpn_head: {num_filters: 8}
+detection_head: {num_convs: 1, num_filters: 8, fc_dims: 16}
+mask_head: {num_convs: 1, num_filters: 8}
+roi_generator: {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20}
+roi_sampler: {num_sampled_rois: 8}
+mask_sampler: {num_sampled_masks: 4}
+"""
+
+
+def settings(sharded, folder, **training):
+    return {
+        "output_dir": str(folder),
+        "model": {
+            "name": "lambda_resnet14",
+            "image_size": 64,
+            "overrides": {"stem": "rs"},
+            "batch_norm_momentum": 0.9,
+            "heads": yaml.safe_load(HEADS),
+        },
+        "data": {"dir": str(sharded), "batch_size": 2, "test_batch_size": 4, "shuffle_buffer": 4},
+        "optimizer": {"warmup_steps": 2, "learning_rate": 0.32},
+        "training": {
+            "steps": 4,
+            "evaluation_steps": 2,
+            "checkpoint_steps": 2,
+            "steps_per_execution": 2,
+            **training,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(sharded, tmp_path_factory):
+    """The folder of a finished run, and what its `train` has returned."""
+    folder = tmp_path_factory.mktemp("runs") / "detector"
+    return folder, train(DetectionConfig(**settings(sharded, folder)))
+
+
+@pytest.fixture
+def photo(tmp_path) -> Path:
+    noise = np.random.default_rng(0).integers(0, 256, (50, 80, 3)).astype("uint8")
+    Image.fromarray(noise).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+def test_run_folder_is_complete(finished):
+    folder, metrics = finished
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoints",
+        "config.yaml",
+        "metrics.json",
+        "predictions.png",
+    ]
+    assert json.loads((folder / "metrics.json").read_text()) == metrics
+    assert metrics["test"]["box"].keys() == metrics["test"]["mask"].keys()
+    assert metrics["categories"] == {"1": "disc", "2": "square", "3": "triangle"}
+    assert tf.train.latest_checkpoint(str(folder / "checkpoints")).endswith("ckpt-4")
+
+
+def test_detections_are_within_the_image(finished, photo):
+    detector = Detector.from_run(finished[0])
+    image = np.array(Image.open(photo))
+    for one in detector.detect(image, 7):
+        left, top, width, height = one["bbox"]
+        assert one["image_id"] == 7
+        assert 0 <= left <= left + width <= 80.01
+        assert 0 <= top <= top + height <= 50.01
+        assert one["segmentation"]["size"] == [50, 80]
+        assert one["category_id"] in detector.categories
+
+
+def test_shards_and_photographs_give_the_same(finished, sharded):
+    """The pipeline of evaluation and the exported module prepare images alike."""
+    detector, files = Detector.from_run(finished[0]), shards.pattern(sharded, shards.TEST)
+    found = [one for batch in detector.detect_shards(files, 4) for one in batch]
+    images = shards.read_images(files)
+    assert {one["image_id"] for one in found} <= images.keys()
+    for number, image in list(images.items())[:3]:
+        alone = detector.detect(image, number)
+        together = [one for one in found if one["image_id"] == number]
+        assert len(alone) == len(together)
+        np.testing.assert_allclose(
+            [one["bbox"] for one in alone], [one["bbox"] for one in together], atol=0.02
+        )
+        np.testing.assert_allclose(
+            [one["score"] for one in alone], [one["score"] for one in together], atol=1e-4
+        )
+
+
+def test_commands(finished, photo, tmp_path, capsys):
+    run = ["--run", str(finished[0])]
+    evaluate.main([*run, "--output", str(tmp_path / "evaluation")])
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1].startswith("box AP ")
+    names = {path.name for path in (tmp_path / "evaluation").iterdir()}
+    assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
+    predict.main([*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "sheet.png")])
+    assert str(photo) in capsys.readouterr().out
+    assert Image.open(tmp_path / "sheet.png").size[0] > 300
+    predict.main([*run, str(photo), "--output", str(tmp_path / "found.json")])
+    for one in json.loads((tmp_path / "found.json").read_text()):
+        assert one.keys() == {
+            "image_id", "category_id", "bbox", "score", "segmentation", "file_name"
+        }  # fmt: skip
+    folder = export.run(export.ExportConfig(run=finished[0], output=tmp_path / "exports"))
+    assert folder == tmp_path / "exports" / "detector_lambda_resnet14" / "1"
+    card = (folder / "model_card.md").read_text()
+    assert "`detection_masks`" in card
+    assert (folder / "labels.txt").read_text() == "1: disc\n2: square\n3: triangle\n"
+
+
+def test_other_categories_are_refused(finished, sharded, tmp_path):
+    dataset = json.loads((sharded / "dataset.json").read_text())
+    dataset["categories"]["1"] = "circle"
+    (tmp_path / "dataset.json").write_text(json.dumps(dataset))
+    with pytest.raises(ValueError, match="dir: expected the categories of the run"):
+        evaluate.main(["--run", str(finished[0]), "--dir", str(tmp_path)])
+
+
+def test_finished_run_is_refused(finished, sharded):
+    with pytest.raises(ValueError, match="holds a finished run"):
+        train(DetectionConfig(**settings(sharded, finished[0])))
+
+
+def test_classifier_weights_and_frozen_backbone(sharded, tmp_path):
+    network = create_model("lambda_resnet14", input_shape=(64, 64, 3), classes=3, stem="rs")
+    path = tmp_path / "classifier.weights.h5"
+    network.save_weights(path)
+    given = settings(sharded, tmp_path / "run", steps=2)
+    given["model"] |= {"weights": str(path), "freeze_backbone": True}
+    given["optimizer"]["warmup_steps"] = 0
+    train(DetectionConfig(**given))
+    backbone = Detector.from_run(tmp_path / "run").model.backbone.features
+    for one, same in zip(backbone.weights, network.weights, strict=False):
+        np.testing.assert_array_equal(one, same)
+
+
+def start(config, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-m", "zoo.detection.train", "--config", str(file)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+
+
+def test_killed_run_goes_on(sharded, tmp_path):
+    given = settings(sharded, tmp_path / "run", steps=8, evaluation_steps=8)
+    process = start(given, tmp_path)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    while not (checkpoints / "checkpoint").is_file():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(checkpoints)))
+    step = saved.get_tensor("global_step/.ATTRIBUTES/VARIABLE_VALUE")
+    assert 0 < step < 8
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    out, errors = (process := start(given, tmp_path)).communicate()
+    assert process.returncode == 0, errors[-2000:]
+    assert f"going on after step {step} of 8" in out
+    assert f"step {step + 2}/8" in out
+    assert f"step {step}/8" not in out
+    last = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(checkpoints)))
+    names = dict(tf.train.list_variables(tf.train.latest_checkpoint(str(checkpoints))))
+    momenta = [name for name in names if "network_variables" in name and "OPTIMIZER" in name]
+    assert momenta  # of the backbone's variables, too
+    assert last.get_tensor("optimizer/iter/.ATTRIBUTES/VARIABLE_VALUE") == 8

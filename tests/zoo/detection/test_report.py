@@ -1,0 +1,131 @@
+"""Average precision: by hand, by the Model Garden's evaluator, and what is said of it."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from pycocotools import mask
+
+from zoo.detection import report
+
+SIZE = 200
+
+
+def rectangle(left, top, width, height):
+    pixels = np.zeros((SIZE, SIZE), "uint8", order="F")
+    pixels[top : top + height, left : left + width] = 1
+    return pixels
+
+
+def annotation(number, image, category, box, crowd=0):
+    pixels = rectangle(*box)
+    pixels[box[1], box[0]] = 0  # masks are smaller than boxes
+    encoded = mask.encode(np.asfortranarray(pixels))
+    runs = {"size": [SIZE, SIZE], "counts": encoded["counts"].decode()}
+    return {
+        "id": number,
+        "image_id": image,
+        "category_id": category,
+        "bbox": list(box),
+        "area": int(pixels.sum()),
+        "iscrowd": crowd,
+        "segmentation": runs,
+    }
+
+
+# Image 1: a small and a large object; image 2: a medium one of another category; image 3: none.
+ANNOTATIONS = [
+    annotation(1, 1, 1, (10, 10, 20, 20)),
+    annotation(2, 1, 1, (60, 60, 120, 120)),
+    annotation(3, 2, 4, (20, 30, 50, 60)),
+    annotation(4, 2, 1, (100, 100, 90, 90), crowd=1),
+]
+
+
+@pytest.fixture
+def truth(tmp_path):
+    content = {
+        "images": [{"id": i, "file_name": "", "height": SIZE, "width": SIZE} for i in (1, 2, 3)],
+        "annotations": ANNOTATIONS,
+        "categories": [{"id": 1, "name": "disc"}, {"id": 4, "name": "star"}],
+    }
+    path = tmp_path / "val.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def found(numbers=(1, 2, 3), score=0.9):
+    keys = ("image_id", "category_id", "bbox", "segmentation")
+    chosen = [one for one in ANNOTATIONS if one["id"] in numbers]
+    return [{**{key: copy.deepcopy(one[key]) for key in keys}, "score": score} for one in chosen]
+
+
+def test_everything_found_is_a_hundred(truth):
+    result = report.evaluate(truth, found())
+    for kind in ("box", "mask"):
+        assert result.figures[kind] == pytest.approx(dict.fromkeys(report.FIGURES, 100))
+    assert result.by_category == {1: (100, 100, 2), 4: (100, 100, 1)}
+    assert result.by_image == {1: 1, 2: 1, 3: 1}
+    assert report.line(result.figures) == "box AP 100.0  mask AP 100.0"
+
+
+def test_half_of_a_category_missed(truth):
+    result = report.evaluate(truth, found((1, 3)))
+    # 51 of 101 recalls of category 1 are reached, all of category 4.
+    expected = 100 * (51 / 101 + 1) / 2
+    assert result.figures["box"]["AP"] == pytest.approx(expected, abs=0.01)
+    assert result.figures["mask"]["AP50"] == pytest.approx(expected, abs=0.01)
+    assert result.figures["box"]["AP_small"] == 100
+    assert result.figures["box"]["AP_large"] == 0
+    assert result.by_category[1][0] == pytest.approx(100 * 51 / 101, abs=0.01)
+    assert result.by_image == pytest.approx({1: 2 / 3, 2: 1, 3: 1})
+
+
+def test_wrong_masks_are_no_wrong_boxes(truth):
+    detections = found()
+    for one in detections:
+        one["segmentation"] = mask.encode(np.asfortranarray(rectangle(0, 0, 5, 5)))
+    result = report.evaluate(truth, detections)
+    assert result.figures["box"]["AP"] == 100
+    assert result.figures["mask"]["AP"] == 0
+
+
+def test_what_is_there_in_vain(truth):
+    extra = {**found((1,))[0], "image_id": 3}
+    result = report.evaluate(truth, [*found(), extra])
+    assert result.by_image == {1: 1, 2: 1, 3: 0}
+    # A low score and what is in a crowd count for nothing.
+    inside = {**found((1,))[0], "image_id": 2, "bbox": [110, 110, 20, 20]}
+    result = report.evaluate(truth, [*found(), {**extra, "score": 0.4}, inside])
+    assert result.by_image == {1: 1, 2: 1, 3: 1}
+
+
+def test_nothing_found(truth, tmp_path, capsys):
+    result = report.evaluate(truth, [])
+    assert result.figures["box"]["AP"] == result.figures["mask"]["AP"] == 0
+    assert result.by_image == {1: 0, 2: 0, 3: 1}
+    assert not capsys.readouterr().out  # pycocotools' own lines
+    report.print_tables(result, {1: "disc", 4: "star\x1b"}, "lambda_resnet101", "A title")
+    printed = capsys.readouterr().out
+    assert "A title" in printed
+    assert "49.4" in printed  # of Table 6
+    assert "by the area of the annotation" in " ".join(printed.split())
+    assert "star\\x1b" in printed
+    report.write(result, [], {1: "disc", 4: "star"}, {"run": "here"}, tmp_path / "new")
+    written = json.loads((tmp_path / "new" / "evaluation.json").read_text())
+    assert written["settings"] == {"run": "here"}
+    assert written["categories"][1] == {"id": 4, "name": "star", "box": 0, "mask": 0, "objects": 1}
+    assert json.loads((tmp_path / "new" / "detections.json").read_text()) == []
+
+
+def test_sizes_are_by_areas_of_their_own(truth):
+    """A found box is large by its own area; the Model Garden's evaluator takes its mask's."""
+    detections = [*found(), {**found((2,))[0], "bbox": [0, 0, 150, 150], "score": 0.95}]
+    detections[-1]["segmentation"] = mask.encode(np.asfortranarray(rectangle(0, 0, 10, 10)))
+    result = report.evaluate(truth, detections)
+    # The box in vain is large, where it costs; its mask is small, and costs there.
+    assert result.figures["box"]["AP_small"] == 100
+    assert result.figures["box"]["AP_large"] < 100
+    assert result.figures["mask"]["AP_small"] < 100
+    assert result.figures["mask"]["AP_large"] == 100

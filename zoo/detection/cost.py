@@ -1,0 +1,114 @@
+"""Parameters and operations of detectors: `python -m zoo.detection.cost NAME ...`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from zoo.cli.run import run_command
+from zoo.cli.settings import Settings, checked_by
+from zoo.detection.config import STRIDE
+from zoo.registry import find_model
+
+
+class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
+    """Counts trainable parameters and floating-point operations of Mask R-CNN for one image.
+
+    Operations are those of convolutions and products of the whole network, two for each
+    multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Example:
+
+      python -m zoo.detection.cost resnet_rs101_no_se lambda_resnet101
+    """
+
+    models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]] = Field(
+        description="Backbones, by their names: see python -m zoo.list."
+    )
+    image_size: int = Field(
+        default=1024, ge=STRIDE, multiple_of=STRIDE, description="Height and width in pixels."
+    )
+    categories: int = Field(
+        default=90, ge=1, description="The last id of a category; that of COCO is 90."
+    )
+
+
+class Cost(NamedTuple):
+    """Trainable parameters and floating-point operations of a part."""
+
+    parameters: int
+    flops: int
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Builds the detectors and prints a table."""
+    config = CostConfig.from_command_line(arguments)
+    print(f"Mask R-CNN at {config.image_size} x {config.image_size}, {config.categories} categories")
+    print("| backbone | parameters (M) | of the backbone | GFLOPs | of the backbone |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in config.models:
+        parts = count(name, config.image_size, config.categories)
+        parameters, flops = (sum(part) for part in zip(*parts.values(), strict=True))
+        backbone = parts["backbone"]
+        cells = (parameters / 1e6, backbone.parameters / 1e6, flops / 1e9, backbone.flops / 1e9)
+        print(f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} |", flush=True)
+
+
+def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, Cost]:
+    """Returns what the parts of a detector cost: backbone, pyramid, proposals, boxes, masks.
+
+    Args:
+        name: Of the backbone in the zoo.
+        image_size: Height and width in pixels. Defaults to 1024.
+        categories: The last id of a category. Defaults to 90, as COCO's.
+    """
+    from zoo.detection.config import DetectionConfig
+    from zoo.detection.experiment import create_experiment, create_task
+    from zoo.flops import count_flops, total
+
+    config = DetectionConfig.model_validate({"model": {"name": name, "image_size": image_size}})
+    experiment = create_experiment(config, {categories: "last"})
+    model, settings = create_task(experiment).build_model(), experiment.task.model
+    sides = {
+        level: image_size // 2**level for level in range(settings.min_level, settings.max_level + 1)
+    }
+    everywhere = sum(side**2 for side in sides.values())
+    proposals = settings.roi_generator.test_num_proposals * settings.roi_aligner.crop_size**2
+    objects = settings.detection_generator.max_num_detections
+    objects *= settings.mask_roi_aligner.crop_size**2
+    # Where every layer computes: positions of its inputs in case of masks, else of its outputs.
+    places: dict[str, tuple[Any, Callable[[Any], float]]] = {
+        "pyramid": (model.decoder, lambda layer: sides[int(layer.name.rpartition("_")[2])] ** 2),
+        "proposals": (model.rpn_head, lambda layer: everywhere),
+        "boxes": (
+            model.detection_head[0],
+            lambda layer: proposals if layer.kernel.shape.rank == 4 else
+            settings.roi_generator.test_num_proposals,
+        ),
+        # The last convolution comes after the transposed one, which doubles both sides.
+        "masks": (
+            model.mask_head,
+            lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
+        ),
+    }
+    parts = {"backbone": Cost(_parameters(model.backbone), total(count_flops(model.backbone.features)))}
+    for part, (head, positions) in places.items():
+        flops = sum(
+            2 * layer.kernel.shape.num_elements() * positions(layer) for layer in _products(head)
+        )
+        parts[part] = Cost(_parameters(head), int(flops))
+    return parts
+
+
+def _parameters(part: Any) -> int:
+    return sum(variable.shape.num_elements() for variable in part.trainable_variables)
+
+
+def _products(head: Any) -> Iterator[Any]:
+    """Yields the convolutions and dense layers of a part of tf_keras."""
+    for layer in head._flatten_layers():
+        if getattr(layer, "kernel", None) is not None:
+            yield layer
+
+
+if __name__ == "__main__":
+    run_command(main)
