@@ -34,10 +34,13 @@ COMMANDS = [
     for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     for line in block.splitlines()
 ]
+# Where the settings of a command are, if not in its own module.
+SETTINGS = {"zoo.train": "zoo.config", "zoo.detection.train": "zoo.detection.config"}
 # How each command is tested; the first pattern that fits counts.
 RUN, PARSED, EXTRAS, TARGET, NOT_HERE = "run", "parsed", "extras exist", "target exists", "not here"
 HOW = {
     r"python -m zoo\.\w+ --help": RUN,
+    r"python -m zoo\.detection\.": PARSED,  # tests/zoo/detection trains and runs them
     r"python -m zoo\.evaluate .*--averaged false": PARSED,  # tests/zoo/evaluate has such a run
     r"python -m zoo\.evaluate --run": RUN,
     r"python -m zoo\.predict --run": RUN,
@@ -151,7 +154,7 @@ def _parse(line, request):
         command, *arguments = arguments
         command_module(command).Config.from_command_line(arguments)
         return
-    module = import_module("zoo.config" if name == "zoo.train" else _module_of(name))
+    module = import_module(SETTINGS.get(name) or _module_of(name))
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if "--output_dir" in arguments:  # a new one, where the run stood in

@@ -11,6 +11,7 @@ from zoo.data.crops import decode_centre
 from zoo.export import verify
 from zoo.export.verify import Photographs
 from zoo.inference.classifier import Classifier
+from zoo.inference.exported import ask
 from zoo.registry import create_model
 
 SIGNATURES = {"serving_default", "images_uint8", "image_bytes", "features"}
@@ -49,7 +50,7 @@ def report(servable, exported, photographs) -> verify.Report:
 def answers(exported, photographs):
     """What the export answers."""
     questions = {"serving_default": {"images": photographs.images}}
-    return verify.ask("saved_model", exported, questions | verify._more(photographs))
+    return ask("saved_model", exported, questions | verify._more(photographs))
 
 
 def test_an_honest_export(report):
@@ -97,22 +98,3 @@ def test_equally_probable_classes_may_change_places():
 def test_what_is_no_number_or_of_another_shape_differs(got):
     assert verify._largest(got, np.zeros((2, 3))) == np.inf
     assert verify._largest(np.zeros((2, 3)), got) == np.inf
-
-
-def test_the_asking_process_has_no_keras(tmp_path):
-    class NeedsKeras(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32, name="images")])
-        def serve(self, images):
-            return {"probabilities": tf.py_function(_import_keras, [images], tf.float32)}
-
-    module = NeedsKeras()
-    tf.saved_model.save(module, str(tmp_path), {"serving_default": module.serve})
-    questions = {"serving_default": {"images": np.ones((2, 2), "float32")}}
-    with pytest.raises(ValueError, match="with the runtime of its format alone"):
-        verify.ask("saved_model", tmp_path, questions)
-
-
-def _import_keras(images):
-    import keras  # noqa: F401
-
-    return images
