@@ -42,7 +42,9 @@ class Cost(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Builds the detectors and prints a table."""
     config = CostConfig.from_command_line(arguments)
-    print(f"Mask R-CNN at {config.image_size} x {config.image_size}, {config.categories} categories")
+    print(
+        f"Mask R-CNN at {config.image_size} x {config.image_size}, {config.categories} categories"
+    )
     print("| backbone | parameters (M) | of the backbone | GFLOPs | of the backbone |")
     print("| --- | --- | --- | --- | --- |")
     for name in config.models:
@@ -81,8 +83,11 @@ def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, 
         "proposals": (model.rpn_head, lambda layer: everywhere),
         "boxes": (
             model.detection_head[0],
-            lambda layer: proposals if layer.kernel.shape.rank == 4 else
-            settings.roi_generator.test_num_proposals,
+            lambda layer: (
+                proposals
+                if layer.kernel.shape.rank == 4
+                else settings.roi_generator.test_num_proposals
+            ),
         ),
         # The last convolution comes after the transposed one, which doubles both sides.
         "masks": (
@@ -90,7 +95,9 @@ def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, 
             lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
         ),
     }
-    parts = {"backbone": Cost(_parameters(model.backbone), total(count_flops(model.backbone.features)))}
+    parts = {
+        "backbone": Cost(_parameters(model.backbone), total(count_flops(model.backbone.features)))
+    }
     for part, (head, positions) in places.items():
         flops = sum(
             2 * layer.kernel.shape.num_elements() * positions(layer) for layer in _products(head)

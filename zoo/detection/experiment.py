@@ -104,14 +104,25 @@ def precision(policy: str) -> Iterator[None]:
         tf_keras.mixed_precision.set_global_policy(before)
 
 
-def _override(model: Any, heads: dict[str, Any]) -> None:
+def _override(model: Any, heads: Mapping[str, Any]) -> None:
     try:
+        _check_groups(model, heads)
         model.override(heads, is_strict=True)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             "model.heads: expected fields of the Model Garden's MaskRCNN. Received: "
             f"{heads} ({' '.join(str(error).split())})"
         ) from None
+
+
+def _check_groups(model: Any, heads: Mapping[str, Any], group: str = "") -> None:
+    """Refuses a value in place of a group of fields, which the Model Garden would take."""
+    for name, value in heads.items():
+        field = getattr(model, name, None)
+        if isinstance(field, hyperparams.Config):
+            if not isinstance(value, dict):
+                raise TypeError(f"{group}{name}: expected fields, not {value!r}")
+            _check_groups(field, value, f"{group}{name}.")
 
 
 def _optimizer(config: DetectionConfig) -> dict[str, Any]:

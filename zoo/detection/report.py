@@ -92,7 +92,7 @@ def evaluate(annotations: Path, found: Sequence[Json]) -> Evaluation:
             _of_category(runs["mask"], place),
             counts[number],
         )
-        for place, number in enumerate(runs["box"].params.catIds)
+        for place, number in enumerate(map(int, runs["box"].params.catIds))
     }
     return Evaluation(figures, by_category, _by_image(runs["box"]))
 
@@ -186,7 +186,7 @@ def _by_image(run: COCOeval) -> dict[int, float]:
         wrong[one["image_id"]] += int(counted.sum() - matched.sum())  # found, but not there
         wrong[one["image_id"]] += objects - int(matched.sum())  # there, but not found
     return {
-        number: 2 * right[number] / (2 * right[number] + wrong[number])
+        int(number): 2 * right[number] / (2 * right[number] + wrong[number])
         if right[number]
         else float(not wrong[number])
         for number in run.params.imgIds

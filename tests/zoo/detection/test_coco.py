@@ -150,7 +150,11 @@ SIZE = {"size": [10, 20]}
         (changed("annotations/0", segmentation={**SIZE, "counts": [1, 2]}), "received 3 pixels"),
         (changed("annotations/0", segmentation={**SIZE, "counts": [-1, 201]}), "whole numbers"),
         (changed("annotations/0", segmentation={**SIZE, "counts": 3}), "an RLE with counts"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": "zzzzzz"}), "an unreadable one"),
+        (
+            changed("annotations/0", segmentation={**SIZE, "counts": "zzzzzz"}),
+            "received 100 pixels",
+        ),
+        (changed("annotations/0", segmentation={**SIZE, "counts": "a b"}), "received one with ' '"),
     ],
 )
 def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):

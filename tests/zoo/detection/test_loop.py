@@ -17,6 +17,7 @@ from PIL import Image
 from zoo.detection import evaluate, export, predict, shards
 from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
+from zoo.detection.experiment import create_experiment, create_task
 from zoo.detection.loop import train
 from zoo.registry import create_model
 
@@ -193,3 +194,52 @@ def test_killed_run_goes_on(sharded, tmp_path):
     momenta = [name for name in names if "network_variables" in name and "OPTIMIZER" in name]
     assert momenta  # of the backbone's variables, too
     assert last.get_tensor("optimizer/iter/.ATTRIBUTES/VARIABLE_VALUE") == 8
+
+
+TWO_CPUS = """
+import sys
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from zoo.detection import train
+train.main(sys.argv[1:])
+"""
+
+
+def test_two_devices_train_and_go_on(sharded, tmp_path):
+    file = tmp_path / "config.yaml"
+    command = [sys.executable, "-c", TWO_CPUS, "--config", str(file), "--strategy", "mirrored"]
+    given = settings(sharded, tmp_path / "run", precision="mixed_bfloat16")
+    file.write_text(yaml.safe_dump(given))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "CPU, 2 replica(s)" in done.stdout
+    (tmp_path / "run" / "metrics.json").unlink()  # as if it had been killed at the very end
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "going on after step 4 of 4" in done.stdout
+    assert (tmp_path / "run" / "metrics.json").is_file()
+    given["data"]["batch_size"] = 3
+    file.write_text(yaml.safe_dump({**given, "output_dir": str(tmp_path / "odd")}))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "data.batch_size: expected a multiple of 2" in done.stderr
+    assert not (tmp_path / "odd").exists()
+
+
+def test_xla_compiles_a_step(sharded):
+    config = DetectionConfig(**settings(sharded, "runs/new"))
+    experiment = create_experiment(config, {1: "disc", 2: "square", 3: "triangle"})
+    task = create_task(experiment)
+    model = task.build_model()
+    optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
+    inputs = next(iter(task.build_inputs(experiment.task.train_data)))
+    before = [np.array(variable) for variable in model.backbone.trainable_variables]
+
+    @tf.function(jit_compile=True)
+    def step(inputs):
+        return task.train_step(inputs, model, optimizer)
+
+    for _ in range(2):  # the rate of the first step is 0
+        assert np.isfinite(float(step(inputs)[task.loss]))
+    after = [np.array(variable) for variable in model.backbone.trainable_variables]
+    assert not all(map(np.array_equal, before, after))
