@@ -94,8 +94,7 @@ def test_everything_else_is_the_model_gardens():
     assert ours["task"]["train_data"]["parser"]["aug_rand_hflip"]
     norm = theirs["task"]["model"]["norm_activation"]
     assert ours["task"]["model"]["norm_activation"] == norm
-    weights = {name: value for name, value in theirs["task"]["losses"].items()}
-    assert ours["task"]["losses"] == weights
+    assert ours["task"]["losses"] == theirs["task"]["losses"]
     sgd = ours["trainer"]["optimizer_config"]["optimizer"]["sgd"]
     assert sgd == theirs["trainer"]["optimizer_config"]["optimizer"]["sgd"]
 

@@ -1,5 +1,6 @@
 """A small detector, trained, interrupted, evaluated, exported and asked. Takes minutes."""
 
+import base64
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 import tensorflow as tf
 import yaml
 from PIL import Image
@@ -28,7 +30,8 @@ decoder: {fpn: {num_filters: 8}}
 rpn_head: {num_filters: 8}
 detection_head: {num_convs: 1, num_filters: 8, fc_dims: 16}
 mask_head: {num_convs: 1, num_filters: 8}
-roi_generator: {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20}
+roi_generator:
+  {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20}
 roi_sampler: {num_sampled_rois: 8}
 mask_sampler: {num_sampled_masks: 4}
 """
@@ -134,6 +137,27 @@ def test_commands(finished, photo, tmp_path, capsys):
     card = (folder / "model_card.md").read_text()
     assert "`detection_masks`" in card
     assert (folder / "labels.txt").read_text() == "1: disc\n2: square\n3: triangle\n"
+
+
+def test_export_answers_through_a_server(finished, photo, tmp_path):
+    """As TensorFlow Serving would: a process with TensorFlow alone, REST, a file in base64."""
+    export.run(export.ExportConfig(run=finished[0], output=tmp_path))
+    server = Path(__file__).parents[2] / "serving" / "server.py"
+    command = [sys.executable, "-P", str(server), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            port = json.loads(process.stdout.readline())["rest"]
+            url = f"http://127.0.0.1:{port}/v1/models/detector_lambda_resnet14:predict"
+            file = {"b64": base64.b64encode(photo.read_bytes()).decode()}
+            answer = requests.post(url, json={"instances": [file]}, timeout=300)
+        finally:
+            process.terminate()
+    assert answer.status_code == 200, answer.text
+    (found,) = answer.json()["predictions"]
+    expected = Detector.from_run(finished[0]).ask(np.array(Image.open(photo))[None])
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name][0], atol=1e-3)
 
 
 def test_other_categories_are_refused(finished, sharded, tmp_path):
