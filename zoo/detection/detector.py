@@ -167,7 +167,7 @@ def to_coco(outputs: Arrays, ids: Sequence[int]) -> list[Json]:
 
     Returns:
         A dict for each object: `image_id`, `category_id`, `bbox` (left, top, width, height in
-        pixels of the image), `score` from 0 to 1, and `segmentation`, an RLE.
+        pixels, cut at the edges of the image), `score` from 0 to 1, and `segmentation`, an RLE.
     """
     scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
     found = coco_utils.convert_predictions_to_coco_annotations(
@@ -180,20 +180,27 @@ def to_coco(outputs: Arrays, ids: Sequence[int]) -> list[Json]:
             "image_info": [outputs["image_info"]],
         }
     )
-    return [
-        {
-            "image_id": int(one["image_id"]),
-            "category_id": int(one["category_id"]),
-            "bbox": [round(float(side), 3) for side in one["bbox"]],
-            "score": round(float(one["score"]), 5),
-            "segmentation": {
-                "size": [int(side) for side in one["segmentation"]["size"]],
-                "counts": one["segmentation"]["counts"].decode(),
-            },
-        }
-        for one in found
-        if one["score"] > 0  # what fills up the hundred has none
-    ]
+    results = []
+    for one in found:
+        height, width = map(int, one["segmentation"]["size"])
+        left, top, *sides = map(float, one["bbox"])
+        # The detector may find something in what an image is padded with.
+        right, bottom = min(left + sides[0], width), min(top + sides[1], height)
+        if one["score"] <= 0 or min(right - left, bottom - top) <= 0:
+            continue  # the former fills up the hundred
+        results.append(
+            {
+                "image_id": int(one["image_id"]),
+                "category_id": int(one["category_id"]),
+                "bbox": [round(side, 3) for side in (left, top, right - left, bottom - top)],
+                "score": round(float(one["score"]), 5),
+                "segmentation": {
+                    "size": [height, width],
+                    "counts": one["segmentation"]["counts"].decode(),
+                },
+            }
+        )
+    return results
 
 
 def load_metrics(folder: Path) -> Metrics:
