@@ -142,12 +142,17 @@ def check_still_there(folder: Path) -> None:
         raise ValueError(f"output_dir: {folder} was removed while the run went on")
 
 
-def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
+def load_config(folder: Path) -> TrainConfig:
+    """Returns the settings of a finished run of `zoo.train`; see `read_config`."""
+    return read_config(folder, TrainConfig)
+
+
+def read_config(folder: Path, kind: type[C]) -> C:
     """Returns the settings of a finished run.
 
     Args:
         folder: The run folder.
-        kind: Of its settings. Defaults to those of `zoo.train`.
+        kind: Of its settings.
 
     Raises:
         ValueError: If the folder is missing or holds no finished run.

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     from zoo.files import local_copy
     from zoo.plots.detections import plot_detections
 
-    config = run_folder.load_config(settings.run, DetectionConfig)
+    config = run_folder.read_config(settings.run, DetectionConfig)
     folder = settings.dir or config.data.dir
     dataset = shards.Dataset.read(folder)
     detector = Detector.from_run(settings.run)

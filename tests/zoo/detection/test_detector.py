@@ -1,0 +1,54 @@
+"""From the outputs of the Model Garden to COCO's format of results."""
+
+import json
+
+import numpy as np
+import pytest
+
+from zoo.detection.coco import decode_mask
+from zoo.detection.detector import to_coco
+
+HEIGHT, WIDTH, SCALE = 40, 80, 0.5
+# In pixels of the resized image: top, left, bottom, right.
+BOXES = [
+    [2, 4, 12, 24],
+    [10, 0, 30, 10],  # half of it in the padding
+    [30, 4, 40, 10],  # all of it
+    [0, 0, 0, 0],
+]
+SCORES = [0.9, 0.8, 0.7, 0]
+
+
+def outputs():
+    info = [[HEIGHT, WIDTH], [64, 64], [SCALE, SCALE], [0, 0]]
+    masks = np.zeros((1, 4, 28, 28), "float32")
+    masks[:, :, :, :14] = 1  # the left half of every box
+    return {
+        "detection_boxes": np.array([BOXES], "float32"),
+        "detection_classes": np.array([[3, 1, 1, 0]]),
+        "detection_scores": np.array([SCORES], "float32"),
+        "detection_masks": masks,
+        "image_info": np.array([info], "float32"),
+    }
+
+
+def test_boxes_are_those_of_the_photograph():
+    found = to_coco(outputs(), [7])
+    assert [one["bbox"] for one in found] == [[8, 4, 40, 20], [0, 20, 20, 20]]
+    assert [one["category_id"] for one in found] == [3, 1]
+    assert [one["score"] for one in found] == pytest.approx([0.9, 0.8])
+    assert {one["image_id"] for one in found} == {7}
+
+
+def test_masks_are_in_the_boxes():
+    first, second = to_coco(outputs(), [7])
+    for one, (left, top, right, bottom) in ((first, (8, 4, 28, 24)), (second, (0, 20, 10, 40))):
+        pixels = decode_mask(one["segmentation"], HEIGHT, WIDTH)
+        expected = np.zeros((HEIGHT, WIDTH), bool)
+        expected[top:bottom, left:right] = True
+        differing = (pixels != expected).sum()
+        assert differing <= 2 * (bottom - top)  # the edge, by a pixel
+
+
+def test_results_are_plain_numbers():
+    assert json.loads(json.dumps(to_coco(outputs(), np.array([7])))) == to_coco(outputs(), [7])
