@@ -1,0 +1,52 @@
+"""Settings of detectors: described, saved and read back."""
+
+import pytest
+
+from zoo import run_folder
+from zoo.detection import config as settings
+from zoo.detection import convert, cost, evaluate, export, predict, shapes
+from zoo.detection.config import DetectionConfig
+
+SECTIONS = ("model", "data", "optimizer", "training")
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        settings.DetectorConfig,
+        settings.CocoConfig,
+        settings.ScheduleConfig,
+        settings.StepsConfig,
+        DetectionConfig,
+        convert.ConvertConfig,
+        cost.CostConfig,
+        evaluate.EvaluateConfig,
+        export.ExportConfig,
+        predict.PredictConfig,
+        shapes.ShapesConfig,
+    ],
+)
+def test_every_setting_is_described(section):
+    fields = {name: field for name, field in section.model_fields.items() if name not in SECTIONS}
+    assert [name for name, field in fields.items() if not field.description] == []
+
+
+def test_resolved_settings_are_read_back(tmp_path):
+    heads = {"decoder": {"fpn": {"num_filters": 8}}}
+    config = DetectionConfig(
+        output_dir=tmp_path / "run", model={"overrides": {"stem": "rs"}, "heads": heads}
+    )
+    folder = run_folder.start(config, "# A detector\n")
+    assert (folder / "config.yaml").read_text().startswith("# A detector\n")
+    assert run_folder.check(config)  # an unfinished run, which goes on
+    run_folder.write_metrics(folder, {})
+    assert run_folder.read_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
+    with pytest.raises(ValueError, match=r"model\.\w+: no such setting"):
+        run_folder.load_config(folder)  # of classifiers
+
+
+def test_run_of_a_classifier_gives_its_weights(tmp_path):
+    for name in (run_folder.METRICS, run_folder.WEIGHTS):
+        (tmp_path / name).touch()
+    model = settings.DetectorConfig(weights=str(tmp_path))
+    assert model.weights == str(tmp_path / run_folder.WEIGHTS)
