@@ -45,10 +45,11 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run wha
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_loop.py
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers \
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
 	  tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
-	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/applications
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
+	  tests/applications
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \

@@ -198,7 +198,11 @@ def _fit(
                 )
         if patience is not None:
             checkpoints.restore_best(progress)
-        results = _evaluate(model, test, [save])
+    # Those variables were evaluated when their epoch ended.
+    kept = progress.history[-1 if patience is None else progress.best_epoch or 0]
+    results = {
+        name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")
+    }
     history = {name: [epoch[name] for epoch in progress.history] for name in progress.history[0]}
     return {
         "model": config.model.name,
@@ -212,11 +216,6 @@ def _fit(
     }
 
 
-def _evaluate(model: TrainingModel, test: Any, callbacks: Any) -> dict[str, float]:
-    steps = model.evaluation_steps
-    return model.evaluate(test, steps=steps, callbacks=callbacks, return_dict=True, verbose=0)  # pyright: ignore[reportArgumentType, reportReturnType]
-
-
 def _evaluate_again(
     model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
 ) -> None:
@@ -228,7 +227,13 @@ def _evaluate_again(
     every.on_train_begin()
     every.on_epoch_begin(epoch)
     logs = model.get_metrics_result()
-    test_logs = _evaluate(model, test, every)
+    test_logs: Any = model.evaluate(
+        test,
+        steps=model.evaluation_steps,
+        callbacks=every,  # pyright: ignore[reportArgumentType]
+        return_dict=True,
+        verbose=0,  # pyright: ignore[reportArgumentType]
+    )
     every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
     every.on_train_end()
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+from functools import partial
 
 import keras
 import networks
@@ -227,8 +228,10 @@ def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 
-def test_early_stopping_keeps_the_best_weights(tmp_path):
+def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     """A rate that is far too high: the first epochs are the best ones."""
+    tiny = partial(networks.tiny_model, (8, 8, 3), classes=10, classifier_activation="softmax")
+    monkeypatch.setattr(loop, "create_network", lambda *_: tiny())
     config = TrainConfig(
         output_dir=tmp_path / "run",
         model={"image_size": 8},
