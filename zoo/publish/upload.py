@@ -32,12 +32,18 @@ def upload(folder: Path, repository: str, private: bool) -> str:
     Raises:
         ValueError: If the hub refuses it, or cannot be reached.
     """
+    from huggingface_hub import CommitOperationAdd
+
     api = _api()
+    added = [
+        CommitOperationAdd(path.relative_to(folder).as_posix(), path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
     with _telling_what_is_wrong(f"could not upload to {repository}"):
         page = api.create_repo(repository, private=private, exist_ok=True)
-        api.upload_folder(
-            repo_id=repository, folder_path=folder, commit_message="Publish a network"
-        )
+        # Not `upload_folder`, which may make several commits.
+        api.create_commit(repository, added, commit_message="Publish a network")
     return str(page)
 
 
