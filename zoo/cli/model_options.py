@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
 from zoo.registry import TABLE, find_model
 
+NETWORK = "lambda_keras.json"  # what zoo.publish says of a network
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
 
 
@@ -33,7 +34,19 @@ def is_place(model: str) -> bool:
 
     The name of a model of the zoo is no folder; `./NAME` is.
     """
-    return model not in TABLE and (model.startswith("hf://") or os.path.isdir(model))
+    return model not in TABLE and (os.sep in model or os.path.isdir(model))
+
+
+def _check_place(model: str) -> None:
+    if model.startswith("hf://"):
+        if not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", model):
+            raise ValueError(
+                f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {model!r}"
+            )
+    elif not os.path.isfile(os.path.join(model, NETWORK)):
+        raise ValueError(
+            f"expected a folder of python -m zoo.publish, with {NETWORK}. Received: {model!r}"
+        )
 
 
 Weights = Annotated[str, checked_by(_check_source)]
@@ -76,6 +89,7 @@ class ModelOptions(Settings):
         if self.run is None and self.model is None:
             raise ValueError("expected --run, or --model and --weights")
         if self.is_published:
+            _check_place(str(self.model))
             given = (self.of_model & self.model_fields_set) - {"model"}
             if given:
                 raise ValueError(

@@ -12,13 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from lambda_keras.weights import hub
+from zoo.cli.model_options import NETWORK
 from zoo.cli.settings import checked_by
 from zoo.config import ModelConfig
 from zoo.errors import first_wrong
 from zoo.files import why_no_file
 from zoo.registry import find_model
 
-NETWORK, WEIGHTS = "lambda_keras.json", "model.safetensors"
+WEIGHTS = "model.safetensors"
 MAX_BYTES = 2**22  # of a description; that of the 21,841 classes of ImageNet has half a million
 
 Channels = tuple[float, float, float]

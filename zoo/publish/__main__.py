@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import AnyPath, Settings, checked_by, quoted
+from zoo.cli.settings import AnyPath, Settings, checked_by
 from zoo.errors import printable
 from zoo.files import check_output
 
@@ -77,7 +77,7 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, writes the folder, and uploads it if it is for the hub."""
-    config = PublishConfig.from_command_line(quoted(arguments))
+    config = PublishConfig.from_command_line(arguments)
     from zoo.publish import folder, upload
 
     if config.repository is None:

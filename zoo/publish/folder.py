@@ -8,11 +8,11 @@ import numpy as np
 from lambda_keras.weights import save_safetensors
 from lambda_keras.weights.hub import sha256
 from zoo import model_card, run_folder
+from zoo.cli.model_options import NETWORK
 from zoo.files import atomic_write, remove
 from zoo.inference.classifier import Classifier
 from zoo.inference.facts import LICENSE, facts_of, origin_of_run
 from zoo.inference.published import (
-    NETWORK,
     WEIGHTS,
     PublishedNetwork,
     TestImages,
