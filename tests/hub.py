@@ -14,6 +14,16 @@ TOKEN = "hf_of_the_owner"
 LARGE = (".safetensors", ".h5")  # stored beside git, as the hub's .gitattributes have it
 
 
+def git_hash(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def large(content: bytes) -> dict[str, Any]:
+    """What is said of a file that is stored beside git."""
+    oid = hashlib.sha256(content).hexdigest()
+    return {"oid": oid, "size": len(content), "pointerSize": 134}
+
+
 class Hub:
     """What the real hub answers for files of repositories, by `owner/repo/file`.
 
@@ -31,10 +41,11 @@ class Hub:
         self.refuses: str | None = None  # the step of an upload that fails
         self.large: dict[str, bytes] = {}
 
+    def is_in_git(self, name: str) -> bool:
+        return self.in_git or name in self.names_in_git
+
     def etag(self, name: str, content: bytes) -> str:
-        if self.in_git or name in self.names_in_git:
-            return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        return hashlib.sha256(content).hexdigest()
+        return git_hash(content) if self.is_in_git(name) else large(content)["oid"]
 
     def take(self, path: str, body: bytes, address: str) -> dict[str, Any]:
         """Answers a step of an upload."""
@@ -76,21 +87,25 @@ class Hub:
         return {"commitUrl": f"{address}/{owner}/{repo}/commit/{COMMIT}", "commitOid": COMMIT}
 
     def listed(self, path: str) -> Any:
-        """Answers what is asked about a repository, or about the user."""
+        """Answers what is asked about a repository, None if it is not there, or the user."""
         if path == "/api/whoami-v2":
             return {"type": "user", "name": "owner", "orgs": []}
-        _, _, _, owner, repo, what, *_ = path.split("/")
-        if what == "revision":
+        _, _, _, owner, repo, *what = path.split("/")
+        head = f"{owner}/{repo}/"
+        found = {name: file for name, file in self.files.items() if name.startswith(head)}
+        if not found:
+            return None
+        if what[:1] != ["tree"]:
             return {"id": f"{owner}/{repo}", "sha": COMMIT}
         return [
             {
                 "type": "file",
-                "path": name.removeprefix(f"{owner}/{repo}/"),
+                "path": name.removeprefix(head),
                 "size": len(content),
-                "oid": hashlib.sha1(content).hexdigest(),
+                "oid": git_hash(content),
             }
-            for name, content in self.files.items()
-            if name.startswith(f"{owner}/{repo}/")
+            | ({} if self.is_in_git(name) else {"lfs": large(content)})
+            for name, content in found.items()
         ]
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
@@ -106,7 +121,8 @@ class Hub:
                     if path == "/api/whoami-v2" and not self.is_owner():
                         self.send_json({"error": "Invalid token"}, 401)
                     else:
-                        self.send_json(this.listed(path))
+                        found = this.listed(path)
+                        self.send_json(found, 404 if found is None else 200)
                     return
                 content = self.answer()
                 this.downloads += bool(content)

@@ -156,9 +156,9 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
     # os.path's answer for a path that the system refuses is no, too.
     if not path.name.endswith((TF_KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
         raise ValueError(
-            "expected weights to be None, 'imagenet', 'hf://owner/repo', or the path of a "
-            f"{KERAS} or {SAFETENSORS} file that exists, or of a folder with "
-            f"{' or '.join(hub.FILENAMES)}. Received: weights={str(path)!r}"
+            "expected weights to be None, 'imagenet', 'hf://owner/repo', a folder with "
+            f"{' or '.join(hub.FILENAMES)}, or the path of a {KERAS} or {SAFETENSORS} file that "
+            f"exists. Received: weights={str(path)!r}"
         )
     return path
 

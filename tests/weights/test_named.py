@@ -81,5 +81,5 @@ def test_other_classes_layers_and_padding_are_refused(file):
 
 @pytest.mark.one_backend
 def test_a_folder_without_weights_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"or of a folder with model\.safetensors or model\.wei"):
+    with pytest.raises(ValueError, match=r"a folder with model\.safetensors or model\.weights"):
         LambdaResNet14(weights=tmp_path)

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        folder.write(config.run, target, config.license, target.name)
+        folder.write(config.run, target, config.license, target.resolve().name)
         print(f"published to {printable(target)}")
         return
     user = upload.check_login()

@@ -1,12 +1,17 @@
 """The console command."""
 
+import re
 import runpy
 import sys
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import zoo
+from zoo.benchmark.__main__ import COMMANDS
 from zoo.cli.main import VERBS, main
 
 
@@ -34,6 +39,19 @@ def test_a_verb_is_the_module(monkeypatch, capsys):
     ((name, arguments, how),) = asked
     assert (name, arguments[1:]) == ("zoo.train", ["--help"])
     assert how["run_name"] == "__main__"
+
+
+@pytest.mark.parametrize("verb", [*VERBS, *(f"benchmark {name}" for name in COMMANDS)])
+def test_help_names_no_file_of_a_checkout(capsys, verb):
+    """Who has installed a wheel has no such file."""
+    name, *arguments = verb.split()
+    is_folder = find_spec(f"zoo.{name}").submodule_search_locations
+    command = import_module(f"zoo.{name}.__main__" if is_folder else f"zoo.{name}")
+    with suppress(SystemExit):
+        command.main([*arguments, "--help"])
+    printed = capsys.readouterr().out
+    assert len(printed) > 100
+    assert not re.search(r"\b(docs|notebooks|requirements|tests|tpu_configs|zoo)/", printed)
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])

@@ -78,9 +78,9 @@ def test_what_is_no_description_is_refused(copy, content):
     ("changes", "message"),
     [
         ({"class_names": ["a", "b"]}, "do not fit the model"),
-        ({"overrides": {"scope": 7}}, "do not fit the model"),
+        ({"overrides": {"key_dim": 8}}, "do not fit the model"),
         ({"overrides": {"magic": 7}}, "magic"),
-        ({"model": "resnet50"}, "do not fit the model"),
+        ({"model": "resnet50"}, "at least 32 pixels"),
     ],
 )
 def test_a_description_of_another_network_is_refused(copy, changes, message):
