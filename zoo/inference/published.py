@@ -84,7 +84,7 @@ class PublishedNetwork(BaseModel):
     preprocessing: View
     test: TestImages
     trained_on: str = Field(max_length=1000)
-    license: str | None
+    license: str | None = Field(max_length=100)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
     @model_validator(mode="after")
