@@ -17,6 +17,11 @@ from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
 
 
+@pytest.fixture(scope="module")
+def classifier(run) -> Classifier:
+    return load_classifier(run)
+
+
 @pytest.fixture
 def china() -> np.ndarray:
     return load_sample_images().images[0][::4, ::4]
@@ -32,8 +37,7 @@ def weights(tmp_path) -> str:
     return str(path)
 
 
-def test_files_arrays_and_commands_get_the_same_answers(run, tmp_path, china):
-    classifier = load_classifier(run)
+def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, china):
     path = tmp_path / "china.png"
     Image.fromarray(china).save(path)
     (expected,) = classifier.ask([path], 3)
@@ -51,9 +55,8 @@ def test_files_arrays_and_commands_get_the_same_answers(run, tmp_path, china):
     assert sum(score.probability for score in classifier(china, top=10)) == pytest.approx(1)
 
 
-def test_many_images_come_in_order(run):
+def test_many_images_come_in_order(classifier):
     _, (images, _) = digits_arrays()
-    classifier = load_classifier(run)
     arrays = list(images[:40])  # more than a batch
     expected = [classifier(image, top=1)[0].name for image in arrays]
     assert [scores[0].name for scores in classifier(arrays, top=1)] == expected
@@ -74,15 +77,15 @@ def test_many_images_come_in_order(run):
         ("missing.jpg", "unreadable photograph: missing.jpg"),
     ],
 )
-def test_what_is_no_image_is_refused(run, images, message):
+def test_what_is_no_image_is_refused(classifier, images, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        load_classifier(run)(images)
+        classifier(images)
 
 
 @pytest.mark.parametrize("top", [0, -1, 1.5, True])
-def test_top_is_a_positive_integer(run, china, top):
+def test_top_is_a_positive_integer(classifier, china, top):
     with pytest.raises(ValueError, match="expected top to be a positive integer"):
-        load_classifier(run)(china, top=top)
+        classifier(china, top=top)
 
 
 def test_models_by_name(weights, china):
@@ -94,12 +97,12 @@ def test_models_by_name(weights, china):
         load_classifier("lambda_resnet14")
 
 
-def test_training_is_that_of_the_command(run, tmp_path):
+def test_training_is_that_of_the_command(run, classifier, tmp_path):
     settings = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}}
     metrics = train(output_dir=tmp_path / "run", training={"epochs": 1}, **settings)
     assert metrics["test"] == json.loads((run / "metrics.json").read_text())["test"]
     model = keras.models.load_model(tmp_path / "run" / "model.keras")
-    assert same_weights(model, Classifier.from_run(run).model)
+    assert same_weights(model, classifier.model)
 
 
 @pytest.mark.parametrize(

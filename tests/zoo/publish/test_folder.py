@@ -24,6 +24,12 @@ FILES = {"README.md", "config.json", "labels.txt", "lambda_keras.json", "metadat
 FILES |= {"model.safetensors", "model.weights.h5"}
 
 
+@pytest.fixture(scope="module")
+def own(run) -> Classifier:
+    """The network of the run."""
+    return Classifier.from_run(run)
+
+
 @pytest.fixture
 def copy(published, tmp_path):
     return shutil.copytree(published, tmp_path / "copy")
@@ -35,16 +41,15 @@ def test_folder_is_complete(published):
     assert [path.name for path in published.parent.iterdir()] == [published.name]
 
 
-def test_it_answers_as_the_run_does(run, published):
-    own, other = Classifier.from_run(run), Classifier.load(published)
+def test_it_answers_as_the_run_does(own, published):
+    other = Classifier.load(published)
     assert (other.name, other.preprocessing) == (own.name, own.preprocessing)
     assert list(other.class_names) == list(own.class_names)
     assert same_weights(own.model, other.model)
 
 
-def test_keras_loads_it_alone(run, published):
-    model = keras.saving.load_model(published)
-    assert same_weights(model, Classifier.from_run(run).model)
+def test_keras_loads_it_alone(own, published):
+    assert same_weights(keras.saving.load_model(published), own.model)
 
 
 def test_card(run, published):
@@ -66,19 +71,19 @@ def test_nothing_says_where_the_run_was(run, published):
         assert str(run.parent).encode() not in content
 
 
-def test_training_starts_from_it(run, published):
+def test_training_starts_from_it(own, published):
     config = ModelConfig(image_size=16, weights=str(published))
     network = create_network(config, 10)
     prepare(network, config)
-    assert same_weights(network, Classifier.from_run(run).model)
+    assert same_weights(network, own.model)
 
 
-def test_training_of_other_classes_starts_from_all_but_the_classifier(published, capsys):
+def test_training_of_other_classes_starts_from_all_but_the_classifier(own, published, capsys):
     config = ModelConfig(image_size=16, weights=str(published))
     network = create_network(config, 3)
     prepare(network, config)
     assert "the classifier starts from random weights" in capsys.readouterr().out
-    source = Classifier.load(published).model
+    source = own.model
     for layer in network.layers[:-1]:
         pairs = zip(layer.get_weights(), source.get_layer(layer.name).get_weights(), strict=True)
         assert all(np.array_equal(*pair) for pair in pairs)
@@ -108,14 +113,13 @@ def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("part", ["model.safetensors", "model.weights.h5"])
-def test_other_weights_than_those_of_the_run_are_noticed(run, copy, part):
-    classifier = Classifier.from_run(run)
+def test_other_weights_than_those_of_the_run_are_noticed(run, own, copy, part):
     other = Classifier.from_run(run)
     bias = other.model.get_layer("predictions").bias
     bias.assign(bias + 1)
     if part == "model.weights.h5":
         other.model.save(copy, zipped=False)
-        other = classifier
+        other = own
     with pytest.raises(ValueError, match="expected copy to hold the weights of the run"):
         publish_folder._check_same(other, copy)
 
