@@ -28,6 +28,7 @@ def test_every_command_of_the_zoo_is_a_verb():
 
 
 def test_a_verb_is_the_module(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "zoo.list", raising=False)  # as in a new process
     run(monkeypatch, "list", "lambda_resnet50", "--format", "markdown")
     printed = capsys.readouterr().out
     assert "| lambda_resnet50 |" in printed

@@ -1,5 +1,6 @@
 """Uploads to a hub that runs on this machine, and what comes back from it."""
 
+import shutil
 from functools import partial
 
 import commands
@@ -11,6 +12,7 @@ from zoo_weights import same_weights
 
 from zoo.inference.classifier import Classifier
 from zoo.publish import __main__ as publish
+from zoo.publish import folder
 
 fail = partial(commands.fail, publish.main)
 
@@ -76,8 +78,9 @@ def test_without_login_nothing_is_done(served, tmp_path, monkeypatch, capsys, to
 
 
 @pytest.mark.parametrize("step", ["repos/create", "validate-yaml", "preupload", "objects/batch"])
-def test_what_the_hub_refuses_is_one_line(served, run, monkeypatch, capsys, step):
+def test_what_the_hub_refuses_is_one_line(served, published, monkeypatch, capsys, step):
     served.refuses = step
-    line = fail(monkeypatch, capsys, "--run", str(run), ADDRESS)
+    monkeypatch.setattr(folder, "write", lambda _, target, *__: shutil.copytree(published, target))
+    line = fail(monkeypatch, capsys, "--run", "run", ADDRESS)
     assert "error: could not upload to owner/digits: " in line
     assert not served.commits
