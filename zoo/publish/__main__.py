@@ -66,7 +66,10 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
                 raise ValueError(f"private: only for {HUB}OWNER/NAME. Received: {self.target!r}")
             check_output(Path(self.target))
         elif self.overwrite:
-            raise ValueError("overwrite: only for a folder; the hub keeps what was there before")
+            raise ValueError(
+                "overwrite: only for a folder; the hub keeps what was there before. "
+                f"Received: {self.target!r}"
+            )
         return self
 
     @property

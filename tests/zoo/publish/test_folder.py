@@ -125,7 +125,7 @@ def test_other_weights_than_those_of_the_run_are_noticed(run, own, copy, part):
 
 
 ROWS = [
-    ("x", "the following arguments are required: --run"),
+    ("x", "run: Field required"),
     ("--run run", "the following arguments are required: TARGET"),
     ("--run missing x", "the folder of a finished run. Received: 'missing'"),
     ("--run run full", "expected a new folder. Received: 'full', with other files"),
