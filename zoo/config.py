@@ -27,7 +27,7 @@ class ModelConfig(Section):
     """Which network to train."""
 
     name: Annotated[str, checked_by(find_model)] = Field(
-        default="lambda_resnet14", description="Model, by its name in zoo/registry.py."
+        default="lambda_resnet14", description="Model, by its name: see python -m zoo.list."
     )
     image_size: int | None = Field(
         default=None,
@@ -41,8 +41,9 @@ class ModelConfig(Section):
     )
     weights: Weights | None = Field(
         default=None,
-        description="Start from these: imagenet, hf://owner/repo, or a .weights.h5 or .safetensors "
-        "file, of any number of classes; None: from random weights.",
+        description="Start from these, of any number of classes: imagenet, hf://OWNER/NAME, the "
+        "folder of a run or of zoo.publish, or a .weights.h5 or .safetensors file; None: from "
+        "random weights.",
     )
     weights_model: Annotated[str, checked_by(find_model)] | None = Field(
         default=None,
@@ -260,7 +261,8 @@ class TrainConfig(Settings, cli_prog_name="python -m zoo.train"):
     config: AnyPath | None = Field(
         default=None,
         exclude=True,
-        description="YAML file with these settings, e.g. from tpu_configs/.",
+        description="YAML file with these settings, or the name of a configuration of the zoo, "
+        "such as lambda_resnet50_image_folder.",
     )
     output_dir: AnyPath = Field(
         default=Path("runs/latest"),

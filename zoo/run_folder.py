@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,16 @@ def load_config(folder: Path) -> TrainConfig:
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
         return TrainConfig.from_file(folder / CONFIG)
+
+
+def test_data(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the images of a run as settings, changed as asked; of another source, those alone.
+
+    Raises:
+        ValueError: If the folder is missing or holds no finished run.
+    """
+    own = load_config(folder).data.model_dump()
+    return (own if asked.get("source", own["source"]) == own["source"] else {}) | dict(asked)
 
 
 def is_shared(folder: Path) -> bool:

@@ -137,7 +137,7 @@ def test_missing_backend_is_one_line():
     )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
-    assert "jax is not installed: pip install 'lambda_keras[jax]'" in result.stderr
+    assert "jax is not installed: pip install 'SOURCE[jax]', SOURCE being " in result.stderr
 
 
 @pytest.mark.parametrize(
