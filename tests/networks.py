@@ -26,7 +26,7 @@ def tiny_spec(**changes) -> ResNetSpec:
     """Every kind of block in a few thousand weights: lambda layers with and without stride."""
     fields = {
         "blocks": (2, 1, 1, 2),
-        "lambda_blocks": ((), (), (1,), (1, 2)),
+        "mixer_blocks": ((), (), (1,), (1, 2)),
         "stem": "small",
         "shortcut": "pool",
         "squeeze_excitation": (True, True, False, False),

@@ -1,8 +1,8 @@
 """Floating-point operations by the paper's conventions: `python -m zoo.flops NAME`.
 
-Two for each multiply-accumulate of convolutions, products and lambdas; position lambdas have as
-many context positions per query as the scope holds, at most the whole map, at its borders too.
-Normalizations, activations and poolings count nothing.
+Two for each multiply-accumulate of convolutions, products and lambdas; position lambdas and
+attention have as many context positions per query as the scope or window holds, at most the whole
+map, at its borders too. Normalizations, softmax, activations and poolings count nothing.
 """
 
 import inspect
@@ -19,7 +19,7 @@ from zoo.cli.settings import Settings
 if TYPE_CHECKING:
     import keras
 
-# Kinds of operations; the second three are parts of lambda layers.
+# Kinds of operations; the second three are parts of lambda and attention layers.
 CONVOLUTION, DENSE, EXCITATION = "convolution", "dense", "SE"
 PROJECTIONS, CONTENT, POSITION = "projections", "content", "position"
 
@@ -70,6 +70,75 @@ def lambda_layer_flops(
     return {part: 2 * number for part, number in products.items()}
 
 
+def attention_flops(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
+    """Returns the operations of an attention layer for one example, by part.
+
+    A query is multiplied with each row of tables of relative positions once, however many context
+    positions there are; only axial attention has products of its own for each of these.
+
+    Args:
+        layer: An attention layer of `lambda_keras.layers`.
+        height: Height of the map.
+        width: Width of the map.
+        depth: Channels of the inputs.
+    """
+    from lambda_keras import layers as ours
+
+    if isinstance(layer, ours.AxialAttention):
+        first, second = layer.height_attention, layer.width_attention
+        axes = (first, width, height, depth), (second, height, width, first.filters)
+        both = [_row_attention_flops(*axis) for axis in axes]
+        return {part: both[0][part] + both[1][part] for part in both[0]}
+    products = _projections(layer, height, width, depth)
+    positions = height * width
+    if isinstance(layer, ours.LinearAttention):
+        return products | _linear_attention(layer, positions)
+    queries, units = positions, layer.num_heads * layer.key_dim
+    if isinstance(layer, ours.GlobalAttention):
+        seen, rows = positions, 2 * height - 1 + 2 * width - 1
+    elif isinstance(layer, ours.LocalAttention):
+        seen, rows = min(layer.scope**2, positions), layer.scope  # two tables of half the depth
+    else:
+        window = layer.block_size + 2 * layer.halo_size
+        seen, rows = window**2, 2 * (2 * window - 1)
+        queries = math.prod(
+            -(-size // layer.block_size) * layer.block_size for size in (height, width)
+        )
+        if layer.strided_queries:
+            queries //= layer.strides**2
+    return products | {
+        CONTENT: 2 * queries * seen * (units + layer.filters),
+        POSITION: 2 * queries * rows * units,
+    }
+
+
+def _projections(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
+    units = layer.num_heads * layer.key_dim + layer.groups * (layer.key_dim + layer.value_dim)
+    outputs = math.prod(-(-size // layer.strides) for size in (height, width))
+    outputs *= layer.filters**2 * layer.output_projection
+    return {PROJECTIONS: 2 * (height * width * depth * units + outputs)}
+
+
+def _row_attention_flops(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
+    pairs, units = height * width**2, layer.num_heads * layer.key_dim
+    return _projections(layer, height, width, depth) | {
+        CONTENT: 2 * pairs * (units + layer.filters),
+        POSITION: 2 * pairs * (2 * units + layer.filters),
+    }
+
+
+def _linear_attention(layer: Any, positions: int) -> dict[str, int]:
+    heads, groups = layer.num_heads, layer.groups
+    features, products = layer.key_dim, 0
+    if layer.random_features is not None:
+        features = layer.num_features
+        products = (heads + groups) * features * layer.key_dim  # the features themselves
+    products += (heads + groups) * features * layer.value_dim
+    if layer.feature_map != "softmax":
+        products += heads * features  # the denominators
+    return {CONTENT: 2 * positions * products}
+
+
 def count_flops(model: "keras.Model") -> dict[str, dict[str, int]]:
     """Returns the operations of a model for one image, by stage and kind.
 
@@ -102,6 +171,7 @@ def _layer_flops(layer: Any) -> dict[str, int]:
     import keras
 
     from lambda_keras import layers as ours
+    from lambda_keras.layers.attention.base import AttentionLayer
 
     if isinstance(layer, (keras.layers.Conv2D, keras.layers.DepthwiseConv2D, keras.layers.Dense)):
         outputs = math.prod(layer.output.shape[1:-1])
@@ -133,6 +203,8 @@ def _layer_flops(layer: Any) -> dict[str, int]:
             layer.multi_query,
             context,
         )
+    if isinstance(layer, (AttentionLayer, ours.AxialAttention)):
+        return attention_flops(layer, *layer.input.shape[1:])
     free = (keras.layers.BatchNormalization, ours.RelativePositionEmbedding)
     if layer.weights and not isinstance(layer, free):
         raise ValueError(

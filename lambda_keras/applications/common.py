@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import wraps
 from typing import Any, ParamSpec
@@ -11,6 +11,7 @@ import keras
 
 from lambda_keras.layers.arguments import check_bools, check_number, is_positive_integer
 from lambda_keras.models import specs
+from lambda_keras.models.mixers import HYPER_PARAMETERS, MIXERS, check_mixer
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
@@ -98,7 +99,8 @@ def constructor(
         spec: the network.
         **defaults: of arguments that differ from those of the class, and are not in the spec.
     """
-    defaults = {**vars(spec.lambda_layer), **vars(spec), "name": architecture, **defaults}
+    of_mixer = {**vars(spec.lambda_layer), **getattr(spec, "mixer_arguments", {})}
+    defaults = {**of_mixer, **vars(spec), "name": architecture, **defaults}
     taken = inspect.signature(arguments).parameters.values()
     signature = inspect.Signature(
         [one.replace(default=defaults.get(one.name, one.default)) for one in taken],
@@ -112,9 +114,10 @@ def constructor(
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
+            names = set(bound.arguments)
             bound.apply_defaults()
             given = arguments(*bound.args, **bound.kwargs)
-            return build(architecture, _specified(spec, given), given)
+            return build(architecture, _specified(spec, given, names), given)
 
         construct.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
         construct.__doc__ = DOCUMENTATION.format(
@@ -133,19 +136,28 @@ def _documented(arguments: Any) -> str:
     return "\n".join(docstring.partition("Args:\n")[2] for docstring in docstrings)
 
 
-def _specified(spec: Spec, given: Arguments) -> Spec:
-    """The spec with what the arguments say of it, and of its lambda layers."""
+def _specified(spec: Spec, given: Arguments, names: Set[str]) -> Spec:
+    """The spec with what the arguments say of it, and of its mixers.
 
-    def said(of):
-        names = [field.name for field in fields(of)]
-        return {name: getattr(given, name) for name in names if hasattr(given, name)}
-
-    lambda_layer = replace(spec.lambda_layer, **said(spec.lambda_layer))
-    spec = replace(spec, **said(spec), lambda_layer=lambda_layer)
-    letters = getattr(given, "placement", None)
-    if letters is None or not isinstance(spec, specs.ResNetSpec):
-        return spec
-    return replace(spec, lambda_blocks=specs.placement(spec.blocks, letters))
+    Defaults of hyper-parameters are those of the network's own mixer. Another one keeps its own, so
+    that only those of `names`, which were given, say something of it.
+    """
+    mixer = getattr(given, "mixer", "lambda")
+    hyper_parameters = {name: getattr(given, name) for name in sorted(names & HYPER_PARAMETERS)}
+    check_mixer(mixer, hyper_parameters)
+    said: dict[str, Any] = {
+        one.name: getattr(given, one.name) for one in fields(spec) if hasattr(given, one.name)
+    }
+    if isinstance(spec, specs.ResNetSpec):
+        said["mixer_arguments"] = spec.mixer_arguments if mixer == spec.mixer else {}
+        letters = getattr(given, "placement", None)
+        if letters is not None:
+            said["mixer_blocks"] = specs.placement(spec.blocks, letters)
+    if MIXERS[mixer].is_lambda_layer:
+        said["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
+    else:
+        said["mixer_arguments"] = {**said["mixer_arguments"], **hyper_parameters}
+    return replace(spec, **said)
 
 
 def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:

@@ -1,4 +1,4 @@
-"""LambdaResNets and their baselines: constructors over the specs of `models.specs`."""
+"""LambdaResNets, their baselines and rivals: constructors over the specs of `models.specs`."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from lambda_keras.models import specs
 
 # fmt: off
 __all__ = [
-    "LambdaResNet14", "LambdaResNet26RPT256", "LambdaResNet26T", "LambdaResNet50",
+    "BoTNet26T256", "HaloNet26T", "HaloNet50TS", "LambdaResNet14", "LambdaResNet26RPT256", "LambdaResNet26T", "LambdaResNet50",
     "LambdaResNet50C4", "LambdaResNet50TS", "LambdaResNet101", "LambdaResNet101C4",
     "LambdaResNet152", "LambdaResNet152C4", "LambdaResNet200", "LambdaResNet200C4",
     "LambdaResNet270", "LambdaResNet270C4", "LambdaResNet350", "LambdaResNet350C4",
@@ -44,9 +44,32 @@ class LambdaResNetArguments(specs.LambdaSpec, ResNetArguments):
         placement: a letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`:
             C for convolutions, L for lambda layers in all blocks. `None` for the network's own
             blocks (Table 18). Squeeze-and-excitation stays in the convolution blocks of c2 and c3.
+        mixer: what takes the place of lambda layers: `"lambda"` itself, `"content"` (lambda layers
+            without position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, or the linear
+            attention `"efficient"`, `"linear"`, `"favor"` or `"relu"` (`lambda_keras.layers`;
+            `lambda_keras.models.mixers`). Only arguments that it has may be given. Those that are
+            not given are its own, such as `num_heads=8` of attention. `"global"` and `"axial"` need
+            an `input_shape` of known height and width.
+        output_projection: bool, whether attention ends with one more 1x1 projection.
+        scale_positions: bool, whether `"global"` and `"halo"` scale their position terms.
+        mask_padding: bool, whether `"local"` and `"halo"` leave out what is beyond the map.
+        block_size: int, height and width of the blocks of `"halo"`.
+        halo_size: int, how far such a block sees beyond its border.
+        strided_queries: bool, whether `"halo"` has strides by fewer queries, without pooling.
+        num_features: int, number of random features of `"favor"` and `"relu"`.
+        seed: int, of these features.
     """
 
     placement: str | None = None
+    mixer: str = "lambda"
+    output_projection: bool = False
+    scale_positions: bool = True
+    mask_padding: bool = True
+    block_size: int = 7
+    halo_size: int = 3
+    strided_queries: bool = False
+    num_features: int = 256
+    seed: int = 0
 
 
 @constructor(LambdaResNetArguments, "lambda_resnet14", specs.LAMBDA_RESNET14)
@@ -221,6 +244,42 @@ def LambdaResNet50TS():
     """timm's `lambda_resnet50ts`, with published weights: 21.54 M parameters.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
+    """
+
+
+@constructor(
+    LambdaResNetArguments,
+    "botnet26t_256",
+    specs.TIMM["botnet26t_256"],
+    input_shape=(256, 256, 3),
+)
+def BoTNet26T256():
+    """timm's `botnet26t_256`, with published weights: 12.49 M parameters.
+
+    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
+    It is `LambdaResNet26T` with global attention in place of lambda layers, a small bottleneck
+    transformer (Srinivas et al., 2021, arXiv:2101.11605).
+    Its embeddings are global: the weights are for images of 256x256 pixels only.
+    """
+
+
+@constructor(LambdaResNetArguments, "halonet26t", specs.TIMM["halonet26t"])
+def HaloNet26T():
+    """timm's `halonet26t`, with published weights: 12.48 M parameters.
+
+    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
+    It is `LambdaResNet26T` with halo attention in place of lambda layers (Vaswani et al., 2021,
+    arXiv:2103.12731).
+    """
+
+
+@constructor(LambdaResNetArguments, "halonet50ts", specs.TIMM["halonet50ts"])
+def HaloNet50TS():
+    """timm's `halonet50ts`, with published weights: 22.73 M parameters.
+
+    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
+    It is `LambdaResNet50TS` with halo attention in place of lambda layers (Vaswani et al., 2021,
+    arXiv:2103.12731).
     """
 
 

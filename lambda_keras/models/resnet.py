@@ -1,4 +1,6 @@
-"""Residual networks with lambda layers: `ResNetSpec` -> functional Keras model."""
+"""Residual networks with lambda or attention layers: `ResNetSpec` -> functional Keras model."""
+
+from dataclasses import replace
 
 import keras
 from keras import layers
@@ -6,6 +8,7 @@ from keras import layers
 from lambda_keras.layers import SqueezeExcitation, StochasticDepth
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.lambda_layers import LambdaLayers
+from lambda_keras.models.mixers import MIXERS, AttentionLayers, check_mixer
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
 # Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
@@ -38,20 +41,17 @@ def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Mo
         A functional `keras.Model`.
 
     Raises:
-        ValueError: if the spec is of no network, or its lambda layers do not fit.
+        ValueError: if the spec is of no network, or its mixers do not fit.
     """
     if spec.padding not in PADDINGS:
         raise ValueError(
             f"expected padding to be one of {', '.join(PADDINGS)}. Received: {spec.padding!r}"
         )
-    places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.lambda_blocks) if blocks]
-    lambda_layers = LambdaLayers(
-        spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
-    )
+    mixers = _mixers(spec, inputs)
     x = _stem(inputs, spec)
     for number in range(len(STAGES)):
         for block in range(1, spec.blocks[number] + 1):
-            x = _bottleneck(x, spec, number, block, lambda_layers)
+            x = _bottleneck(x, spec, number, block, mixers)
     return head(spec, inputs, x, **top)
 
 
@@ -85,6 +85,15 @@ def head(
     return keras.Model(sources[0] if len(sources) == 1 else sources, x, name=name)
 
 
+def _mixers(spec: ResNetSpec, inputs) -> LambdaLayers | AttentionLayers:
+    check_mixer(spec.mixer, spec.mixer_arguments)
+    places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.mixer_blocks) if blocks]
+    if not MIXERS[spec.mixer].is_lambda_layer:
+        return AttentionLayers(spec, places, inputs)
+    lambda_layer = replace(spec.lambda_layer, **MIXERS[spec.mixer].arguments)
+    return LambdaLayers(lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON)
+
+
 def _stem(x, spec):
     if spec.stem not in STEMS:
         raise ValueError(
@@ -105,24 +114,24 @@ def _max_pool(x, spec):
     )(x)
 
 
-def _bottleneck(x, spec: ResNetSpec, number: int, block: int, lambda_layers: LambdaLayers):
-    """1x1, 3x3 or lambda layer, 1x1; the stride is in the middle (ResNet v1, E.1)."""
+def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
+    """1x1, 3x3 or mixer, 1x1; the stride is in the middle (ResNet v1, E.1)."""
     name = f"{STAGES[number]}_block{block}"
     filters = spec.filters * 2**number
     strides = 2 if block == 1 and number > 0 else 1
-    has_lambda = block in spec.lambda_blocks[number]
+    has_mixer = block in spec.mixer_blocks[number]
     residual = x
     if block == 1:
         residual = _shortcut(x, spec, 4 * filters, strides, name)
     x = _conv_bn(x, spec, filters, 1, name=f"{name}_1")
-    if has_lambda:
-        x = _lambda_bn(x, spec, lambda_layers, number, strides, name=f"{name}_2")
+    if has_mixer:
+        x = _mixer_bn(x, spec, mixers, number, strides, name=f"{name}_2")
     else:
         x = _conv_bn(x, spec, filters, 3, strides=strides, name=f"{name}_2")
     x = _conv(x, spec, 4 * filters, 1, 1, f"{name}_3")
     # A block starts as the identity: gamma of its last batch normalization is 0 (E.1).
     x = _bn(x, f"{name}_3", gamma_initializer="zeros")
-    if spec.squeeze_excitation[number] and not has_lambda:
+    if spec.squeeze_excitation[number] and not has_mixer:
         x = SqueezeExcitation(spec.squeeze_ratio, name=f"{name}_se")(x)
     rate = spec.stochastic_depth_rate * (number + 2) / 5
     x = StochasticDepth(rate, name=f"{name}_drop")(x)
@@ -141,17 +150,19 @@ def _shortcut(x, spec, filters, strides, name):
     return _bn(_conv(x, spec, filters, 1, strides, name), name)
 
 
-def _lambda_bn(x, spec, lambda_layers, number, strides, name):
-    own_pooling = spec.padding != "symmetric" and spec.lambda_pool_size == 3
-    x = lambda_layers(
+def _mixer_bn(x, spec, mixers, number, strides, name):
+    own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
+    own_strides = own_strides or spec.mixer_arguments.get("strided_queries", False)
+    kind = "lambda" if MIXERS[spec.mixer].is_lambda_layer else "attention"
+    x = mixers(
         x,
         spec.filters * 2**number,
         number,
-        strides=strides if own_pooling else 1,
-        name=f"{name}_lambda",
+        strides=strides if own_strides else 1,
+        name=f"{name}_{kind}",
     )
-    if strides > 1 and not own_pooling:
-        x = _torch_average_pool(x, spec.lambda_pool_size, strides, name)
+    if strides > 1 and not own_strides:
+        x = _torch_average_pool(x, spec.mixer_pool_size, strides, name)
     x = _bn(x, name)
     return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
 

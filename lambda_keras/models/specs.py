@@ -1,7 +1,8 @@
 """The networks of the paper as data. No Keras in here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 STAGES = ("c2", "c3", "c4", "c5")
 # Of the channels of ImageNet on the scale [0, 1]: networks take images normalised by them.
@@ -53,12 +54,12 @@ class LambdaSpec:
 
 @dataclass(frozen=True)
 class ResNetSpec:
-    """A residual network of bottleneck blocks, some of which have lambda layers.
+    """A residual network of bottleneck blocks, some of which have lambda or attention layers.
 
     Attributes:
         blocks: numbers of bottleneck blocks of the stages c2, c3, c4 and c5.
-        lambda_blocks: for each stage, the 1-based numbers of the blocks whose 3x3 convolution is
-            replaced by a lambda layer.
+        mixer_blocks: for each stage, the 1-based numbers of the blocks whose 3x3 convolution is
+            replaced by the mixer.
         stem: `"v1"` (7x7 convolution and max pooling, He et al., 2015), `"rs"` (three 3x3
             convolutions, then a strided one, ResNet-RS), `"tiered"` (three 3x3 convolutions of
             growing width and max pooling, timm) or `"small"` (one 3x3 convolution of stride 1,
@@ -66,32 +67,37 @@ class ResNetSpec:
         shortcut: `"conv"` (strided 1x1 convolution) or `"pool"` (average pooling, then 1x1
             convolution: ResNet-D).
         squeeze_excitation: for each stage, whether its convolution blocks have
-            squeeze-and-excitation; blocks with a lambda layer never have (E.1).
+            squeeze-and-excitation; blocks with the mixer never have (E.1).
         squeeze_ratio: width of the squeezed layer in parts of the block's.
         filters: bottleneck width of c2, doubled at each stage.
-        lambda_layer: hyper-parameters of the lambda layers.
+        mixer: the layer in these blocks, a name of `lambda_keras.models.mixers.MIXERS`.
+        lambda_layer: hyper-parameters of the mixers `"lambda"` and `"content"`.
+        mixer_arguments: those of another mixer that differ from its defaults; each a value, or
+            four, one for each of the stages c2 to c5.
         activation: of every activation layer.
         padding: of strided convolutions, `"same"` (TensorFlow's: what is odd goes to the end) or
             the same on both sides: `"fixed"`, with TensorFlow's poolings, as ResNet-RS has it, or
             `"symmetric"`, with PyTorch's poolings.
-        lambda_pool_size: width of the average pooling after a lambda layer with stride 2: 3 in the
-            paper (E.1), 2 in timm.
+        mixer_pool_size: width of the average pooling after a mixer with stride 2: 3 in the paper
+            (E.1), 2 in timm.
         dropout_rate: of the pooled features, before the classifier (Table 20).
         stochastic_depth_rate: of the branches of c5; those of the stages before drop less, in
             proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
     """
 
     blocks: tuple[int, int, int, int]
-    lambda_blocks: tuple[tuple[int, ...], ...] = ((), (), (), ())
+    mixer_blocks: tuple[tuple[int, ...], ...] = ((), (), (), ())
     stem: str = "v1"
     shortcut: str = "conv"
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
     squeeze_ratio: float = 0.25
     filters: int = 64
+    mixer: str = "lambda"
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
+    mixer_arguments: Mapping[str, Any] = field(default_factory=dict)
     activation: str = "relu"
     padding: str = "same"
-    lambda_pool_size: int = 3
+    mixer_pool_size: int = 3
     dropout_rate: float = 0.0
     stochastic_depth_rate: float = 0.0
 
@@ -118,7 +124,7 @@ class MobileNetSpec:
 
 
 def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[int, ...], ...]:
-    """Blocks with lambda layers for a placement such as `"CCLL"`: C convolution, L lambda."""
+    """Blocks with the mixer for a placement such as `"CCLL"`: C convolution, L lambda layer."""
     if not isinstance(letters, str) or len(letters) != len(STAGES) or set(letters) - set("CL"):
         raise ValueError(
             "expected a placement of four letters C (convolution) or L (lambda layer), one for "
@@ -168,7 +174,7 @@ def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
     _, _, every_c4, every_c5 = placement(blocks, "CCLL")
     return replace(
         resnet_rs(depth),
-        lambda_blocks=((), (), every_c4 if all_c4 else c4, every_c5),
+        mixer_blocks=((), (), every_c4 if all_c4 else c4, every_c5),
         squeeze_excitation=(True, True, False, False),
     )
 
@@ -176,7 +182,7 @@ def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
 # Not in the paper: for images of some 32 pixels, for demonstrations and tests.
 LAMBDA_RESNET14 = ResNetSpec(
     blocks=(1, 1, 1, 1),
-    lambda_blocks=placement((1, 1, 1, 1), "CCLL"),
+    mixer_blocks=placement((1, 1, 1, 1), "CCLL"),
     stem="small",
     shortcut="pool",
     filters=16,
@@ -184,24 +190,46 @@ LAMBDA_RESNET14 = ResNetSpec(
     lambda_layer=LambdaSpec(scope=7),
 )
 
-# The lambda networks of timm (Apache-2.0), which have published weights; not in the paper. Their
-# position lambdas are convolutions with a bias, or global embeddings for images of 256 pixels.
+# Networks of timm (Apache-2.0), which have published weights; not in the paper. Their position
+# lambdas are convolutions with a bias, or global embeddings for images of 256 pixels. Bottleneck
+# transformers and HaloNets have attention in the same blocks, halos with zeros beyond the map.
 _TIMM_26 = ResNetSpec(
     blocks=(2, 2, 2, 2),
-    lambda_blocks=((), (), (2,), (1, 2)),
+    mixer_blocks=((), (), (2,), (1, 2)),
     stem="tiered",
     padding="symmetric",
     lambda_layer=LambdaSpec(scope=9, use_bias=True),
-    lambda_pool_size=2,
+    mixer_pool_size=2,
 )
+_TIMM_50 = replace(
+    _TIMM_26,
+    blocks=(3, 4, 6, 3),
+    mixer_blocks=((), (4,), (2, 4, 6), (2,)),
+    activation="silu",
+)
+_TIMM_HALO = {
+    "num_heads": 8,
+    "key_dim": None,
+    "block_size": 8,
+    "halo_size": 2,
+    "mask_padding": False,
+    "scale_positions": False,
+    "strided_queries": True,
+}
 TIMM = {
     "lambda_resnet26t": _TIMM_26,
     "lambda_resnet26rpt_256": replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)),
-    "lambda_resnet50ts": replace(
+    "lambda_resnet50ts": _TIMM_50,
+    "botnet26t_256": replace(
         _TIMM_26,
-        blocks=(3, 4, 6, 3),
-        lambda_blocks=((), (4,), (2, 4, 6), (2,)),
-        activation="silu",
+        mixer="global",
+        mixer_arguments={"num_heads": 4, "key_dim": None, "scale_positions": False},
+    ),
+    "halonet26t": replace(_TIMM_26, mixer="halo", mixer_arguments=_TIMM_HALO),
+    "halonet50ts": replace(
+        _TIMM_50,
+        mixer="halo",
+        mixer_arguments={**_TIMM_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3},
     ),
 }
 

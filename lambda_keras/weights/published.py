@@ -1,8 +1,8 @@
 """The pretrained weights that exist, as data. No Keras in here.
 
 Nobody published weights for the networks of the paper. timm has them for three other lambda
-networks; TensorFlow has those of ResNet-RS and MobileNetV2, the paper's baselines, and timm those
-of ResNet-50.
+networks and for three with attention in the same blocks; TensorFlow has those of ResNet-RS and
+MobileNetV2, the paper's baselines, and timm those of ResNet-50.
 """
 
 import re
@@ -74,6 +74,9 @@ PUBLISHED: dict[str, dict[str, PublishedWeights]] = {
             checksum="bcb80eaa77910c72c9c0ff9e83f99d550270fc23ab0ccac69d01e35cb269cdf8",
         )
     },
+    "botnet26t_256": {IMAGENET: PublishedWeights("timm/botnet26t_256.c1_in1k", 79.256, 256, 0.95)},
+    "halonet26t": {IMAGENET: PublishedWeights("timm/halonet26t.a1h_in1k", 79.134, 256, 0.95)},
+    "halonet50ts": {IMAGENET: PublishedWeights("timm/halonet50ts.a1h_in1k", 81.640, 256, 0.94)},
     # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
     "resnet50_pytorch": {IMAGENET: PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95)},
     # Keras states no checksum of this file, nor how photographs were cut for its accuracy: 224 of

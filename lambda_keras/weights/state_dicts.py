@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lambda_keras.layers import LambdaLayer, SqueezeExcitation
+from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, SqueezeExcitation
 from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
 
 Array = np.ndarray
@@ -27,10 +27,11 @@ class StateDictScheme:
         block: name of a block, counted from 0, of a stage, counted from 0 or 1.
         first_stage: number of the stage c2.
         modules: names by the layers of a model here; those of blocks without the block's name.
-            `"2_lambda_bn"` is the normalization after a lambda layer.
+            `"2_mixer_bn"` is the normalization after a lambda or attention layer.
         tensors: from a layer here and the name of its module to the tensors of the module; those
             of PyTorch unless said.
-        projections: the convolution to queries, keys and values in a lambda layer.
+        projections: the convolution to queries, keys and values in a lambda layer, and in one of
+            global attention.
         position_conv: the 3-d convolution of position lambdas in a lambda layer.
         value_axis: which of its three axes runs over the value depth, the others over positions.
     """
@@ -76,7 +77,8 @@ SCHEMES = (
             "2_conv": "conv2_kxk.conv",
             "2_bn": "conv2_kxk.bn",
             "2_lambda": "self_attn",
-            "2_lambda_bn": "post_attn",
+            "2_attention": "self_attn",
+            "2_mixer_bn": "post_attn",
             "3_conv": "conv3_1x1.conv",
             "3_bn": "conv3_1x1.bn",
             "shortcut_conv": "shortcut.conv",
@@ -141,7 +143,7 @@ SCHEMES = (
             "2_conv": "conv2",
             "2_bn": "bn2",
             "2_lambda": "conv2",
-            "2_lambda_bn": "bn2",
+            "2_mixer_bn": "bn2",
             "3_conv": "conv3",
             "3_bn": "bn3",
             "shortcut_conv": "downsample.0",
@@ -304,8 +306,8 @@ def _module(layer: str, layers: set[str], names: StateDictScheme) -> str | None:
     if match is None:
         return names.modules.get(layer)
     stage, block, part = int(match[1]) - 2, int(match[2]) - 1, match[3]
-    if part == "2_bn" and layer.removesuffix("bn") + "lambda" in layers:
-        part = "2_lambda_bn"
+    if part == "2_bn" and layer.removesuffix("bn") + "conv" not in layers:
+        part = "2_mixer_bn"
     module = names.modules.get(part)
     return module and names.block.format(stage=stage + names.first_stage, block=block) + module
 
@@ -337,18 +339,53 @@ def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
             yield _same(f"{module}.{name}.bias", dense.bias)
     elif isinstance(layer, LambdaLayer) and layer.intra_depth == 1 and layer.use_content:
         yield from _lambda_layer(layer, module, names)
+    elif isinstance(layer, (GlobalAttention, HaloAttention)):
+        yield from _relative_attention(layer, module, names)
 
 
-def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
-    # Queries, keys and values, in this order, are one 1x1 convolution.
+def _projections(layer: Any, key: str) -> Tensor:
+    """Queries, keys and values, in this order, as one 1x1 convolution."""
     kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
     widths = [kernel.shape[1] for kernel in kernels]
-    yield Tensor(
-        f"{module}.{names.projections}.weight",
+    return Tensor(
+        key,
         (sum(widths), kernels[0].shape[0], 1, 1),
         kernels,
         lambda array: np.split(array[:, :, 0, 0].T, np.cumsum(widths)[:-1], axis=1),
     )
+
+
+def _relative_attention(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
+    """Global or halo attention of timm, which has no multi-query and no output projection."""
+    if isinstance(layer, GlobalAttention):
+        yield _projections(layer, f"{module}.{names.projections}.weight")
+    else:
+        depth, units = layer.query_kernel.shape
+        yield Tensor(
+            f"{module}.q.weight",
+            (units, depth, 1, 1),
+            [layer.query_kernel],
+            lambda array: [array[:, :, 0, 0].T],
+        )
+        yield Tensor(
+            f"{module}.kv.weight",
+            (layer.key_kernel.shape[1] + layer.value_kernel.shape[1], depth, 1, 1),
+            [layer.key_kernel, layer.value_kernel],
+            lambda array: _keys_and_values(array, layer.groups, layer.key_dim),
+        )
+    yield _same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
+    yield _same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
+
+
+def _keys_and_values(array: Array, heads: int, key_dim: int) -> Sequence[Array]:
+    """Kernels out of a convolution in which the keys and values of a head stand together."""
+    depth = array.shape[1]
+    of_heads = array[:, :, 0, 0].T.reshape(depth, heads, -1)
+    return [part.reshape(depth, -1) for part in np.split(of_heads, [key_dim], axis=2)]
+
+
+def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
+    yield _projections(layer, f"{module}.{names.projections}.weight")
     for norm, name in ((layer.query_batch_norm, "norm_q"), (layer.value_batch_norm, "norm_v")):
         if norm is not None:
             yield from _batch_norm(norm, f"{module}.{name}")

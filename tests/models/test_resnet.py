@@ -105,7 +105,7 @@ def test_all_other_gammas_start_at_one():
 
 
 def test_lambda_layers_sit_where_the_spec_says():
-    model = networks.tiny_model(blocks=(2, 2, 3, 1), lambda_blocks=((2,), (), (1, 3), (1,)))
+    model = networks.tiny_model(blocks=(2, 2, 3, 1), mixer_blocks=((2,), (), (1, 3), (1,)))
     expected = ["c2_block2", "c4_block1", "c4_block3", "c5_block1"]
     assert networks.lambda_blocks(model) == expected
     for name in networks.block_names((2, 2, 3, 1)):
@@ -118,7 +118,7 @@ def test_lambda_layers_sit_where_the_spec_says():
 def test_squeeze_excitation_is_in_the_convolution_blocks_of_its_stages():
     model = networks.tiny_model(
         blocks=(2, 2, 2, 1),
-        lambda_blocks=((), (2,), (1,), (1,)),
+        mixer_blocks=((), (2,), (1,), (1,)),
         squeeze_excitation=(True, True, True, False),
     )
     assert networks.squeeze_excitation_blocks(model) == [
@@ -201,7 +201,7 @@ def test_padding_of_the_pool_of_a_strided_lambda_layer_is_not_seen(size):
 
 def test_initialisation_of_lambda_layers():
     """E.1: embeddings N(0, 1); keys and values N(0, d^-1/2); queries N(0, (k d)^-1/2)."""
-    spec = ResNetSpec(blocks=(1, 1, 1, 1), lambda_blocks=((), (), (), (1,)), stem="rs")
+    spec = ResNetSpec(blocks=(1, 1, 1, 1), mixer_blocks=((), (), (), (1,)), stem="rs")
     layer = build(spec, (None, None, 3), include_top=False).get_layer("c5_block1_2_lambda")
     depth, key_dim = 512, 16
     expected = {
@@ -223,7 +223,7 @@ def test_initialisation_of_lambda_layers():
 @pytest.mark.parametrize("stem", ["v1", "tiered"])
 @pytest.mark.parametrize("pool_size", [2, 3])
 def test_symmetric_padding_gives_the_same_sizes(stem, pool_size):
-    spec = networks.tiny_spec(stem=stem, padding="symmetric", lambda_pool_size=pool_size)
+    spec = networks.tiny_spec(stem=stem, padding="symmetric", mixer_pool_size=pool_size)
     model = endpoints(build(spec, (None, None, 3)))
     for size in [(64, 32), (33, 57)]:
         features = model(networks.images(2, *size, 3), training=False)

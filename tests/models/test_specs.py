@@ -36,7 +36,7 @@ def test_lambda_resnets_of_table_18(depth, all_c4):
     assert list(spec.blocks) == row["blocks"]
     every_c4_block, every_c5_block = (tuple(range(1, number + 1)) for number in spec.blocks[2:])
     c4 = every_c4_block if all_c4 else tuple(row["lambda_blocks_c4"])
-    assert spec.lambda_blocks == ((), (), c4, every_c5_block)
+    assert spec.mixer_blocks == ((), (), c4, every_c5_block)
     assert (spec.stem, spec.shortcut, spec.filters) == ("rs", "pool", 64)
     assert spec.squeeze_excitation == (True, True, False, False)
 
@@ -44,9 +44,9 @@ def test_lambda_resnets_of_table_18(depth, all_c4):
 @pytest.mark.parametrize("squeeze_excitation", [False, True])
 def test_resnet_rs_has_no_lambda_layers(squeeze_excitation):
     spec = specs.resnet_rs(101, squeeze_excitation)
-    assert spec.lambda_blocks == ((), (), (), ())
+    assert spec.mixer_blocks == ((), (), (), ())
     assert spec.squeeze_excitation == (squeeze_excitation,) * 4
-    changed = {"lambda_blocks": (), "squeeze_excitation": ()}
+    changed = {"mixer_blocks": (), "squeeze_excitation": ()}
     hybrid = specs.lambda_resnet(101)
     assert dataclasses.replace(spec, **changed) == dataclasses.replace(hybrid, **changed)
 

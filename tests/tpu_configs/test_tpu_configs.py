@@ -296,7 +296,7 @@ def test_overrides_reach_the_network(file, monkeypatch):
     reached = {**spec["lambda_layer"], **spec}
     if letters := config.overrides.get("placement"):
         reached["placement"] = letters
-        assert reached["lambda_blocks"] == specs.placement(spec["blocks"], letters)
+        assert reached["mixer_blocks"] == specs.placement(spec["blocks"], letters)
     assert config.overrides.items() <= reached.items()
 
 

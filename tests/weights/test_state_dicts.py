@@ -27,10 +27,10 @@ from lambda_keras.weights.state_dicts import (
 
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
-SMALL_TIMM = replace(TIMM["lambda_resnet26t"], **BLOCKS, lambda_blocks=((), (), (2,), (1,)))
+SMALL_TIMM = replace(TIMM["lambda_resnet26t"], **BLOCKS, mixer_blocks=((), (), (2,), (1,)))
 SMALL_LAMBDA_PYTORCH = ResNetSpec(
     **BLOCKS,
-    lambda_blocks=((1,), (1,), (1, 2), (1,)),
+    mixer_blocks=((1,), (1,), (1, 2), (1,)),
     padding="symmetric",
     lambda_layer=replace(SMALL_TIMM.lambda_layer, scope=5),
 )
@@ -210,7 +210,7 @@ def test_missing_extra_and_wrong_tensors_are_named():
 
 
 def test_other_network():
-    other = checkpoint(small(replace(SMALL_TIMM, lambda_blocks=((), (), (), ()))))
+    other = checkpoint(small(replace(SMALL_TIMM, mixer_blocks=((), (), (), ()))))
     assert_refused(small(), other, r"do not fit the model 'small'.* and \d+ more tensors")
 
 

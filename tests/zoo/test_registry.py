@@ -127,7 +127,7 @@ def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tu
     for name, golden_blocks in depths.items():
         spec = create_model(name, **arguments)
         kinds = ["around"] + [
-            kind_of(stage, block, block in spec.lambda_blocks[number])
+            kind_of(stage, block, block in spec.mixer_blocks[number])
             for number, stage in enumerate(networks.STAGES)
             for block in range(1, spec.blocks[number] + 1)
         ]

@@ -175,6 +175,8 @@ class AxialAttention(keras.layers.Layer):
     (2, 7, 5, 64)
     """
 
+    fixed_grid = True
+
     def __init__(
         self,
         filters: int,
