@@ -5,8 +5,11 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoo.benchmark.report import place
 from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD, LAYER, POSITION, TRAINING
+from zoo.data.pathfinder import draw_pathfinder
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
 from zoo.registry import RESULTS
@@ -26,6 +29,7 @@ TITLES |= {FORWARD: "Forward", TRAINING: "Training step"}
 BAND = {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 14, "zorder": 1}
 PAPER = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5, "label": f"{BASELINE} (the paper's)"}
 STYLES = {"auto": BAND, BASELINE: PAPER}
+PADS = ((0, 0), (1, 1), (1, 1), (0, 0))  # between images
 LOOKS: dict[Any, Any] = {
     **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
     **dict.fromkeys(("xtick.color", "ytick.color"), INK),
@@ -122,6 +126,30 @@ def plot_pareto(result: dict[str, Any], path: Path) -> None:
         axis.margins(x=0.2, y=0.15)
         axis.legend(loc=legend_at, fontsize=9)
     title = "Published accuracy over time; nothing was trained here"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    save_figure(figure, path)
+
+
+@rc_context(LOOKS)
+def plot_mixers(result: dict[str, Any], path: Path) -> None:
+    """Draws test accuracy over the epochs: of every training, and the mean over a mixer's seeds."""
+    figure = new_figure(12, 4.8)
+    axis, examples = figure.subplots(1, 2, width_ratios=(5, 3))
+    for row, color, marker in zip(result["rows"], COLORS, MARKERS, strict=False):
+        curves = 100 * np.asarray(row["curves"])
+        epochs = np.arange(1, curves.shape[1] + 1)
+        axis.plot(epochs, curves.T, color=color, lw=0.8, alpha=0.5)
+        style = {"color": color, "marker": marker, "lw": 2, "ms": 4, "label": row["mixer"]}
+        axis.plot(epochs, curves.mean(0), **style)
+    axis.set(xlabel="Epoch", ylabel="Test accuracy (%)", title="Thin lines: single seeds")
+    axis.set_ylim(top=101)
+    axis.legend(loc="upper left", fontsize=9)
+    images, labels = draw_pathfinder(100, seed=0)
+    rows = [np.hstack(np.pad(images[labels == label][:4], PADS)) for label in (1, 0)]
+    examples.imshow(np.vstack(rows))
+    examples.set_axis_off()
+    examples.set_title("The marks are on one path (above) or on two (below)")
+    title = f"Which ends does a path connect? Equal parameters and steps, {place(result)}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     save_figure(figure, path)
 
