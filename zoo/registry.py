@@ -101,6 +101,11 @@ TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
 TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
 
 
+def _rival(mixer: str, parameters: int, gflops: float) -> Row:
+    arguments = {"placement": "LLLL", "mixer": mixer}
+    return Row(f"resnet50_{mixer}", "ResNet50", parameters, gflops, 224, arguments=arguments)
+
+
 def _ablation(placement: str, parameters: int, gflops: float, top1: float) -> Row:
     name, arguments = f"resnet50_{placement.lower()}", {"placement": placement}
     return Row(name, "ResNet50", parameters, gflops, 224, top1, *TABLE_13, arguments)
@@ -147,9 +152,20 @@ ROWS = (
     _ablation("CLLL", 15_061_880, 10.009, 78.3),
     _ablation("CCLL", 15_559_736, 7.753, 78.3),
     _ablation("CCCL", 18_825_176, 7.735, 77.3),
+    _rival("global", 18_045_304, 21.449),
+    _rival("local", 18_015_504, 6.806),
+    _rival("halo", 18_035_800, 7.885),
+    _rival("axial", 19_397_832, 8.105),
+    _rival("efficient", 18_012_200, 6.566),
+    _rival("linear", 18_012_200, 6.57),
+    _rival("favor", 18_012_200, 10.38),
+    _rival("relu", 18_012_200, 10.38),
     Row("lambda_resnet26t", "LambdaResNet26T", 10_958_272, 6.002, 256, 79.126, *TIMM),
     Row("lambda_resnet26rpt_256", "LambdaResNet26RPT256", 10_988_688, 6.278, 256, 78.960, *TIMM),
     Row("lambda_resnet50ts", "LambdaResNet50TS", 21_536_832, 10.069, 256, 81.184, *TIMM),
+    Row("botnet26t_256", "BoTNet26T256", 12_488_672, 0, 256, 79.256, *TIMM),
+    Row("halonet26t", "HaloNet26T", 12_480_288, 0, 256, 79.134, *TIMM),
+    Row("halonet50ts", "HaloNet50TS", 22_733_280, 0, 256, 81.640, *TIMM),
     Row("resnet50_pytorch", "ResNet50PyTorch", 25_557_032, 8.178, 224, 80.4, *TIMM),
     Row("resnet50_llll_pytorch", "ResNet50", 14_995_848, 12.023, 224, 78.208,
         "d-li14/lambda.pytorch", "130 epochs",

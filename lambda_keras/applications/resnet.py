@@ -7,15 +7,15 @@ from lambda_keras.models import specs
 
 # fmt: off
 __all__ = [
-    "BoTNet26T256", "HaloNet26T", "HaloNet50TS", "LambdaResNet14", "LambdaResNet26RPT256", "LambdaResNet26T", "LambdaResNet50",
-    "LambdaResNet50C4", "LambdaResNet50TS", "LambdaResNet101", "LambdaResNet101C4",
-    "LambdaResNet152", "LambdaResNet152C4", "LambdaResNet200", "LambdaResNet200C4",
-    "LambdaResNet270", "LambdaResNet270C4", "LambdaResNet350", "LambdaResNet350C4",
-    "LambdaResNet420", "LambdaResNet420C4", "ResNet50", "ResNet50PyTorch",
-    "ResNet50SE", "ResNetRS50", "ResNetRS50NoSE",
-    "ResNetRS101", "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200",
-    "ResNetRS200NoSE", "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE",
-    "ResNetRS420", "ResNetRS420NoSE",
+    "BoTNet26T256", "HaloNet26T", "HaloNet50TS", "LambdaResNet14", "LambdaResNet26RPT256",
+    "LambdaResNet26T", "LambdaResNet50", "LambdaResNet50C4", "LambdaResNet50TS",
+    "LambdaResNet101", "LambdaResNet101C4", "LambdaResNet152", "LambdaResNet152C4",
+    "LambdaResNet200", "LambdaResNet200C4", "LambdaResNet270", "LambdaResNet270C4",
+    "LambdaResNet350", "LambdaResNet350C4", "LambdaResNet420", "LambdaResNet420C4", "ResNet50",
+    "ResNet50PyTorch", "ResNet50SE", "ResNetRS50", "ResNetRS50NoSE", "ResNetRS101",
+    "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200", "ResNetRS200NoSE",
+    "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE", "ResNetRS420",
+    "ResNetRS420NoSE",
 ]
 # fmt: on
 

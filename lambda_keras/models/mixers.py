@@ -4,7 +4,7 @@ A mixer is a row of `MIXERS`. The lambda layer is one of them; the others are th
 LambdaNetworks compares it with (Tables 2 to 4).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,6 +18,7 @@ from lambda_keras.layers import (
     LinearAttention,
     LocalAttention,
 )
+from lambda_keras.layers.arguments import received
 from lambda_keras.models.specs import STAGES, LambdaSpec, ResNetSpec
 
 
@@ -64,20 +65,19 @@ MIXERS = {
 HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
 
 
-def check_mixer(name: str, arguments: Iterable[str]) -> None:
+def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
     """Checks that there is a mixer of this name, and that it has these hyper-parameters.
 
     Raises:
         ValueError: if not.
     """
     if not isinstance(name, str) or name not in MIXERS:
-        raise ValueError(f"expected mixer to be one of {', '.join(MIXERS)}. Received: {name!r}")
+        raise ValueError(f"expected mixer to be one of {', '.join(MIXERS)}. {received(mixer=name)}")
     known = MIXERS[name].hyper_parameters
-    unknown = [argument for argument in arguments if argument not in known]
+    unknown = {key: value for key, value in arguments.items() if key not in known}
     if unknown:
         raise ValueError(
-            f"expected arguments of mixer={name!r} to be some of {', '.join(known)}. "
-            f"Received: {', '.join(unknown)}"
+            f"expected arguments that mixer={name!r} has: {', '.join(known)}. {received(**unknown)}"
         )
 
 
@@ -101,10 +101,12 @@ class AttentionLayers:
             if isinstance(value, (tuple, list)) and len(value) != len(STAGES):
                 raise ValueError(
                     f"expected {name} to be one value, or one for each of the stages {STAGES}. "
-                    f"Received: {name}={value}"
+                    f"{received(**{name: value})}"
                 )
-        for stage, filters in dict.fromkeys(places) or [(0, 1024)]:  # checked if nothing uses them
-            layer: Any = self._layer(filters, stage)
+        # Hyper-parameters that nothing uses may not be wrong either.
+        for stage, filters in dict.fromkeys(places) or [(0, 1024)]:
+            strided = stage > 0 and 1 in spec.mixer_blocks[stage]
+            layer: Any = self._layer(filters, stage, strides=2 if strided else 1)
             if places and layer.fixed_grid and None in inputs.shape[1:3]:
                 raise ValueError(
                     f"expected input_shape of known height and width for mixer={spec.mixer!r}, "

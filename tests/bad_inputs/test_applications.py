@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from lambda_keras.applications import (
+    BoTNet26T256,
+    HaloNet26T,
     LambdaMobileNetV2,
     LambdaResNet14,
     LambdaResNet50,
@@ -19,6 +21,7 @@ from lambda_keras.applications.preprocessing import Preprocessing, preprocessing
 from zoo import convert
 
 NAN, INFINITY = float("nan"), float("inf")
+AXIAL = {"mixer": "axial", "input_shape": (64, 64, 3)}
 SHAPE = "expected input_shape (height, width, channels) of positive integers"
 SMALL = "at least 8 pixels, the stride of the last stage. Received: input_shape="
 CONSTRUCTORS = [
@@ -106,6 +109,29 @@ CONSTRUCTORS = [
     ("keys", LambdaResNet50, {"key_normalization": "batch"}, "key_normalization='batch'"),
     ("fast", LambdaResNet50, {"implementation": "fast"}, "implementation='fast'"),
     ("fourier", LambdaResNet50, {"implementation": "fourier"}, "a grid of unknown size"),
+    ("mixer", ResNet50, {"mixer": "dilated"}, "favor, relu. Received: mixer='dilated'"),
+    ("mixer_none", LambdaResNet50, {"mixer": None}, "Received: mixer=None"),
+    ("mixer_list", LambdaResNet50, {"mixer": ["global"]}, "Received: mixer=['global']"),
+    (
+        "scope_of_global",
+        ResNet50,
+        {"mixer": "global", "scope": 7},
+        "has: num_heads, key_dim, multi_query, output_projection, scale_positions. Received: scope",
+    ),
+    ("scope_of_content", ResNet50, {"mixer": "content", "scope": 7}, "Received: scope=7"),
+    ("blocks_of_lambda", LambdaResNet50, {"block_size": 8}, "Received: block_size=8"),
+    ("heads_of_axial", LambdaResNet50, {**AXIAL, "num_heads": 3}, "filters=256, num_heads=3"),
+    ("two_heads", ResNet50, {**AXIAL, "num_heads": (8, 8)}, "Received: num_heads=(8, 8)"),
+    ("block_size", ResNet50, {"mixer": "halo", "block_size": 0}, "Received: block_size=0"),
+    ("strided_blocks", HaloNet26T, {"block_size": 7}, "Received: block_size=7, strides=2"),
+    ("seed", ResNet50, {"mixer": "favor", "seed": -1}, "Received: seed=-1"),
+    (
+        "axial_of_unknown_size",
+        LambdaResNet14,
+        {"mixer": "axial", "input_shape": (16, None, 3)},
+        "known height and width for mixer='axial', which has embeddings for every offset",
+    ),
+    ("global_of_unknown_size", BoTNet26T256, {"input_shape": (None, None, 3)}, "mixer='global'"),
     ("placement_list", ResNet50, {"placement": list("CCLL")}, "Received: placement=['C', 'C'"),
 ]
 

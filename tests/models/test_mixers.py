@@ -3,52 +3,133 @@
 import json
 from pathlib import Path
 
+import backends
+import keras
 import networks
+import numpy as np
 import pytest
 
-from lambda_keras.applications import ResNet50
+from lambda_keras.applications import LambdaResNet14, ResNet50
+from lambda_keras.models.mixers import MIXERS
 from zoo import flops
+from zoo.registry import find_model
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden_baselines.json").read_text("utf-8"))
-# Rows of the file: mixers, and other arguments.
-ROWS = {
-    "lambda k16 h4 scope23": {"mixer": "lambda"},
-    "lambda content only": {"mixer": "content"},
-    "local_7x7_h8": {"mixer": "local"},
-    "global_relative_h8": {"mixer": "global"},
-    "global_relative_h4": {"mixer": "global", "num_heads": 4},
-    "halo_block7_halo3_h8": {"mixer": "halo"},
-    "axial_position_sensitive_h8": {"mixer": "axial"},
-    "linear_h8 (elu+1 or softmax)": {"mixer": "linear"},
-    "performer_h8_m256": {"mixer": "favor"},
-}
+# Mixers, and other arguments, by rows of the file.
+ROWS = [
+    ("lambda k16 h4 scope23", "lambda", {}),
+    ("lambda content only", "content", {}),
+    ("local_7x7_h8", "local", {}),
+    ("global_relative_h8", "global", {}),
+    ("global_relative_h4", "global", {"num_heads": 4}),
+    ("halo_block7_halo3_h8", "halo", {}),
+    ("axial_position_sensitive_h8", "axial", {}),
+    ("linear_h8 (elu+1 or softmax)", "efficient", {}),
+    ("linear_h8 (elu+1 or softmax)", "linear", {}),
+    ("performer_h8_m256", "favor", {}),
+    ("performer_h8_m256", "relu", {}),
+]
+# Names of the registry where that is not "resnet50_" and the mixer.
+NAMES = {"lambda": "resnet50_llll", "content": None}
+ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
 
 
 def counts_by_stage(**arguments) -> dict[str, tuple[int, int]]:
     """Trainable parameters and operations of the layers whose names begin with `"c4"`, ...."""
     model = ResNet50(input_shape=(224, 224, 3), **arguments)
     operations = flops.count_flops(model)
-    counts: dict[str, tuple[int, int]] = {}
+    parameters = {}
     for layer in model.layers:
         stage = layer.name.split("_")[0]
-        parameters, _ = counts.get(stage, (0, 0))
-        parameters += networks.trainable_parameters(layer)
-        counts[stage] = parameters, sum(operations.get(stage, {}).values())
-    return counts
+        parameters[stage] = parameters.get(stage, 0) + networks.trainable_parameters(layer)
+    return {stage: (n, sum(operations.get(stage, {}).values())) for stage, n in parameters.items()}
+
+
+@pytest.fixture(scope="module")
+def convolutions() -> dict[str, tuple[int, int]]:
+    with pytest.MonkeyPatch.context() as patch:
+        networks.skip_drawing(patch)
+        return counts_by_stage(placement="CCCC")
 
 
 @pytest.mark.one_backend
-def test_counts_of_resnet50(monkeypatch):
-    """Every row and placement: a stage has the same layers whatever the others are made of."""
+@pytest.mark.parametrize(("row", "mixer", "arguments"), ROWS, ids=str)
+def test_counts_of_resnet50(row, mixer, arguments, convolutions, monkeypatch):
+    """Every placement: a stage has the same layers whatever the others are made of."""
     networks.skip_drawing(monkeypatch)
-    convolutions, counts, expected = counts_by_stage(), {}, {}
-    for row, arguments in ROWS.items():
-        mixed = counts_by_stage(placement="LLLL", **arguments)
-        for placement, golden in GOLDEN[row].items():
-            with_mixer = [n for n, x in zip(networks.STAGES, placement, strict=True) if x == "L"]
-            stages = [(mixed if n in with_mixer else convolutions)[n] for n in convolutions]
-            parameters, operations = (sum(column) for column in zip(*stages, strict=True))
-            counts[row, placement] = parameters, round(operations / 1e9, 2)
-            expected[row, placement] = golden["params"], golden["gflops"]
-    assert counts == expected
-    assert len(counts) == 36
+    mixed, counts = counts_by_stage(placement="LLLL", mixer=mixer, **arguments), {}
+    for placement in GOLDEN[row]:
+        letters = dict(zip(networks.STAGES, placement, strict=True))
+        stages = [(mixed if letters.get(n) == "L" else convolutions)[n] for n in convolutions]
+        parameters, operations = (sum(column) for column in zip(*stages, strict=True))
+        counts[placement] = {"params": parameters, "gflops": round(operations / 1e9, 2)}
+        name = NAMES.get(mixer, f"resnet50_{mixer}")
+        if placement == "LLLL" and name and not arguments:
+            model = find_model(name)
+            assert (model.parameters, model.gflops) == (parameters, round(operations / 1e9, 3))
+    assert counts == GOLDEN[row]
+    assert len(counts) == 4
+
+
+def small(mixer: str, **arguments) -> keras.Model:
+    return LambdaResNet14(mixer=mixer, input_shape=(16, 12, 3), classes=5, **arguments)
+
+
+@pytest.mark.parametrize("mixer", ATTENTION)
+def test_attention_takes_the_place_of_lambda_layers(mixer):
+    """Its hyper-parameters are its own, or those of the table; those of lambda layers are not."""
+    kind, model = MIXERS[mixer], small(mixer)
+    layers = [layer for layer in model.layers if isinstance(layer, kind.layer)]
+    assert [layer.name for layer in layers] == ["c4_block1_2_attention", "c5_block1_2_attention"]
+    assert networks.lambda_blocks(model) == []
+    own = kind.layer(32, **kind.arguments).get_config()
+    assert set(kind.hyper_parameters) | set(kind.arguments) <= own.keys()
+    for layer, filters in zip(layers, (64, 128), strict=True):
+        expected = kind.layer(filters, strides=2, **kind.arguments).get_config()
+        received = layer.get_config()
+        for name in (*kind.hyper_parameters, *kind.arguments, "filters", "strides"):
+            assert received[name] == expected[name], name
+
+
+@pytest.mark.parametrize("mixer", ATTENTION)
+def test_every_trainable_variable_has_a_gradient(mixer):
+    model = small(mixer, classifier_activation=None, num_heads=2)
+    networks.randomize(model)
+    outputs, _, gradients = backends.output_and_gradients(
+        model, [networks.images(4, 16, 12, 3)], networks.images(4, 5, seed=1), training=True
+    )
+    assert np.ptp(outputs, axis=0).max() > 1e-5, "the images make no difference"
+    without = [
+        variable.path
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+        if not np.all(np.isfinite(gradient)) or not np.any(gradient)
+    ]
+    assert without == []
+
+
+def test_arguments_reach_the_layers():
+    arguments = {"block_size": 2, "halo_size": 1, "mask_padding": False, "key_dim": 4}
+    model = small("halo", num_heads=(2, 4, 8, 16), placement="LCLL", **arguments)
+    layers = [layer for layer in model.layers if isinstance(layer, MIXERS["halo"].layer)]
+    assert [layer.num_heads for layer in layers] == [2, 8, 16]
+    for layer in layers:
+        assert {name: getattr(layer, name) for name in arguments} == arguments
+
+
+def test_content_is_the_lambda_layer_without_positions():
+    models = [small("content", key_dim=4), small("lambda", key_dim=4, position_embedding=None)]
+    assert models[0].get_config() == models[1].get_config()
+    assert networks.lambda_blocks(models[0]) == ["c4_block1", "c5_block1"]
+
+
+def test_strided_queries_replace_the_pooling():
+    model = small("halo", block_size=4, strided_queries=True)
+    layer = model.get_layer("c5_block1_2_attention")
+    assert (layer.strides, layer.pool_strides) == (2, 1)
+
+
+@pytest.mark.parametrize("mixer", ["local", "halo", "linear"])
+def test_networks_for_images_of_every_size(mixer):
+    model = LambdaResNet14(mixer=mixer, include_top=False)
+    outputs = model(networks.images(1, 19, 26, 3), training=False)
+    assert tuple(outputs.shape) == (1, 3, 4, 512)
