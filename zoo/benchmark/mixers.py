@@ -17,15 +17,15 @@ from zoo.cli.settings import OutputFolder
 from zoo.config import TrainConfig
 from zoo.errors import unknown
 
-# What is where others have lambda layers, and the width with which it has as many parameters.
+# What is in the place of lambda layers, and the widths with which parameters are as many.
 MIXERS: dict[str, dict[str, Any]] = {
-    "convolution": {"placement": "CCCC", "filters": 12},
-    "lambda": {"mixer": "lambda", "scope": 31, "filters": 14},
-    "content": {"mixer": "content", "filters": 15},
-    "global": {"mixer": "global", "num_heads": 4, "filters": 14},
-    "local": {"mixer": "local", "num_heads": 4, "filters": 14},
+    "convolution": {"placement": "CCCC", "filters": 8},
+    "lambda": {"mixer": "lambda", "scope": None, "key_dim": 8, "filters": 9},
+    "content": {"mixer": "content", "key_dim": 32, "filters": 9},
+    "global": {"mixer": "global", "num_heads": 4, "key_dim": 16, "filters": 9},
+    "local": {"mixer": "local", "num_heads": 4, "key_dim": 16, "filters": 9},
 }
-COMMON = {"blocks": [0, 1, 2, 0]}  # 11 layers
+COMMON = {"blocks": [0, 1, 2, 0]}  # 11 layers: the stem, three bottleneck blocks, the classifier
 MODEL, IMAGE_SIZE = "lambda_resnet14", 32
 
 CONVENTIONS = {

@@ -53,12 +53,12 @@ def test_marks_are_apart(drawn):
 
 
 def test_neither_places_nor_surroundings_of_marks_give_the_label_away(drawn):
-    """Their means in both classes differ as little as those of random halves do."""
+    """Their means of both classes differ as little as those of random halves do."""
     images, labels = drawn
     figures = []
     for image in images:
         ends = centres(image).astype(int)
-        padded = np.pad(image, 4)
+        padded = np.pad(image.astype(int), 4)
         patches = [padded[row : row + 9, column : column + 9] for row, column in ends]
         around = np.add(*patches)
         between = abs(ends[0] - ends[1])
