@@ -59,8 +59,8 @@ def block_names(blocks) -> list[str]:
     ]
 
 
-def blocks_with(model: keras.Model, layer_type: type) -> list[str]:
-    """Names of the blocks that have a layer of a type, in the order of the network."""
+def blocks_with(model: keras.Model, layer_type: type | tuple[type, ...]) -> list[str]:
+    """Names of the blocks that have a layer of a type, or of several, by their order."""
     return [
         "_".join(layer.name.split("_")[:2])
         for layer in model.layers

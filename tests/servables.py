@@ -31,11 +31,11 @@ def pixels(count: int, size: int, seed: int = 0) -> np.ndarray:
     return patches.repeat(size // 4, 1).repeat(size // 4, 2).astype("float32")
 
 
-def small_servable(name: str, classes: int = 10) -> Classifier:
-    """A small model that tells images apart."""
+def small_servable(name: str, classes: int = 10, **others) -> Classifier:
+    """A small model, with other arguments of its constructor, that tells images apart."""
     size, arguments = SMALL[name]
     keras.utils.set_random_seed(0)
-    model = create_model(name, input_shape=(size, size, 3), classes=classes, **arguments)
+    model = create_model(name, input_shape=(size, size, 3), classes=classes, **arguments, **others)
     randomize(model)
     calibrate(model, preprocess_input(pixels(64, size, seed=1)))
     kernel = model.get_layer("predictions").kernel

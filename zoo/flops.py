@@ -1,8 +1,9 @@
 """Floating-point operations by the paper's conventions: `python -m zoo.flops NAME`.
 
-Two for each multiply-accumulate of convolutions, products and lambdas; position lambdas and
-attention have as many context positions per query as the scope or window holds, at most the whole
-map, at its borders too. Normalizations, softmax, activations and poolings count nothing.
+Two for each multiply-accumulate of convolutions, products and lambdas; position lambdas and local
+attention have as many context positions per query as the scope holds, at most the whole map, at its
+borders too; halo attention has all of its window. Normalizations, softmax, activations and poolings
+count nothing.
 """
 
 import inspect
@@ -113,10 +114,13 @@ def attention_flops(layer: Any, height: int, width: int, depth: int) -> dict[str
 
 
 def _projections(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
-    units = layer.num_heads * layer.key_dim + layer.groups * (layer.key_dim + layer.value_dim)
-    outputs = math.prod(-(-size // layer.strides) for size in (height, width))
-    outputs *= layer.filters**2 * layer.output_projection
-    return {PROJECTIONS: 2 * (height * width * depth * units + outputs)}
+    positions = height * width
+    outputs = math.prod(layer.compute_output_shape((1, height, width, depth))[1:3])
+    queries = outputs if getattr(layer, "strided_queries", False) else positions
+    units = queries * layer.num_heads * layer.key_dim
+    units += positions * layer.groups * (layer.key_dim + layer.value_dim)
+    last = outputs * layer.filters**2 * layer.output_projection
+    return {PROJECTIONS: 2 * (units * depth + last)}
 
 
 def _row_attention_flops(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:

@@ -48,8 +48,9 @@ class LambdaResNetArguments(specs.LambdaSpec, ResNetArguments):
             without position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, or the linear
             attention `"efficient"`, `"linear"`, `"favor"` or `"relu"` (`lambda_keras.layers`;
             `lambda_keras.models.mixers`). Only arguments that it has may be given. Those that are
-            not given are its own, such as `num_heads=8` of attention. `"global"` and `"axial"` need
-            an `input_shape` of known height and width.
+            not given are its own, such as `num_heads=8` of attention, where each may be one value,
+            or four for the stages c2 to c5. `"global"` and `"axial"` need an `input_shape` of known
+            height and width.
         output_projection: bool, whether attention ends with one more 1x1 projection.
         scale_positions: bool, whether `"global"` and `"halo"` scale their position terms.
         mask_padding: bool, whether `"local"` and `"halo"` leave out what is beyond the map.

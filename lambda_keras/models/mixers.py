@@ -51,7 +51,7 @@ _RANDOM = (*_ATTENTION, "num_features", "seed")
 
 MIXERS = {
     "lambda": Mixer(LambdaLayer, _LAMBDA),
-    "content": Mixer(LambdaLayer, _CONTENT, {"position_embedding": None}),
+    "content": Mixer(LambdaLayer, _CONTENT, {"position_embedding": None, "use_bias": False}),
     "global": Mixer(GlobalAttention, (*_ATTENTION, "scale_positions")),
     "local": Mixer(LocalAttention, (*_ATTENTION, "scope", "mask_padding")),
     # Blocks that divide the maps of images of 224 pixels.
@@ -79,6 +79,11 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
         raise ValueError(
             f"expected arguments that mixer={name!r} has: {', '.join(known)}. {received(**unknown)}"
         )
+
+
+def of_stage(value: Any, stage: int) -> Any:
+    """An argument of attention layers, which is one value, or four by stage."""
+    return value[stage] if isinstance(value, (tuple, list)) else value
 
 
 class AttentionLayers:
@@ -119,8 +124,5 @@ class AttentionLayers:
         return self._layer(filters, stage, **arguments)(x)
 
     def _layer(self, filters, stage, **arguments) -> keras.layers.Layer:
-        of_stage = {
-            name: value[stage] if isinstance(value, (tuple, list)) else value
-            for name, value in self.arguments.items()
-        }
-        return self.layer(filters, **of_stage, **arguments)
+        own = {name: of_stage(value, stage) for name, value in self.arguments.items()}
+        return self.layer(filters, **own, **arguments)

@@ -8,7 +8,7 @@ from keras import layers
 from lambda_keras.layers import SqueezeExcitation, StochasticDepth
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.lambda_layers import LambdaLayers
-from lambda_keras.models.mixers import MIXERS, AttentionLayers, check_mixer
+from lambda_keras.models.mixers import MIXERS, AttentionLayers, check_mixer, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
 # Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
@@ -90,7 +90,8 @@ def _mixers(spec: ResNetSpec, inputs) -> LambdaLayers | AttentionLayers:
     places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.mixer_blocks) if blocks]
     if not MIXERS[spec.mixer].is_lambda_layer:
         return AttentionLayers(spec, places, inputs)
-    lambda_layer = replace(spec.lambda_layer, **MIXERS[spec.mixer].arguments)
+    arguments = {**MIXERS[spec.mixer].arguments, **spec.mixer_arguments}
+    lambda_layer = replace(spec.lambda_layer, **arguments)
     return LambdaLayers(lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON)
 
 
@@ -152,7 +153,7 @@ def _shortcut(x, spec, filters, strides, name):
 
 def _mixer_bn(x, spec, mixers, number, strides, name):
     own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
-    own_strides = own_strides or spec.mixer_arguments.get("strided_queries", False)
+    own_strides |= of_stage(spec.mixer_arguments.get("strided_queries", False), number)
     kind = "lambda" if MIXERS[spec.mixer].is_lambda_layer else "attention"
     x = mixers(
         x,

@@ -81,6 +81,17 @@ def test_features():
     assert folded.output.keys() == {"c2", "c3", "c4", "c5"}
 
 
+@pytest.mark.parametrize("mixer", ["global", "axial", "favor"])
+def test_attention(mixer):
+    """Batch normalizations within attention and after it stay."""
+    model = LambdaResNet14(input_shape=(16, 16, 3), classifier_activation=None, mixer=mixer)
+    strange_statistics(model)
+    folded = fold_batch_normalization(model)
+    assert difference(model, folded, networks.images(2, 16, 16, 3)) < TOLERANCE
+    after = [f"{stage}_block1_2_bn" for stage in ("c4", "c5")]
+    assert [name for name in norms(folded) if name.startswith("c")] == after
+
+
 def test_network_without_lambda_layers_has_no_batch_normalization():
     folded = fold_batch_normalization(ResNet50(placement="CCCC", input_shape=(32, 32, 3)))
     assert norms(folded) == []

@@ -22,9 +22,15 @@ from lambda_keras.applications import (
     LambdaResNet14,
     LambdaResNet50,
     ResNet50,
+    feature_extractor,
     resnet,
 )
-from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding
+from lambda_keras.layers import (
+    GlobalAttention,
+    HaloAttention,
+    LambdaLayer,
+    RelativePositionEmbedding,
+)
 from lambda_keras.models import specs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,16 +125,24 @@ def test_networks_of_tables_14_and_18(depth, form, monkeypatch):
         (applications.LambdaResNet26T, networks.GOLDEN["timm"]["lambda_resnet26t"]),
         (applications.LambdaResNet26RPT256, networks.GOLDEN["timm"]["lambda_resnet26rpt_256"]),
         (applications.LambdaResNet50TS, networks.GOLDEN["timm"]["lambda_resnet50ts"]),
+        (applications.BoTNet26T256, 12_488_672),
+        (applications.HaloNet26T, 12_480_288),
+        (applications.HaloNet50TS, 22_733_280),
     ],
     ids=lambda item: getattr(item, "__name__", None),
 )
-def test_networks_of_timm(constructor, parameters):
+def test_networks_of_timm(constructor, parameters, monkeypatch):
+    networks.skip_drawing(monkeypatch)
     model = constructor()
     assert networks.trainable_parameters(model) == parameters
-    with_lambda = {
-        "lambda_resnet50ts": ["c3_block4", "c4_block2", "c4_block4", "c4_block6", "c5_block2"]
-    }.get(model.name, ["c4_block2", "c5_block1", "c5_block2"])
-    assert networks.lambda_blocks(model) == with_lambda
+    with_mixer = ["c4_block2", "c5_block1", "c5_block2"]
+    if model.name.endswith("50ts"):
+        with_mixer = ["c3_block4", "c4_block2", "c4_block4", "c4_block6", "c5_block2"]
+    mixers = (LambdaLayer, GlobalAttention, HaloAttention)
+    assert networks.blocks_with(model, mixers) == with_mixer
+    halos = [layer for layer in model.layers if isinstance(layer, HaloAttention)]
+    if model.name == "halonet50ts":
+        assert [layer.num_heads for layer in halos] == [4, 8, 8, 8, 8]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +201,19 @@ def test_arguments_of_other_networks_are_refused(name):
             getattr(applications, name)(**{argument: "CCLL"})
 
 
+def test_another_mixer_has_its_own_arguments(monkeypatch):
+    """Not those of the network's own one, unless they are given."""
+    networks.skip_building(monkeypatch)
+    halonet = specs.TIMM["halonet26t"]
+    assert applications.HaloNet26T() == halonet
+    changed = {**halonet.mixer_arguments, "halo_size": 1}
+    assert applications.HaloNet26T(halo_size=1).mixer_arguments == changed
+    local = applications.HaloNet26T(mixer="local", num_heads=4)
+    assert (local.mixer, local.mixer_arguments) == ("local", {"num_heads": 4})
+    assert applications.HaloNet26T(mixer="lambda") == specs.TIMM["lambda_resnet26t"]
+    assert applications.LambdaResNet50(mixer="lambda") == specs.lambda_resnet(50)
+
+
 def test_lambda_resnet14_has_strides_1_to_8():
     model = LambdaResNet14(input_shape=(32, 40, 3))
     shapes = [model.get_layer(stage).output.shape for stage in networks.STAGES]
@@ -235,6 +262,9 @@ def test_defaults_are_those_of_the_network():
     assert defaults["LambdaResNet50"]["scope"] == 23
     assert defaults["LambdaResNet14"]["scope"] == 7
     assert defaults["LambdaResNet26RPT256"]["input_shape"] == (256, 256, 3)
+    assert defaults["BoTNet26T256"]["input_shape"] == (256, 256, 3)
+    of_halos = {name: defaults["HaloNet26T"][name] for name in ("mixer", "num_heads", "halo_size")}
+    assert of_halos == {"mixer": "halo", "num_heads": 8, "halo_size": 2}
     assert defaults["LambdaMobileNetV2"]["key_dim"] == 32
     assert defaults["ResNet50"]["placement"] == "CCCC"
 
@@ -438,6 +468,34 @@ def test_load_in_a_fresh_process(tmp_path):
     assert run.returncode == 0, run.stderr
     outputs = np.load(tmp_path / "outputs.npy")
     np.testing.assert_allclose(outputs, networks.predict(model, data), atol=1e-6)
+
+
+def test_weights_of_attention_for_other_classes_and_channels(tmp_path):
+    """Random features are weights, too."""
+    model = small(mixer="favor", num_features=8, seed=3)
+    model.save_weights(tmp_path / "small.weights.h5")
+    adapted = LambdaResNet14(
+        classes=2,
+        input_shape=(16, 16, 1),
+        weights=tmp_path / "small.weights.h5",
+        adapt_weights=True,
+        mixer="favor",
+        num_features=8,
+    )
+    for name in ("query_kernel", "random_features"):
+        expected, received = (
+            networks.values([getattr(one.get_layer("c5_block1_2_attention"), name)])[0]
+            for one in (model, adapted)
+        )
+        np.testing.assert_array_equal(received, expected)
+    assert adapted.output_shape == (None, 2)
+    features = feature_extractor(adapted)(networks.images(1, 16, 16, 1), training=False)
+    assert {name: tuple(array.shape) for name, array in features.items()} == {
+        "c2": (1, 16, 16, 64),
+        "c3": (1, 8, 8, 128),
+        "c4": (1, 4, 4, 256),
+        "c5": (1, 2, 2, 512),
+    }
 
 
 def test_weights_file_round_trip(tmp_path):

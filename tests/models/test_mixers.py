@@ -1,74 +1,16 @@
 """The layers that take the place of 3x3 convolutions, in whole networks."""
 
-import json
-from pathlib import Path
-
 import backends
 import keras
 import networks
 import numpy as np
 import pytest
 
-from lambda_keras.applications import LambdaResNet14, ResNet50
+from lambda_keras.applications import LambdaResNet14
 from lambda_keras.models.mixers import MIXERS
-from zoo import flops
-from zoo.registry import find_model
+from lambda_keras.models.specs import LambdaSpec
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden_baselines.json").read_text("utf-8"))
-# Mixers, and other arguments, by rows of the file.
-ROWS = [
-    ("lambda k16 h4 scope23", "lambda", {}),
-    ("lambda content only", "content", {}),
-    ("local_7x7_h8", "local", {}),
-    ("global_relative_h8", "global", {}),
-    ("global_relative_h4", "global", {"num_heads": 4}),
-    ("halo_block7_halo3_h8", "halo", {}),
-    ("axial_position_sensitive_h8", "axial", {}),
-    ("linear_h8 (elu+1 or softmax)", "efficient", {}),
-    ("linear_h8 (elu+1 or softmax)", "linear", {}),
-    ("performer_h8_m256", "favor", {}),
-    ("performer_h8_m256", "relu", {}),
-]
-# Names of the registry where that is not "resnet50_" and the mixer.
-NAMES = {"lambda": "resnet50_llll", "content": None}
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
-
-
-def counts_by_stage(**arguments) -> dict[str, tuple[int, int]]:
-    """Trainable parameters and operations of the layers whose names begin with `"c4"`, ...."""
-    model = ResNet50(input_shape=(224, 224, 3), **arguments)
-    operations = flops.count_flops(model)
-    parameters = {}
-    for layer in model.layers:
-        stage = layer.name.split("_")[0]
-        parameters[stage] = parameters.get(stage, 0) + networks.trainable_parameters(layer)
-    return {stage: (n, sum(operations.get(stage, {}).values())) for stage, n in parameters.items()}
-
-
-@pytest.fixture(scope="module")
-def convolutions() -> dict[str, tuple[int, int]]:
-    with pytest.MonkeyPatch.context() as patch:
-        networks.skip_drawing(patch)
-        return counts_by_stage(placement="CCCC")
-
-
-@pytest.mark.one_backend
-@pytest.mark.parametrize(("row", "mixer", "arguments"), ROWS, ids=str)
-def test_counts_of_resnet50(row, mixer, arguments, convolutions, monkeypatch):
-    """Every placement: a stage has the same layers whatever the others are made of."""
-    networks.skip_drawing(monkeypatch)
-    mixed, counts = counts_by_stage(placement="LLLL", mixer=mixer, **arguments), {}
-    for placement in GOLDEN[row]:
-        letters = dict(zip(networks.STAGES, placement, strict=True))
-        stages = [(mixed if letters.get(n) == "L" else convolutions)[n] for n in convolutions]
-        parameters, operations = (sum(column) for column in zip(*stages, strict=True))
-        counts[placement] = {"params": parameters, "gflops": round(operations / 1e9, 2)}
-        name = NAMES.get(mixer, f"resnet50_{mixer}")
-        if placement == "LLLL" and name and not arguments:
-            model = find_model(name)
-            assert (model.parameters, model.gflops) == (parameters, round(operations / 1e9, 3))
-    assert counts == GOLDEN[row]
-    assert len(counts) == 4
 
 
 def small(mixer: str, **arguments) -> keras.Model:
@@ -120,6 +62,9 @@ def test_content_is_the_lambda_layer_without_positions():
     models = [small("content", key_dim=4), small("lambda", key_dim=4, position_embedding=None)]
     assert models[0].get_config() == models[1].get_config()
     assert networks.lambda_blocks(models[0]) == ["c4_block1", "c5_block1"]
+    biased = LambdaSpec(num_heads=2, key_dim=3, use_bias=True)
+    model = networks.tiny_model(mixer="content", lambda_layer=biased)
+    assert model.get_layer("c4_block1_2_lambda").position_bias is None
 
 
 def test_strided_queries_replace_the_pooling():

@@ -28,6 +28,10 @@ from lambda_keras.weights.state_dicts import (
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
 SMALL_TIMM = replace(TIMM["lambda_resnet26t"], **BLOCKS, mixer_blocks=((), (), (2,), (1,)))
+SMALL_BOTNET, SMALL_HALONET = (
+    replace(TIMM[name], **BLOCKS, mixer_blocks=SMALL_TIMM.mixer_blocks)
+    for name in ("botnet26t_256", "halonet26t")
+)
 SMALL_LAMBDA_PYTORCH = ResNetSpec(
     **BLOCKS,
     mixer_blocks=((1,), (1,), (1, 2), (1,)),
@@ -134,6 +138,52 @@ def test_layouts_of_lambda_pytorch():
     weight = state["layer3.1.conv2.lambda_conv.weight"]
     assert weight.shape == (16, 1, 1, 5, 5)
     assert embeddings[4, 1, 0, 5] == weight[5, 0, 0, 4, 1]
+
+
+def test_global_attention_of_timm():
+    model = small(SMALL_BOTNET)
+    state = checkpoint(model)
+    assign_state_dict(model, state, "somewhere")
+    attention = "stages.2.1.self_attn"
+    projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
+    assert projections.shape == (32, 3 * 32)
+    assert state[f"{attention}.pos_embed.width_rel"].shape == (2 * 2 - 1, 32 // 4)
+    assert_holds(
+        model,
+        state,
+        {
+            ("c4_block2_2_attention", "query_kernel"): projections[:, :32],
+            ("c4_block2_2_attention", "key_kernel"): projections[:, 32:64],
+            ("c4_block2_2_attention", "value_kernel"): projections[:, 64:],
+            ("c4_block2_2_attention", "row_embeddings"): state[f"{attention}.pos_embed.height_rel"],
+            ("c4_block2_2_attention", "column_embeddings"): state[
+                f"{attention}.pos_embed.width_rel"
+            ],
+            ("c4_block2_2_bn", "moving_mean"): state["stages.2.1.post_attn.running_mean"],
+        },
+    )
+    assert_refused(
+        small(SMALL_BOTNET, size=64), state, r"height_rel: expected \(7, 8\), received \(3, 8\)"
+    )
+
+
+def test_halo_attention_of_timm():
+    """The keys and the values of a head stand beside each other."""
+    model = small(SMALL_HALONET)
+    state = checkpoint(model)
+    assign_state_dict(model, state, "somewhere")
+    attention = "stages.3.0.self_attn"
+    both = state[f"{attention}.kv.weight"][:, :, 0, 0]
+    assert both.shape == (8 * (8 + 8), 64)
+    queries = state[f"{attention}.q.weight"][:, :, 0, 0].T
+    assert_holds(model, state, {("c5_block1_2_attention", "query_kernel"): queries})
+    keys = value(model, "c5_block1_2_attention", "key_kernel")
+    values = value(model, "c5_block1_2_attention", "value_kernel")
+    for head in range(8):
+        of_head = slice(8 * head, 8 * head + 8)
+        np.testing.assert_array_equal(keys[:, of_head], both[16 * head : 16 * head + 8].T)
+        np.testing.assert_array_equal(values[:, of_head], both[16 * head + 8 : 16 * head + 16].T)
+    assert state[f"{attention}.pos_embed.height_rel"].shape == (2 * (8 + 2 * 2) - 1, 8)
 
 
 @pytest.mark.slow
@@ -247,8 +297,18 @@ def test_unknown_library(state):
             ),
             "c4_block2_2_lambda",
         ),
+        (lambda: small(replace(SMALL_TIMM, mixer="linear")), "c4_block2_2_attention"),
+        (
+            lambda: small(
+                replace(
+                    SMALL_HALONET,
+                    mixer_arguments={**SMALL_HALONET.mixer_arguments, "output_projection": True},
+                )
+            ),
+            "c4_block2_2_attention/output_kernel",
+        ),
     ],
-    ids=["stem", "mobilenet", "se", "shared", "intra_depth"],
+    ids=["stem", "mobilenet", "se", "shared", "intra_depth", "linear", "output_projection"],
 )
 def test_layers_without_counterpart(model, layer):
     assert_refused(model(), {"stages.0": np.zeros(1)}, f"no counterpart there: .*{layer}")

@@ -12,7 +12,7 @@ from zoo.registry import create_model
 GOLDEN = json.loads(timm_parity.GOLDEN.read_text(encoding="utf-8"))
 
 
-LARGE = ("lambda_resnet50ts", "lambda_resnet26rpt_256")
+LARGE = ("lambda_resnet50ts", "lambda_resnet26rpt_256", "halonet26t", "halonet50ts")
 OF_OTHERS = {"resnet_rs50": SCHEMES[1], "resnet50_pytorch": SCHEMES[-1]}
 
 

@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import math
+import re
 import tempfile
 import zlib
 from collections.abc import Mapping
@@ -24,11 +25,15 @@ import numpy as np
 GOLDEN = Path(__file__).with_name("timm_golden.json")
 TOLERANCE = 1e-5  # of the largest value; float32 rounds to 6e-8, over some fifty layers
 # Image sizes by network: square, wide, odd. Where a lambda layer has stride 2, timm needs an even
-# map before it; and the global position embeddings of rpt are for 256 pixels.
+# map before it; global position embeddings are for 256 pixels, and timm's blocks of halo attention
+# have to divide the map.
 SIZES = {
     "lambda_resnet26t": ((256, 256), (96, 160), (127, 95)),
     "lambda_resnet26rpt_256": ((256, 256),),
     "lambda_resnet50ts": ((256, 256), (96, 160), (113, 75)),
+    "botnet26t_256": ((256, 256),),
+    "halonet26t": ((256, 256), (128, 384)),
+    "halonet50ts": ((256, 256), (128, 384)),
     "resnet_rs50": ((160, 160), (97, 131)),
     "resnet50_pytorch": ((224, 224), (113, 75)),
 }
@@ -41,7 +46,7 @@ def fill(key: str, shape: tuple[int, ...]) -> np.ndarray:
     rng = np.random.default_rng(zlib.crc32(key.encode()))
     if key.endswith("running_var"):
         return rng.uniform(0.5, 1.5, shape).astype("float32")
-    if key.endswith("pos_emb") or "conv_lambda.weight" in key:
+    if re.search(r"pos_emb|conv_lambda\.weight", key):
         return (0.3 * rng.standard_normal(shape)).astype("float32")
     if len(shape) > 1:  # kernels, output channels first, keep the variance
         return (rng.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))).astype("float32")

@@ -1,16 +1,42 @@
 """Floating-point operations by the paper's conventions."""
 
 import functools
+import json
+from pathlib import Path
 
 import keras
 import networks
 import pytest
 
-from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers import (
+    AxialAttention,
+    GlobalAttention,
+    HaloAttention,
+    LambdaLayer,
+    LinearAttention,
+    LocalAttention,
+)
 from zoo import flops
-from zoo.registry import create_model
+from zoo.registry import create_model, find_model
 
 GOLDEN = networks.GOLDEN
+BASELINES = json.loads((Path(__file__).parents[1] / "golden_baselines.json").read_text("utf-8"))
+# Mixers, and other arguments, by rows of the file.
+BASELINE_ROWS = [
+    ("lambda k16 h4 scope23", "lambda", {}),
+    ("lambda content only", "content", {}),
+    ("local_7x7_h8", "local", {}),
+    ("global_relative_h8", "global", {}),
+    ("global_relative_h4", "global", {"num_heads": 4}),
+    ("halo_block7_halo3_h8", "halo", {}),
+    ("axial_position_sensitive_h8", "axial", {}),
+    ("linear_h8 (elu+1 or softmax)", "efficient", {}),
+    ("linear_h8 (elu+1 or softmax)", "linear", {}),
+    ("performer_h8_m256", "favor", {}),
+    ("performer_h8_m256", "relu", {}),
+]
+# Names of the registry where that is not "resnet50_" and the mixer.
+NAMES = {"lambda": "resnet50_llll", "content": None}
 
 
 def count(name: str, **overrides) -> tuple[int, float]:
@@ -60,6 +86,42 @@ def test_table_11(row):
     assert count("resnet50_clll", scope=scope) == golden_counts(row)
 
 
+def counts_by_stage(**arguments) -> dict[str, tuple[int, int]]:
+    """Trainable parameters and operations of the layers whose names begin with `"c4"`, ...."""
+    model = create_model("resnet50", input_shape=(224, 224, 3), **arguments)
+    operations = flops.count_flops(model)
+    parameters = {}
+    for layer in model.layers:
+        stage = layer.name.split("_")[0]
+        parameters[stage] = parameters.get(stage, 0) + networks.trainable_parameters(layer)
+    return {stage: (n, sum(operations.get(stage, {}).values())) for stage, n in parameters.items()}
+
+
+@pytest.fixture(scope="module")
+def convolutions() -> dict[str, tuple[int, int]]:
+    with pytest.MonkeyPatch.context() as patch:
+        networks.skip_drawing(patch)
+        return counts_by_stage(placement="CCCC")
+
+
+@pytest.mark.parametrize(("row", "mixer", "arguments"), BASELINE_ROWS, ids=str)
+def test_mixers_in_a_resnet50(row, mixer, arguments, convolutions, monkeypatch):
+    """Every placement: a stage has the same layers whatever the others are made of."""
+    networks.skip_drawing(monkeypatch)
+    mixed, counts = counts_by_stage(placement="LLLL", mixer=mixer, **arguments), {}
+    for placement in BASELINES[row]:
+        letters = dict(zip(networks.STAGES, placement, strict=True))
+        stages = [(mixed if letters.get(n) == "L" else convolutions)[n] for n in convolutions]
+        parameters, operations = (sum(column) for column in zip(*stages, strict=True))
+        counts[placement] = {"params": parameters, "gflops": round(operations / 1e9, 2)}
+        name = NAMES.get(mixer, f"resnet50_{mixer}")
+        if placement == "LLLL" and name and not arguments:
+            model = find_model(name)
+            assert (model.parameters, model.gflops) == (parameters, round(operations / 1e9, 3))
+    assert counts == BASELINES[row]
+    assert len(counts) == 4
+
+
 def test_by_hand():
     """A strided convolution, a lambda layer with a scope that fits, and a classifier."""
     inputs = keras.Input((8, 6, 3))
@@ -92,6 +154,66 @@ def test_every_head_has_its_own_lambdas_without_multi_query():
         flops.CONTENT: 802_816,
         flops.POSITION: 79_077_376,
     }
+
+
+N, D, F, H, K, V = 6 * 4, 5, 16, 2, 3, 8  # a map of 6x4
+KEYS_AND_VALUES = N * D * (H * K + F)
+ATTENTION = [
+    (
+        GlobalAttention(F, num_heads=H, key_dim=K, strides=2, output_projection=True),
+        N * D * H * K + KEYS_AND_VALUES + (3 * 2) * F * F,
+        N * N * H * (K + V),
+        N * H * K * (11 + 7),
+    ),
+    (
+        LocalAttention(F, num_heads=H, key_dim=4, scope=3, multi_query=True),
+        N * D * (H * 4 + 4 + V),
+        N * 9 * H * (4 + V),
+        N * H * 2 * (3 + 3),
+    ),
+    (  # a scope of more than the map
+        LocalAttention(F, num_heads=H, key_dim=4, scope=7),
+        N * D * (2 * H * 4 + F),
+        N * N * H * (4 + V),
+        N * H * 2 * (7 + 7),
+    ),
+    (  # blocks of 4x4: the map is padded to 8x4, of which every fourth position has a query
+        HaloAttention(
+            F, num_heads=H, key_dim=K, block_size=4, halo_size=1, strides=2, strided_queries=True
+        ),
+        (N // 4) * D * H * K + KEYS_AND_VALUES,
+        8 * 36 * H * (K + V),
+        8 * H * K * (11 + 11),
+    ),
+    (
+        AxialAttention(F, num_heads=H, key_dim=K),
+        N * (D + F) * (2 * H * K + F),
+        N * (6 + 4) * H * (K + V),
+        N * (6 + 4) * H * (2 * K + V),
+    ),
+    (
+        LinearAttention(F, num_heads=H, key_dim=K, multi_query=True),
+        N * D * (H * K + K + V),
+        N * (1 + H) * K * V,
+        None,
+    ),
+    (
+        LinearAttention(F, num_heads=H, key_dim=K, feature_map="favor", num_features=9),
+        N * D * H * K + KEYS_AND_VALUES,
+        N * (2 * H * 9 * K + 2 * H * 9 * V + H * 9),
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("layer", "projections", "content", "position"), ATTENTION)
+def test_attention_by_hand(layer, projections, content, position):
+    inputs = keras.Input((6, 4, D))
+    counts = flops.count_flops(keras.Model(inputs, layer(inputs)))
+    expected = {flops.PROJECTIONS: 2 * projections, flops.CONTENT: 2 * content}
+    if position is not None:
+        expected[flops.POSITION] = 2 * position
+    assert list(counts.values()) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import networks
 import numpy as np
 import pytest
 
+from lambda_keras.layers import HaloAttention
 from zoo.config import ModelConfig
 from zoo.train.network import create_network, prepare
 from zoo.train.optimizer import add_weight_decay
@@ -30,14 +31,22 @@ def test_overrides_reach_the_constructor():
     assert rates == [0.3]
 
 
-def test_batch_normalisation_of_every_layer():
-    network = network_of(batch_norm_momentum=0.9, synchronized_batch_norm=True)
+def test_another_mixer():
+    network = network_of(overrides={"mixer": "halo", "num_heads": "4", "block_size": "2"})
+    layers = [layer for layer in network.layers if isinstance(layer, HaloAttention)]
+    assert [(layer.num_heads, layer.block_size) for layer in layers] == [(4, 2)] * 2
+
+
+@pytest.mark.parametrize("mixer", ["lambda", "axial"])
+def test_batch_normalisation_of_every_layer(mixer):
+    settings = {"batch_norm_momentum": 0.9, "synchronized_batch_norm": True}
+    network = network_of(overrides={"mixer": mixer}, **settings)
     layers = [
         layer
         for layer in network._flatten_layers()
         if isinstance(layer, keras.layers.BatchNormalization)
     ]
-    # Those within the lambda layers are no layers of the network itself.
+    # Those within lambda layers and axial attention are no layers of the network itself.
     assert len(layers) > sum(
         isinstance(layer, keras.layers.BatchNormalization) for layer in network.layers
     )
