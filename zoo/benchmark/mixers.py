@@ -20,20 +20,21 @@ from zoo.errors import unknown
 # What is in the place of lambda layers, and the widths with which parameters are as many.
 MIXERS: dict[str, dict[str, Any]] = {
     "convolution": {"placement": "CCCC", "filters": 8},
-    "lambda": {"mixer": "lambda", "scope": None, "key_dim": 8, "filters": 9},
+    "lambda": {"mixer": "lambda", "scope": None, "filters": 9},
     "content": {"mixer": "content", "key_dim": 32, "filters": 9},
-    "global": {"mixer": "global", "num_heads": 4, "key_dim": 16, "filters": 9},
-    "local": {"mixer": "local", "num_heads": 4, "key_dim": 16, "filters": 9},
+    "global": {"mixer": "global", "num_heads": 4, "filters": 9},
+    "local": {"mixer": "local", "num_heads": 4, "filters": 9},
 }
-COMMON = {"blocks": [0, 1, 2, 0]}  # 11 layers: the stem, three bottleneck blocks, the classifier
+# 11 layers: the stem, three bottleneck blocks of which the last has the mixer, the classifier.
+COMMON = {"blocks": [0, 1, 1, 1], "placement": "CCCL"}
 MODEL, IMAGE_SIZE = "lambda_resnet14", 32
 
 CONVENTIONS = {
     "images": "source pathfinder of zoo.train: 32 x 32 pixels, two paths; whether the two marked "
     "ends belong to one of them",
-    "network": "lambda_resnet14 with the stages c3 and c4 alone: a 3x3 convolution, a bottleneck "
-    "block with a 3x3 convolution, two with the mixer, on maps of 16 x 16 and 8 x 8",
-    "convolution": "3x3",
+    "network": "lambda_resnet14 without c2: a 3x3 convolution and three bottleneck blocks of "
+    "strides 2, the last with the mixer, on a map of 8 x 8; then the mean and a linear classifier",
+    "convolution": "3x3; with those before it sees 17 x 17 pixels",
     "lambda": "lambda layer with position lambdas between all positions of a map, 4 queries",
     "content": "the same without position lambdas",
     "global": "attention to all positions, with relative positions, 4 heads",

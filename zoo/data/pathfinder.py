@@ -5,13 +5,13 @@ from functools import cache
 import numpy as np
 
 CLASS_NAMES = ("two paths", "one path")
-TRAIN_COUNT, TEST_COUNT = 40_000, 2_000
+TRAIN_COUNT, TEST_COUNT = 16_000, 2_000
 
 SIZE = 32  # height and width of an image in pixels
 MARGIN = 3  # pixels from the border to an end, at least
 DISTANCE = 12  # pixels between two ends, at least
 CLEARANCE = 4  # pixels between two paths, at least
-BEND = 0.4  # of a path's control point from the middle of its chord, in parts of that, at most
+BEND = 0.2  # of a path's control point from the middle of its chord, in parts of that, at most
 POINTS = 64  # of a path that are drawn; every fourth is looked at for clearance
 PATH, MARK = 128, 255  # their grey levels, on black
 CANDIDATES = 4096  # drawings that are tried together

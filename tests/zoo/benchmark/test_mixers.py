@@ -23,7 +23,7 @@ def test_networks_have_as_many_parameters_within_5_percent():
         model = network.create_network(config.training(name, 0).model, 2)
         counts[name] = trainable_parameters(model)
         kinds = [type(layer).__name__ for layer in model._flatten_layers()]
-        assert kinds.count("Conv2D") == (11 if name == "convolution" else 9)
+        assert kinds.count("Conv2D") == (12 if name == "convolution" else 11)
     reference = counts["convolution"]
     assert {name: n for name, n in counts.items() if abs(n / reference - 1) > 0.05} == {}
 
