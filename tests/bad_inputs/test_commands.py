@@ -74,7 +74,7 @@ COMMANDS = [
             (["mixers", "--mixers", "lambda,lambda"], "each once. Received: ('lambda', 'lambda')"),
             (["mixers", "--seeds", "-1"], "greater than or equal to 0. Received: -1"),
             (["mixers", "--seeds", "[]"], "one or more, each once. Received: ()"),
-            (["mixers", "--epochs", "1"], "greater than or equal to 2. Received: '1'"),
+            (["mixers", "--epochs", "0"], "greater than or equal to 1. Received: '0'"),
             (["mixers", "--output", "a.png"], "file named .json. Received: 'a.png'"),
             (["serving", "--models", "keras.resnet50"], "networks of the zoo. Received: 'keras."),
             (["serving", "--threads", "0"], "threads: Input should be greater"),

@@ -77,7 +77,7 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark mixers"):
     seeds: Annotated[tuple[NonNegativeInt, ...], EachOnce] = Field(
         default=(0, 1, 2), description="One training of each mixer for each of these."
     )
-    epochs: int = Field(default=20, ge=2, description="Passes over the training images.")
+    epochs: int = Field(default=5, ge=1, description="Passes over the training images.")
     runs: OutputFolder = Field(
         default=Path("runs/mixers"), description="Folder of the run folders, which are kept."
     )
@@ -94,7 +94,7 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark mixers"):
                     "batch_norm_momentum": 0.9,
                 },
                 "data": {"source": "pathfinder", "batch_size": 64},
-                "optimizer": {"learning_rate": 0.4, "warmup_epochs": 1},
+                "optimizer": {"learning_rate": 0.2, "warmup_epochs": 0.4},
                 "training": {"epochs": self.epochs, "label_smoothing": 0, "seed": seed},
             }
         )
