@@ -28,23 +28,25 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff format --check .
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
-# What depends on the backend.
+# What depends on the backend. JAX compiles every operation of a network: some are in test-slow.
 BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
-  tests/test_*.py tests/layers tests/models tests/applications tests/bad_inputs/test_layers.py
-WEIGHTS_TESTS = tests/weights tests/bad_inputs/test_weights.py
+  tests/test_*.py tests/layers tests/models tests/bad_inputs/test_layers.py
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py tests/zoo/inference/test_compiled.py
+	  tests/applications/test_folding.py tests/zoo/inference/test_compiled.py \
+	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py::test_run_folder_is_complete
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
-	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) $(WEIGHTS_TESTS) tests/zoo/test_convert.py
+	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) \
+	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/test_convert.py
 
 test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" $(WEIGHTS_TESTS)
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
+	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_loop.py
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers \
-	  tests/applications tests/zoo/train/test_model.py \
+	  tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
 	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/applications
 

@@ -1,6 +1,7 @@
 """Every recipe reads its images, and one of each kind runs a step."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,22 @@ IMAGES = {
 }
 
 
+def often(files, chosen: Callable[[Path], bool]) -> list:
+    """Leaves all but the chosen ones to `make test-slow`."""
+    return [
+        pytest.param(file, id=file.stem, marks=() if chosen(file) else pytest.mark.very_slow)
+        for file in files
+    ]
+
+
+def is_fine_tuning(file: Path) -> bool:
+    return TrainConfig.from_file(file).model.freeze_backbone
+
+
+def is_small(file: Path) -> bool:
+    return TrainConfig.from_file(file).model.size <= 224
+
+
 @pytest.fixture
 def eagerly():
     """One step is not worth compiling."""
@@ -95,7 +112,7 @@ def folders(imagenet, photos):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly")
-@pytest.mark.parametrize("file", covering(), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", often(covering(), is_fine_tuning))
 def test_one_step(file, folders, eagerly, tmp_path):
     folder = folders[TrainConfig.from_file(file).data.source]
     where = ["--data.dir", str(folder)] if folder else []
@@ -109,7 +126,7 @@ def test_one_step(file, folders, eagerly, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", IMAGES.values(), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", often(IMAGES.values(), is_small))
 def test_images_are_read_as_large_as_the_network_takes_them(file, folders):
     config = TrainConfig.from_file(file)
     update = {"batch_size": 2, "dir": folders[config.data.source], "shuffle_buffer": 4}

@@ -11,10 +11,11 @@ from zoo.errors import unknown
 COMMANDS = {
     "data": "decoding, cropping and RandAugment, in images/s per core",
     "layer": "time and memory of every implementation of the layer",
+    "attention": "lambda layers beside attention: theory, time, memory, growth (Tables 2 and 4)",
     "models": "whole networks against those of keras.applications",
     "parts": "where the time of a training step goes",
     "fit": "fit against a bare tf.function of the same training steps",
-    "mixers": "accuracy of lambda layers, attention and convolutions where distances are long",
+    "pathfinder": "accuracy of lambda layers, attention and convolutions where distances are long",
     "serving": "latency of Keras and of every exported format",
     "tpu-compile": "layers and training steps compiled for TPU v5e",
     "pareto": "a picture of published accuracy over published and measured time",

@@ -7,17 +7,32 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo.benchmark import memory
 from zoo.benchmark.timing import reason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a process may need.
+
+    Args:
+        seconds: Time; None: any.
+        gigabytes: Main memory, in 10^9 bytes; None: any. Linux only.
+    """
+
+    seconds: int | None = None
+    gigabytes: float | None = None
 
 
 def call(
     function: Callable[..., dict[str, Any]],
     *arguments: Any,
     environment: Mapping[str, str],
-    seconds: int | None = None,
+    limits: Limits = Limits(),
 ) -> dict[str, Any]:
     """Returns what a function does in a process of its own; `{"reason": ...}` if it fails.
 
@@ -25,31 +40,36 @@ def call(
         function: Returns what fits JSON.
         *arguments: Its arguments, fit for `pickle`, as the function itself.
         environment: Variables to set beside the ones of this process.
-        seconds: Time limit; None: none.
+        limits: What it may need.
     """
     path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     try:
         result = subprocess.run(
             [sys.executable, "-m", "zoo.benchmark.fresh"],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **environment},
-            input=pickle.dumps((function, arguments)),
+            input=pickle.dumps((function, arguments, limits.gigabytes)),
             capture_output=True,
-            timeout=seconds,
+            timeout=limits.seconds,
         )
     except subprocess.TimeoutExpired:
-        return {"reason": f"did not end in {seconds} s"}
+        return {"reason": f"did not end in {limits.seconds} s"}
+    errors = result.stderr.decode(errors="replace").strip().splitlines()
+    last = errors[-1][:200] if errors else ""
     if result.returncode < 0:
-        return {"reason": f"killed by {signal.Signals(-result.returncode).name}"}
+        name = signal.Signals(-result.returncode).name
+        why = f": {last}" if name == "SIGABRT" else ""  # what aborts says why
+        return {"reason": f"killed by {name}{why}"}
     if result.returncode:
-        errors = result.stderr.decode(errors="replace").strip().splitlines()
-        return {"reason": errors[-1][:200] if errors else f"exit code {result.returncode}"}
+        return {"reason": last or f"exit code {result.returncode}"}
     return json.loads(result.stdout.splitlines()[-1])  # libraries may print before
 
 
 def main() -> None:
     """Prints what the function that stands on the standard input returns."""
     try:
-        function, arguments = pickle.load(sys.stdin.buffer)
+        function, arguments, gigabytes = pickle.load(sys.stdin.buffer)
+        if gigabytes is not None:
+            memory.limit(gigabytes)
         result = function(*arguments)
     except Exception as error:  # of any library; the process that asked goes on
         result = {"reason": reason(error)}

@@ -22,16 +22,14 @@ from zoo.benchmark.settings import (
     EachOnce,
     each,
 )
-from zoo.benchmark.subjects import MEMORY, MS, Bench, Subject
+from zoo.benchmark.subjects import MEMORY, MS, Bench, LayerSubject
 from zoo.benchmark.timing import time_in_turn, together
 from zoo.errors import unknown
 from zoo.flops import POSITION as POSITIONS
 from zoo.flops import lambda_layer_flops
 
 if TYPE_CHECKING:
-    import keras
-
-    from zoo.benchmark.backends import Backend, Step
+    from zoo.benchmark.backends import Backend
 
 HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
 MODES = (FORWARD, FORWARD_BACKWARD)
@@ -61,7 +59,7 @@ CPU_MATRIX, ACCELERATOR_MATRIX = 2048, 8192  # height and width, for the peak
 
 
 @dataclass(frozen=True)
-class Implementation(Subject):
+class Implementation(LayerSubject):
     """An implementation of the lambda layer, on random inputs on a square map or a sequence.
 
     Args:
@@ -112,6 +110,10 @@ class Implementation(Subject):
         channels = self.depth if self.part == LAYER else HEADS * KEY_DIM + self.depth // HEADS
         return (self.batch, *self.grid, channels)
 
+    @property
+    def filters(self) -> int:
+        return self.depth
+
     def flops(self, mode: str) -> float:
         """Floating-point operations by the paper's conventions, however they are computed.
 
@@ -128,8 +130,7 @@ class Implementation(Subject):
         """Size of the embeddings `(n, m, u, k)` that the dense implementations build."""
         return math.prod(self.grid) ** 2 * KEY_DIM * itemsize
 
-    def build(self) -> "keras.layers.Layer":
-        """Returns the built layer; its weights are drawn from a fixed seed."""
+    def build(self):
         import keras
 
         from lambda_keras.layers import LambdaLayer
@@ -154,19 +155,6 @@ class Implementation(Subject):
         )
         layer.build((None, *self.input_shape[1:]))
         return layer
-
-    def steps(self, mode, backend):
-        return {"": lambda: self._step(mode, backend)}
-
-    def _step(self, mode: str, backend: "Backend") -> "Step":
-        from zoo.benchmark.backends import random_tensor
-
-        layer = self.build()
-        inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
-        if mode == FORWARD:
-            return backend.forward(layer, inputs)
-        cotangent = random_tensor((*self.input_shape[:-1], self.depth), layer.compute_dtype, 2)
-        return backend.forward_backward(layer, inputs, cotangent)
 
 
 def _odd(scope: int) -> None:

@@ -1,7 +1,7 @@
-"""Peak resident memory of one call, for backends on the CPU that do not tell.
+"""Main memory on Linux: the peak of one call, for backends that do not tell, and a limit.
 
-Linux only. A fresh process per call: what an allocator or a library keeps from one computation
-would be missing in the figure of the next.
+The peak is that of a fresh process per call: what an allocator or a library keeps from one
+computation would be missing in the figure of the next.
 """
 
 import ctypes
@@ -18,12 +18,22 @@ METHOD = (
 )
 
 
-def check_platform() -> None:
-    """Raises ValueError where resident memory cannot be measured."""
+def check_platform(setting: str) -> None:
+    """Raises ValueError, about a setting, where memory cannot be measured and limited."""
     if sys.platform != "linux":
         raise ValueError(
-            f"--memory: expected Linux, where /proc tells the peak. Received: {sys.platform}"
+            f"--{setting}: expected Linux, which tells and limits the memory of a process. "
+            f"Received: {sys.platform}"
         )
+
+
+def limit(gigabytes: float) -> None:
+    """Makes allocations of this process fail beyond so many 10^9 bytes."""
+    import resource  # there is none on Windows
+
+    # Not of the address space, of which libraries reserve more than they use.
+    size = int(gigabytes * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
 def peak_growth(function: Callable[[], Any]) -> int:

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from zoo.benchmark.networks import MODES, Network, parse
+from zoo.benchmark.networks import MODES, Modes, Network, parse
 from zoo.benchmark.report import Column, digits, installed
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype, each
 from zoo.benchmark.subjects import MEMORY, MS, Bench
-from zoo.errors import unknown
 
 CONVENTIONS = {
-    FORWARD: "training=False, the classifier's softmax included; "
+    FORWARD: "training=False, the classifier's softmax included; with folded=true as zoo.predict "
+    "runs it: batch normalization folded, weights as constants; "
     "timm: eval() in torch.inference_mode, logits; with compile=true by torch.compile",
     TRAINING: "train_step of Keras: forward with training=True, categorical cross-entropy, "
     "gradients by all trainable variables, SGD with momentum 0.9, moving averages of batch "
@@ -38,13 +39,6 @@ COLUMNS = (
 )
 
 
-def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
-    for mode in modes:
-        if mode not in MODES:
-            raise ValueError(f"no such mode. {unknown(mode, MODES)}")
-    return tuple(mode for mode in MODES if mode in modes)
-
-
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, against those of keras.applications.
 
@@ -52,8 +46,8 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     zoo (see zoo/registry.py), keras.NAME of keras.applications (efficientnet_b0 to b7, mobilenet,
     mobilenet_v2, resnet50), or timm.NAME of timm on PyTorch. Without SIZE, images are as large as
     for the published accuracy. Arguments are those of the zoo's constructors,
-    resnet50@224:placement=LLLL:implementation=einsum, or compile=true for timm's networks by
-    PyTorch's compiler.
+    resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
+    zoo.predict runs it, without training; compile=true for timm's networks by PyTorch's compiler.
 
     All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
     in turn in one process. Ratios are to the first network.
@@ -70,9 +64,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     )
     batch: int = Field(default=8, ge=1, description="Images per step.")
     dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the networks.")
-    modes: Annotated[tuple[str, ...], EachOnce, AfterValidator(_in_order)] = Field(
-        default=MODES, description="What to time: forward, training."
-    )
+    modes: Modes = MODES
 
     def networks(self) -> list[Network]:
         """Returns what to measure."""
@@ -84,6 +76,8 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     networks = config.networks()
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
+    for package in packages:
+        import_module(package)  # the LLVM of PyTorch's compiler crashes if TensorFlow's is there
     bench = Bench(config, arguments, CONVENTIONS, packages)
     bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
     bench.finish()

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
 
 from zoo.benchmark.report import threads
-from zoo.benchmark.settings import FORWARD, TRAINING, Dtype
+from zoo.benchmark.settings import FORWARD, TRAINING, Dtype, EachOnce
 from zoo.benchmark.subjects import Subject
 from zoo.cli.plain_yaml import typed
 from zoo.errors import unknown
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments nobody may set
-SAME_OUTPUTS = {"implementation", "compile"}  # arguments that leave the published accuracy as it is
+FOLDED = "folded"  # argument of networks of the zoo that is none of their constructors
+# Arguments that leave the published accuracy as it is.
+SAME_OUTPUTS = {"implementation", "compile", FOLDED}
 MEMORY_FORMATS = ("contiguous_format", "channels_last")  # PyTorch's: none is always the faster
 
 # keras.applications by name: constructor, published image size, published ImageNet top-1 in percent
@@ -39,6 +43,21 @@ KERAS_APPLICATIONS = {
     "mobilenet_v2": ("MobileNetV2", 224, 71.3),
     "resnet50": ("ResNet50", 224, 74.9),
 }
+
+
+def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
+    for mode in modes:
+        if mode not in MODES:
+            raise ValueError(f"no such mode. {unknown(mode, MODES)}")
+    return tuple(mode for mode in MODES if mode in modes)
+
+
+Modes = Annotated[
+    tuple[str, ...],
+    EachOnce,
+    AfterValidator(_in_order),
+    Field(description=f"What to time: {', '.join(MODES)}."),
+]
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,7 @@ class Network(Subject):
 
 
 class ZooNetwork(Network):
-    """A network of the zoo."""
+    """A network of the zoo; with `folded=true` as zoo.predict runs it, without training."""
 
     library = "lambda_keras"
     arguments = None
@@ -126,7 +145,8 @@ class ZooNetwork(Network):
 
     def create(self, shape: tuple[int, int, int]) -> Any:
         """Returns a new model for images of a shape."""
-        return create_model(self.model, input_shape=shape, **self.overrides)
+        arguments = {key: value for key, value in self.overrides.items() if key != FOLDED}
+        return create_model(self.model, input_shape=shape, **arguments)
 
     @cached_property
     def built(self) -> Any:
@@ -145,9 +165,16 @@ class ZooNetwork(Network):
         return random_tensor((self.batch, self.image_size, self.image_size, 3), "float32", 1)
 
     def steps(self, mode, backend):
+        if self.overrides.get(FOLDED):
+            return {"": lambda: self._infer(backend)} if mode == FORWARD else {}
         if mode == FORWARD:
             return {"": lambda: backend.forward(self.built, self.images)}
         return {"": lambda: self._train(backend)}
+
+    def _infer(self, backend: "Backend") -> "Step":
+        from zoo.inference.compiled import with_constants
+
+        return backend.compile(with_constants(self.built), self.images)
 
     def _train(self, backend: "Backend") -> "Step":
         from keras import ops

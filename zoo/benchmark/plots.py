@@ -1,14 +1,26 @@
 """Pictures of benchmarks."""
 
 import re
+from collections.abc import Iterable, Mapping
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from zoo.benchmark.mixers import LAMBDA
 from zoo.benchmark.report import place
-from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD, LAYER, POSITION, TRAINING
+from zoo.benchmark.settings import (
+    BASELINE,
+    FORWARD,
+    FORWARD_BACKWARD,
+    GROWTH,
+    LAYER,
+    OUT_OF_MEMORY,
+    POSITION,
+    SEQUENCES,
+    TRAINING,
+)
 from zoo.data.pathfinder import draw_pathfinder
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
@@ -22,13 +34,15 @@ with needs_extra("train"):
 
 AUTO = "#c0d2ed"
 COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
-MARKERS = "osD^vP<>"
+COLORS += ("#3b3b3b", "#a3a847")
+MARKERS = "osD^vP<>Xp"
 TITLES = {LAYER: "One lambda layer", POSITION: "Position lambdas of one layer"}
 TITLES |= {FORWARD: "Forward", TRAINING: "Training step"}
 # A broad band under the line of whatever it takes, and a mark where one size makes no line.
 BAND = {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 14, "zorder": 1}
 PAPER = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5, "label": f"{BASELINE} (the paper's)"}
-STYLES = {"auto": BAND, BASELINE: PAPER}
+LAMBDA_LINE = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5, "label": LAMBDA}
+STYLES = {"auto": BAND, BASELINE: PAPER, LAMBDA: LAMBDA_LINE}
 PADS = ((0, 0), (1, 1), (1, 1), (0, 0))  # between images
 LOOKS: dict[Any, Any] = {
     **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
@@ -65,17 +79,39 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
         depths.setdefault(size, []).append(str(depth))
     axes_of_grid = rows[0]["axes"]
     sizes = {size: "x".join([str(size)] * axes_of_grid) for size in depths}
-    labels = [f"{sizes[size]}\nd {', '.join(names)}" for size, names in depths.items()]
+    labels = {size: f"{sizes[size]}\nd {', '.join(names)}" for size, names in depths.items()}
     for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
         mode, key, title, unit, factor = panel
         _draw_lines(axis, [row for row in rows if row["scope"] == scope], mode, key, factor)
         axis.set_title(f"{title}, {mode.replace('_', ' + ')}, scope {scope}")
-        axis.set(xlabel="Map size and depth", ylabel=unit, yscale="log")
-        axis.set_xscale("log", base=2)
-        _mark(axis.yaxis, (1, 3))
-        axis.set_xticks(list(depths), labels)
-        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set(xlabel="Map size and depth", ylabel=unit)
+        _scale(axis, labels)
     _save(figure, f"{TITLES[result['settings']['part']]}, batch {batch}", result, path)
+
+
+@rc_context(LOOKS)
+def plot_attention(result: dict[str, Any], path: Path) -> None:
+    """Draws time and memory against positions, one line per mixer: maps above, sequences below.
+
+    A cross at the head of a panel marks where the memory was not enough.
+    """
+    parts = [part for part in (GROWTH, SEQUENCES) if part in result["settings"]["parts"]]
+    rows = [row for row in result["rows"] if row.get("part") in parts]
+    modes = [mode for mode in (FORWARD, FORWARD_BACKWARD) if mode in rows[0]]
+    panels = [(mode, "ms", "Time", "ms", 1.0) for mode in modes]
+    if result["settings"]["memory"]:
+        panels += [(mode, "temporary_bytes", "Temporary memory", "MB", 1e-6) for mode in modes]
+    names = list(dict.fromkeys(row["mixer"] for row in rows))
+    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(parts) + 0.7)
+    axes = figure.subplots(len(parts), len(panels), squeeze=False).flat
+    for axis, (part, panel) in zip(axes, product(parts, panels), strict=True):
+        mode, key, title, unit, factor = panel
+        own = [row for row in rows if row["part"] == part]
+        _draw_lines(axis, own, mode, key, factor, "mixer", names)
+        axis.set_title(f"{title}, {mode.replace('_', ' + ')}")
+        axis.set(xlabel="Height and width" if part == GROWTH else "Length", ylabel=unit)
+        _scale(axis, {row["size"]: str(row["size"]) for row in own})
+    _save(figure, "Growth of one layer (x: out of memory)", result, path)
 
 
 @rc_context(LOOKS)
@@ -131,7 +167,7 @@ def plot_pareto(result: dict[str, Any], path: Path) -> None:
 
 
 @rc_context(LOOKS)
-def plot_mixers(result: dict[str, Any], path: Path) -> None:
+def plot_pathfinder(result: dict[str, Any], path: Path) -> None:
     """Draws test accuracy over the epochs: of every training, and the mean over a mixer's seeds."""
     figure = new_figure(12, 4.8)
     axis, examples = figure.subplots(1, 2, width_ratios=(5, 3))
@@ -173,16 +209,44 @@ def _mark(axis: Any, steps: tuple[float, ...]) -> None:
     axis.set_major_formatter("{x:g}")
 
 
-def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str, factor: float) -> None:
-    """Draws a figure over map sizes, for each implementation, where there is a figure."""
+def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
+    """Makes both axes logarithmic, with these labels of sizes."""
+    axis.set_yscale("log")
+    axis.set_xscale("log", base=2)
+    _mark(axis.yaxis, (1, 3))
+    axis.set_xticks(list(sizes), list(sizes.values()))
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _draw_lines(
+    axis: Axes,
+    rows: list[dict[str, Any]],
+    mode: str,
+    key: str,
+    factor: float,
+    by: str = "implementation",
+    names: Iterable[str] = (),
+) -> None:
+    """Draws a figure over sizes where there is one, a line for each of what `by` names.
+
+    `names` are all that have lines in the picture, so that these look alike in every panel.
+    """
     others = zip(cycle(COLORS), cycle(MARKERS))
-    for name in dict.fromkeys(row["implementation"] for row in rows):
-        own = [row for row in rows if row["implementation"] == name and row[mode][key]]
-        points = sorted((row["size"], factor * row[mode][key]) for row in own)
+    crosses: dict[int, int] = {}
+    for name in names or dict.fromkeys(row[by] for row in rows):
         style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, **STYLES.get(name, {})}
         if name not in STYLES:
             style["color"], style["marker"] = next(others)
+        own = [row for row in rows if row[by] == name]
+        if not own:
+            continue
+        points = sorted((row["size"], factor * row[mode][key]) for row in own if row[mode][key])
         axis.plot([size for size, _ in points], [figure for _, figure in points], **style)
+        for row in own:
+            if (row[mode].get("reason") or "").startswith(OUT_OF_MEMORY):
+                above = crosses[row["size"]] = crosses.get(row["size"], -1) + 1
+                at_head = {"transform": axis.get_xaxis_transform(), "clip_on": False}
+                axis.plot(row["size"], 0.98 - 0.05 * above, "x", color=style["color"], **at_head)
 
 
 def _family(row: dict[str, Any]) -> str:
@@ -223,4 +287,8 @@ def _draw_families(axis: Axes, rows: list[dict[str, Any]], mode: str) -> None:
             axis.plot(speeds, accuracies, label=family, **style)
 
 
-PICTURES = {"layer": plot_layer, "models": plot_models}  # by the name of the benchmark
+PICTURES = {
+    "attention": plot_attention,
+    "layer": plot_layer,
+    "models": plot_models,
+}  # by the name of the benchmark

@@ -27,6 +27,7 @@ def each(check: Callable[[Any], object]) -> AfterValidator:
 
 FORWARD, FORWARD_BACKWARD, TRAINING = "forward", "forward_backward", "training"
 LAYER, POSITION = "layer", "position"
+GROWTH, SEQUENCES = "growth", "sequences"  # parts of the comparison with attention
 BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
 MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Dtype = Literal[MixedDtype, "bfloat16", "float16"]
@@ -35,6 +36,11 @@ Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median cou
 MinMs = Annotated[
     float, Field(gt=0, description="Faster computations are called several times per round.")
 ]
+Memory = Annotated[
+    bool,
+    Field(description="Measure temporary memory too; with PyTorch on CPU in fresh processes."),
+]
+OUT_OF_MEMORY = "out of memory"  # what reasons begin with
 
 
 class BenchmarkSettings(Settings):
@@ -56,10 +62,7 @@ class BackendSettings(BenchmarkSettings):
     xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
     repeats: Rounds = 7
     min_ms: MinMs = 50
-    memory: bool = Field(
-        default=False,
-        description="Measure temporary memory too; with PyTorch on CPU in fresh processes.",
-    )
+    memory: Memory = False
 
     @model_validator(mode="after")
     def _xla_of_tensorflow(self) -> Self:
@@ -90,5 +93,5 @@ class BackendSettings(BenchmarkSettings):
 
         backend = current_backend(self.xla)
         if self.memory and not backend.memory_method:
-            check_platform()
+            check_platform("memory")
         return backend

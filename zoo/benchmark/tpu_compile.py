@@ -180,7 +180,7 @@ def compile_in_turn(subjects: Sequence[Subject], mode: str, config: Config) -> l
     for subject in subjects:
         progress(f"compiling {subject.name}, which may take an hour")
         answer = fresh.call(
-            compile_one, subject, mode, environment=environment, seconds=config.limit
+            compile_one, subject, mode, environment=environment, limits=fresh.Limits(config.limit)
         )
         rows.append({**subject.identity, "mode": mode, **missing, **answer})
     progress("")

@@ -204,7 +204,14 @@ def test_graph_for_maps_of_any_size(name):
         np.testing.assert_allclose(received, to_numpy(layer(x)), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Their parts are compiled with the others: halo has local's windows, global axial's tables.
+        pytest.param(name, marks=pytest.mark.very_slow if name in ("axial", "local") else ())
+        for name in CHOSEN
+    ],
+)
 def test_compiled_training_step(name):
     model = keras.Sequential([keras.Input(EXAMPLE), small(name), keras.layers.Flatten()])
     model.compile("sgd", "mse", jit_compile=keras.backend.backend() != "torch")

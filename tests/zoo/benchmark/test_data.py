@@ -9,7 +9,7 @@ from zoo.benchmark import data
 from zoo.benchmark.timing import Timing
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_table_and_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "RECORDS", 16)
     made = {}

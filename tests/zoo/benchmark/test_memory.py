@@ -16,5 +16,5 @@ def test_peak_is_seen_though_the_memory_is_free_again():
 
 def test_other_systems_are_refused(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ValueError, match=r"expected Linux.*darwin"):
-        memory.check_platform()
+    with pytest.raises(ValueError, match=r"--memory: expected Linux.*darwin"):
+        memory.check_platform("memory")

@@ -1,129 +1,121 @@
-"""`python -m zoo.benchmark mixers`: equal networks, runs that are kept, table, JSON and picture."""
+"""Theory of lambda layers and attention, against the paper's figures and what layers hold."""
 
-import json
+import math
 
 import keras
 import pytest
-from PIL import Image
 
-from zoo.benchmark import __main__ as command
-from zoo.benchmark import mixers, plots
-from zoo.data import pathfinder
-from zoo.registry import trainable_parameters
-from zoo.train import loop, network
+from lambda_keras.models.mixers import MIXERS
+from zoo.benchmark.mixers import DOT_PRODUCT, HEADS, KEY_DIM, MAPS, NETWORKS, SEQUENCES
+from zoo.benchmark.networks import parse
 
-
-def test_networks_have_as_many_parameters_within_5_percent():
-    config = mixers.Config()
-    assert len(config.mixers) == 5
-    counts = {}
-    for name in config.mixers:
-        model = network.create_network(config.training(name, 0).model, 2)
-        counts[name] = trainable_parameters(model)
-        kinds = [type(layer).__name__ for layer in model._flatten_layers()]
-        assert kinds.count("Conv2D") == (13 if name == "convolution" else 12)
-    reference = counts["convolution"]
-    assert {name: n for name, n in counts.items() if abs(n / reference - 1) > 0.05} == {}
+ALL = {**NETWORKS, **SEQUENCES}
 
 
-def test_trainings_differ_in_mixer_and_seed_alone():
-    config = mixers.Config()
-    one, other = (config.training("global", seed).model_dump() for seed in (0, 1))
-    assert (one["training"].pop("seed"), other["training"].pop("seed")) == (0, 1)
-    third = config.training("lambda", 0).model_dump()
-    third["training"].pop("seed")
-    for settings in (one, other, third):
-        settings["output_dir"] = settings["model"]["overrides"] = None
-    assert one == other == third
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("name", "gib", "printed"),
+    [
+        ("global", 122.8, 120),
+        ("axial", 4.82, 4.8),
+        ("lambda", 1.92, 1.9),
+        ("lambda_k8", 0.96, 0.95),
+        ("lambda_shared", 0.625, 0.63),
+        ("local", 2.59, None),
+    ],
+)
+def test_memory_of_table_4(name, gib, printed):
+    mixer = NETWORKS[name]
+    assert mixer.network_gib() == pytest.approx(gib, rel=0.003)
+    assert mixer.published.gigabytes == printed
+    if printed:
+        assert mixer.network_gib() == pytest.approx(printed, rel=0.025)
 
 
-@pytest.fixture
-def quick(monkeypatch, tmp_path):
-    """Arguments of a comparison that takes seconds, on few images with a network of one layer."""
-
-    def create(config, classes):
-        inputs = keras.Input((config.size, config.size, 3))
-        pooled = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(4, 3)(inputs))
-        return keras.Model(inputs, keras.layers.Dense(classes, "softmax")(pooled))
-
-    monkeypatch.setattr(network, "create_network", create)
-    monkeypatch.setattr(loop, "create_network", create)
-    monkeypatch.setattr(pathfinder, "TRAIN_COUNT", 128)
-    monkeypatch.setattr(pathfinder, "TEST_COUNT", 40)
-    monkeypatch.setattr(pathfinder, "CANDIDATES", 512)
-    output = str(tmp_path / "mixers.json")
-    arguments = ["mixers", "--mixers", "lambda,local", "--seeds", "3", "--epochs", "2"]
-    return [*arguments, "--runs", str(tmp_path / "runs"), "--output", output]
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("global", 160.3),
+        ("axial", 6.16),
+        ("lambda", 2.51),
+        ("local", 3.17),
+        ("lambda_shared", 0.625),
+    ],
+)
+def test_memory_on_the_maps_that_are_computed(name, gib):
+    assert NETWORKS[name].network_gib(strided_inputs=True) == pytest.approx(gib, rel=0.003)
 
 
-def test_an_interrupted_comparison_goes_on(quick, tmp_path, monkeypatch, capsys):
-    trained, train = [], loop.train
-
-    def stopping(config):
-        if len(trained) == 1:
-            trained.append("stopped")
-            raise SystemExit("stopped at step 1")
-        trained.append(config.output_dir.name)
-        return train(config)
-
-    monkeypatch.setattr(loop, "train", stopping)
-    with pytest.raises(SystemExit, match="stopped"):
-        command.main(quick)
-    assert not (tmp_path / "mixers.json").exists()
-    command.main(quick)
-    assert trained == ["lambda_3", "stopped", "local_3"]
-    printed = capsys.readouterr().out
-    report = json.loads((tmp_path / "mixers.json").read_text())
-    for row, name in zip(report["rows"], ["lambda", "local"], strict=True):
-        metrics = json.loads((tmp_path / f"runs/{name}_3/metrics.json").read_text())
-        assert row == mixers.summary(name, [metrics])
-        assert len(row["curves"][0]) == 2
-        assert f"{row['accuracy']:.1%}" in printed
-    with Image.open(tmp_path / "mixers.png") as picture:
-        assert picture.width > picture.height > 400
-
-    with pytest.raises(ValueError, match=r"runs: .*lambda_3 holds a run .* \(training.epochs\)"):
-        command.main([*quick, "--epochs", "3"])
-    command.main(quick)  # of which everything is done
-    assert len(trained) == 3
+@pytest.mark.one_backend
+def test_what_has_neither_maps_nor_embeddings_has_no_memory_of_them():
+    for name in ("content", "efficient", "linear", "favor"):
+        assert MAPS[name].network_gib() is None
+        assert MAPS[name].position_bytes((7, 7), 1) is None
 
 
-def test_accuracies_of_seeds_are_summarised():
-    results = [
-        {
-            "test": {"accuracy": accuracy},
-            "trainable_parameters": 5,
-            "training_seconds": 4 * accuracy,
-            "history": {"val_accuracy": [0.5, accuracy]},
-        }
-        for accuracy in (0.75, 0.5, 1.0)
-    ]
-    assert mixers.summary("global", results) == {
-        "mixer": "global",
-        "arguments": mixers.COMMON | mixers.MIXERS["global"],
-        "parameters": 5,
-        "accuracy": 0.75,
-        "deviation": 0.25,
-        "lowest": 0.5,
-        "highest": 1.0,
-        "accuracies": [0.75, 0.5, 1.0],
-        "curves": [[0.5, 0.75], [0.5, 0.5], [0.5, 1.0]],
-        "training_seconds": 3.0,
+@pytest.mark.one_backend
+def test_memory_of_footnote_2():
+    # A map of 64x64 positions, batch 128.
+    assert MAPS["global"].position_bytes((64, 64), 128) == 64 * 2**30
+
+
+@pytest.mark.one_backend
+def test_published_speed_and_accuracy():
+    rows = {
+        "global": (None, None),  # out of memory
+        "axial": (960, 77.5),
+        "local": (440, 77.4),
+        "lambda": (1160, 78.4),
+        "lambda_k8": (1640, 77.9),
+        "lambda_shared": (1210, 78.0),
+        "lambda_conv": (1100, 78.1),
     }
-    assert mixers.summary("global", results[:1])["deviation"] is None
+    found = {name: mixer.published for name, mixer in NETWORKS.items() if mixer.published}
+    assert {name: (row.images_per_second, row.top1) for name, row in found.items()} == rows
 
 
-def test_picture_has_a_line_for_each_training(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
-    rows = [
-        {"mixer": name, "curves": [[0.5, 0.6 + 0.1 * i], [0.5, 0.8]]}
-        for i, name in enumerate(mixers.MIXERS)
-    ]
-    hardware = {"cpu": "a CPU", "cores": 2, "accelerator": None}
-    plots.plot_mixers({"rows": rows, "hardware": hardware}, tmp_path / "mixers.png")
-    lines = drawn[0].axes[0].lines
-    assert len(lines) == 3 * len(rows)
-    thick = [line for line in lines if line.get_marker() != "None"]
-    means = {line.get_label(): line.get_ydata()[-1] for line in thick}
-    assert means == pytest.approx({row["mixer"]: 70 + 5 * i for i, row in enumerate(rows)})
+@pytest.mark.one_backend
+@pytest.mark.parametrize("name", ALL)
+def test_theory_counts_the_heads_and_depths_that_the_layers_have(name):
+    mixer = ALL[name]
+    layer = mixer.layer(32, "mixed_float16")
+    assert layer.dtype_policy.name == "mixed_float16"
+    config = layer.get_config()
+    if mixer.is_lambda_layer:
+        assert config["key_dim"] == mixer.arguments.get("key_dim", KEY_DIM)
+    else:
+        assert config["num_heads"] == HEADS
+    if name in ("local", "lambda_conv"):
+        assert mixer.seen((14, 14)) == config["scope"] ** 2
+    if name == "halo":
+        assert mixer.seen((14, 14)) == (config["block_size"] + 2 * config["halo_size"]) ** 2
+    if name == "axial":
+        assert mixer.seen((14, 10)) == 14 + 10
+
+
+@pytest.mark.one_backend
+def test_every_kind_is_a_mixer_and_every_network_can_be_built():
+    assert {mixer.kind for mixer in ALL.values()} <= {*MIXERS, DOT_PRODUCT}
+    for mixer in NETWORKS.values():
+        network = parse(mixer.network(224))
+        assert network.image_size == 224
+        assert network.overrides["placement"] == "LLLL"
+
+
+def test_dot_product_attention():
+    """Equals softmax(q k / sqrt(k)) v with the layer's own projections, head by head."""
+    layer = SEQUENCES[DOT_PRODUCT].layer(16, "float32")
+    inputs = keras.random.normal((2, 1, 5, 6), seed=0)
+    outputs = layer(inputs)
+
+    def heads(kernel):
+        projected = keras.ops.matmul(inputs, kernel)
+        return keras.ops.transpose(keras.ops.reshape(projected, (2, 5, HEADS, 2)), (0, 2, 1, 3))
+
+    kernels = (layer.query_kernel, layer.key_kernel, layer.value_kernel)
+    queries, keys, values = map(heads, kernels)
+    logits = keras.ops.einsum("bhnk,bhmk->bhnm", queries, keys) / math.sqrt(2)
+    expected = keras.ops.einsum("bhnm,bhmv->bnhv", keras.ops.softmax(logits), values)
+    difference = outputs - keras.ops.reshape(expected, (2, 1, 5, 16))
+    assert float(keras.ops.max(keras.ops.abs(difference))) < 1e-5

@@ -83,13 +83,18 @@ def test_identity():
     assert (identity["parameters"], identity["batch"]) == (855_544, 2)
 
 
-def test_forward_is_inference(tiny_networks):
-    network = parse("lambda_resnet14@32", 2)
+@pytest.mark.parametrize("name", ["lambda_resnet14@32", "lambda_resnet14@32:folded=true"])
+def test_forward_is_inference(tiny_networks, name):
+    network = parse(name, 2)
     outputs = network.steps(FORWARD, current_backend())[""]().start()
     expected = network.built(network.images, training=False)
     np.testing.assert_allclose(
         *map(keras.ops.convert_to_numpy, (outputs, expected)), rtol=1e-4, atol=1e-6
     )
+
+
+def test_folded_network_does_not_train():
+    assert parse("lambda_resnet14@32:folded=true").steps(TRAINING, current_backend()) == {}
 
 
 def arrays(tensors):

@@ -8,6 +8,7 @@ from PIL import Image
 
 from zoo.benchmark import pareto, plots
 from zoo.benchmark.layer import MODES
+from zoo.benchmark.settings import OUT_OF_MEMORY
 
 
 def report(names, scopes=(7,), memory=None, missing=(), axes=2):
@@ -76,6 +77,38 @@ def test_lines_run_over_map_sizes_and_leave_out_what_is_missing(tmp_path, monkey
     plots.plot_layer(report(("einsum", "auto"), missing={("einsum", 8)}), tmp_path)
     lines = {line.get_label(): line.get_xydata().tolist() for line in drawn[0].axes[0].lines}
     assert lines == {"einsum (the paper's)": [[4, 250]], "auto": [[4, 250], [8, 125]]}
+
+
+def test_growth_has_a_line_per_mixer_and_crosses_where_memory_ends(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    missing = {("global", 8): f"{OUT_OF_MEMORY}: MemoryError", ("local", 8): "did not end in 1 s"}
+
+    def row(part, size, mixer):
+        reason = missing.get((mixer, size))
+        figures = {"ms": None if reason else float(size), "temporary_bytes": None, "reason": reason}
+        return {"part": part, "size": size, "mixer": mixer, "forward": figures}
+
+    mixers = ("lambda", "local", "global")
+    rows = [row("growth", size, mixer) for size in (4, 8) for mixer in mixers]
+    rows += [row("maps", 16, mixer) for mixer in mixers]  # of other depths
+    rows += [row("sequences", 64, mixer) for mixer in ("lambda", "dot_product", "global")]
+    settings = {"parts": ["growth", "sequences"], "memory": False, "xla": False, "dtype": "float32"}
+    head = report(())
+    plots.plot_attention({**head, "settings": settings, "rows": rows}, tmp_path)
+    maps, sequences = drawn[0].axes
+    lines = {line.get_label(): line for line in maps.lines if line.get_marker() != "x"}
+    assert {name: line.get_xydata().tolist() for name, line in lines.items()} == {
+        "lambda": [[4, 4], [8, 8]],
+        "local": [[4, 4]],
+        "global": [[4, 4]],
+    }
+    (cross,) = [line for line in maps.lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [8]
+    assert cross.get_color() == lines["global"].get_color()
+    colors = {line.get_label(): line.get_color() for line in sequences.lines}
+    assert colors["global"] == lines["global"].get_color()
+    assert len(set(colors.values())) == 3
 
 
 def network(model, top1, speeds, library="lambda_keras", overrides=None):

@@ -47,7 +47,7 @@ def test_memory_is_asked_of_a_fresh_process_where_the_backend_cannot_tell(
     asked = []
     monkeypatch.setattr(TensorFlow, "memory_method", None)
     monkeypatch.setattr(fresh, "call", lambda *args, **_: asked.append(args) or answer)
-    monkeypatch.setattr(subjects.memory, "check_platform", lambda: None)
+    monkeypatch.setattr(subjects.memory, "check_platform", lambda setting: None)
     subject = Implementation("auto", 4, 8, 1, 3)
     bench = Bench(Config(repeats=1, min_ms=0.1, memory=True, xla=True), [], {})
     bench.measure([subject], [FORWARD], [MS, subjects.MEMORY], lambda mode, figures: None)

@@ -72,7 +72,7 @@ def test_every_step_has_its_table_and_its_row(monkeypatch, capsys, tmp_path, bac
     assert (first["reason"], second["reason"]) == (None, "did not end")
     assert {second[column.key] for column in columns} == {None}
     identity, environment = {k: first[k] for k in ("network", "batch")}, {"KERAS_BACKEND": backend}
-    options = {"environment": environment, "seconds": 60}
+    options = {"environment": environment, "limits": fresh.Limits(seconds=60)}
     assert asked[0] == (tpu_compile.compile_one, identity, "training", options)
     assert report["hardware"]["target"].startswith("TPU")
     assert "- lambda_resnet420@320: did not end" in capsys.readouterr().out

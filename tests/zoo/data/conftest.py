@@ -30,8 +30,8 @@ def records(tmp_path_factory):
     return folder
 
 
-# TFRecords are read as the files of TFDS are; test_tfrecord.py has what is their own.
-TFRECORD = pytest.param("tfrecord", marks=pytest.mark.very_slow)
+# Their records are one pipeline; test_tfds.py and test_tfrecord.py have what is their own.
+RECORDS = [pytest.param(source, marks=pytest.mark.very_slow) for source in ("tfds", "tfrecord")]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def few_paths(monkeypatch):
     monkeypatch.setattr(pathfinder, "TEST_COUNT", 60)
 
 
-@pytest.fixture(params=["digits", "pathfinder", "image_folder", "tfds", TFRECORD])
+@pytest.fixture(params=["digits", "pathfinder", "image_folder", *RECORDS])
 def every_config(request, few_paths):
     """Settings of each source, with batches of 8 images."""
     source = request.param

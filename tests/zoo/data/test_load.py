@@ -101,7 +101,7 @@ def test_names_that_are_not_utf8_are_read(photos):
     next(data.train.batches(16, 2).as_numpy_iterator())
 
 
-@pytest.fixture(params=["tfds", "tfrecord"])
+@pytest.fixture(params=["tfrecord", pytest.param("tfds", marks=pytest.mark.very_slow)])
 def truncated(request, tmp_path):
     """Settings of a set of 40 + 20 images, one of each cut off in the middle."""
     images = [jpeg(i, (100, 80)) for i in range(40)]

@@ -161,7 +161,8 @@ def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("format_name", "file", "options"),
     [
-        ("onnx", "model.onnx", ()),
+        # tests/zoo/export/test_onnx.py asks a network in this format, too.
+        pytest.param("onnx", "model.onnx", (), marks=pytest.mark.very_slow),
         ("openvino", "model.xml", ()),
         ("litert", "model.tflite", ("--quantize", "int8")),
         *(  # they differ in one option of the converter

@@ -80,6 +80,7 @@ def test_finished_run_is_refused_before_any_work(run, monkeypatch):
     assert (run / "metrics.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.very_slow
 def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
     """Told to stop, it goes on from there; commands read the finished run where it is."""
     config = TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)

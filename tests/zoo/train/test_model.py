@@ -137,7 +137,10 @@ def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tm
         assert error < 1e-5, (name, error)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3, 7])
+@pytest.mark.parametrize(
+    "steps_per_execution",
+    [3, *(pytest.param(steps, marks=pytest.mark.very_slow) for steps in (1, 7))],
+)
 def test_epoch_has_its_steps(steps_per_execution):
     model = TrainingModel(networks.tiny_model(), steps_per_epoch=5, evaluation_steps=2)
     model.compile(
