@@ -99,8 +99,8 @@ class DataConfig(Section):
 
     source: Literal["digits", "pathfinder", "image_folder", "tfds", "tfrecord"] = Field(
         default="digits",
-        description="digits: scikit-learn's handwritten digits; pathfinder: drawings of two paths, "
-        "whose marked ends belong to one of them or not; image_folder: JPEG and PNG files; "
+        description="digits: scikit-learn's handwritten digits; pathfinder: drawings of four "
+        "paths, of which one is followed from its mark to its colour; image_folder: JPEG and PNG files; "
         "tfds: a data set of TensorFlow Datasets; tfrecord: shards of tf.train.Example.",
     )
     dir: str | None = Field(
@@ -134,7 +134,7 @@ class DataConfig(Section):
     augment: bool = Field(
         default=True,
         description="Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: "
-        "flips alone, in both directions.",
+        "half of the images upside down instead.",
     )
     randaugment_magnitude: float | None = Field(
         default=None,

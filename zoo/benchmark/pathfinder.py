@@ -15,37 +15,49 @@ from zoo.benchmark.settings import BenchmarkSettings, EachOnce, each
 from zoo.cli.run import use_backend
 from zoo.cli.settings import OutputFolder
 from zoo.config import TrainConfig
+from zoo.data.pathfinder import held_out_drawings
 from zoo.errors import unknown
 
 # What is in the place of lambda layers, and the widths with which parameters are as many.
 MIXERS: dict[str, dict[str, Any]] = {
     "convolution": {"placement": "CCCC", "filters": 8},
-    "lambda": {"mixer": "lambda", "scope": None, "filters": 9},
-    "content": {"mixer": "content", "key_dim": 32, "filters": 9},
+    "lambda": {"mixer": "lambda", "scope": None, "key_dim": 8, "filters": 8},
+    "content": {"mixer": "content", "filters": 9},
     "global": {"mixer": "global", "num_heads": 4, "filters": 9},
     "local": {"mixer": "local", "num_heads": 4, "filters": 9},
 }
-# 11 layers: the stem, three bottleneck blocks of which the last has the mixer, the classifier.
-COMMON = {"blocks": [0, 1, 1, 1], "placement": "CCCL"}
+# 8 layers: the stem, two bottleneck blocks of which the last has the mixer, the classifier.
+COMMON = {"blocks": [0, 1, 1, 0], "placement": "CCLC"}
 MODEL, IMAGE_SIZE = "lambda_resnet14", 32
 
+# Lengths of paths for which accuracies are said apart; local attention bridges up to 12 columns.
+LENGTHS = ((6, 12), (13, 19), (20, 26))
+
 CONVENTIONS = {
-    "images": "source pathfinder of zoo.train: 32 x 32 pixels, two paths; whether the two marked "
-    "ends belong to one of them",
-    "network": "lambda_resnet14 without c2: a 3x3 convolution and three bottleneck blocks of "
-    "strides 2, the last with the mixer, on a map of 8 x 8; then the mean and a linear classifier",
-    "convolution": "3x3; with those before it sees 17 x 17 pixels",
+    "images": "source pathfinder of zoo.train: 32 x 32 pixels, four paths of which one is marked; "
+    "the colour at its other end is one of four",
+    "network": "lambda_resnet14 without c2 and c5: a 3x3 convolution and two bottleneck blocks of "
+    "strides 2, the second with the mixer on a map of 16 x 16; the mean, a linear classifier",
+    "convolution": "3x3; with those before it sees 9 x 9 pixels",
     "lambda": "lambda layer with position lambdas between all positions of a map, 4 queries",
     "content": "the same without position lambdas",
     "global": "attention to all positions, with relative positions, 4 heads",
     "local": "attention to 7x7 positions around the query, 4 heads",
     "parameters": "trainable ones; widths make them equal within 5 %",
-    "accuracy": "of test images, after the last step: mean over the seeds",
+    "accuracy": "of test images, after the last step: mean over the seeds; chance is 25 %",
     "deviation": "sample standard deviation over the seeds",
     "accuracies": "of each seed, which the weights and the order of images follow",
+    "by_length": "accuracy of test images with so many columns between mark and colour: mean over "
+    "the seeds",
     "curves": "accuracy of test images after every epoch, for each seed",
     "training_seconds": "of one training, its evaluations included: mean over the seeds",
 }
+
+
+def _span(lengths: tuple[int, int]) -> str:
+    return f"{lengths[0]} to {lengths[1]}"
+
+
 PERCENT = "{:.1%}".format
 COLUMNS = (
     Column("parameters", "parameters", "{:,}".format),
@@ -53,6 +65,7 @@ COLUMNS = (
     Column("deviation", "deviation", PERCENT),
     Column("lowest", "lowest", PERCENT),
     Column("highest", "highest", PERCENT),
+    *(Column(_span(lengths), f"by_length.{_span(lengths)}", PERCENT) for lengths in LENGTHS),
     Column("s per training", "training_seconds", digits),
 )
 
@@ -63,7 +76,7 @@ def _find(name: str) -> None:
 
 
 class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark pathfinder"):
-    """Trains a small ResNet with each of several mixers to see which ends a path connects.
+    """Trains a small ResNet with each of several mixers to see where a path ends.
 
     The images are generated (zoo/data/pathfinder.py). All networks have the same layers but for the
     mixer, as many parameters within 5 %, and as many steps. Every training is one of
@@ -115,7 +128,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     report = Report(config, arguments, ["tensorflow"], CONVENTIONS)
     results = {key: _result(training) for key, training in trainings.items()}
     report.table(
-        "Pathfinder, 32 x 32 pixels",
+        "Pathfinder: accuracies, and those by columns from mark to colour",
         "mixer",
         COLUMNS,
         [summary(m, [results[m, seed] for seed in config.seeds]) for m in config.mixers],
@@ -136,20 +149,37 @@ def _check(training: TrainConfig) -> None:
 
 
 def _result(training: TrainConfig) -> dict[str, Any]:
-    """Returns what the metrics of a run say, which is done now unless it was done before."""
+    """Returns what is known of a run, which is done now unless it was done before."""
+    import keras
+
     metrics = training.output_dir / run_folder.METRICS
     if not metrics.is_file():
-        import keras
-
         from zoo.train.loop import train
 
         train(training)
-        keras.utils.clear_session()
-    return json.loads(metrics.read_bytes())
+    by_length = accuracy_by_length(training.output_dir)
+    keras.utils.clear_session()
+    return json.loads(metrics.read_bytes()) | {"by_length": by_length}
+
+
+def accuracy_by_length(folder: Path) -> dict[str, float]:
+    """Returns the accuracies of a run's network on test images, for each row of `LENGTHS`.
+
+    Raises:
+        ValueError: If the folder holds no finished run.
+    """
+    from zoo.inference.classifier import Classifier, predict
+
+    images, labels, lengths = held_out_drawings()
+    right = predict(Classifier.from_run(folder).model, images).argmax(-1) == labels
+    return {
+        _span((low, high)): float(right[(low <= lengths) & (lengths <= high)].mean())
+        for low, high in LENGTHS
+    }
 
 
 def summary(mixer: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the row of a mixer, from the metrics of its runs."""
+    """Returns the row of a mixer, from what is known of its runs."""
     accuracies = [result["test"]["accuracy"] for result in results]
     return {
         "mixer": mixer,
@@ -160,6 +190,10 @@ def summary(mixer: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "lowest": min(accuracies),
         "highest": max(accuracies),
         "accuracies": accuracies,
+        "by_length": {
+            span: fmean(result["by_length"][span] for result in results)
+            for span in results[0]["by_length"]
+        },
         "curves": [result["history"]["val_accuracy"] for result in results],
         "training_seconds": fmean(result["training_seconds"] for result in results),
     }

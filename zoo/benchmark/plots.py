@@ -179,13 +179,12 @@ def plot_pathfinder(result: dict[str, Any], path: Path) -> None:
         axis.plot(epochs, curves.mean(0), **style)
     axis.set(xlabel="Epoch", ylabel="Test accuracy (%)", title="Thin lines: single seeds")
     axis.set_ylim(top=101)
-    axis.legend(loc="upper left", fontsize=9)
-    images, labels = draw_pathfinder(100, seed=0)
-    rows = [np.hstack(np.pad(images[labels == label][:4], PADS)) for label in (1, 0)]
-    examples.imshow(np.vstack(rows))
+    axis.legend(loc="best", fontsize=9)
+    images = np.pad(draw_pathfinder(9, seed=0).images, PADS, constant_values=255)
+    examples.imshow(np.vstack([np.hstack(images[i : i + 3]) for i in (0, 3, 6)]))
     examples.set_axis_off()
-    examples.set_title("The marks are on one path (above) or on two (below)")
-    title = f"Which ends does a path connect? Equal parameters and steps, {place(result)}"
+    examples.set_title("Asked for: the colour at the end of the marked path")
+    title = f"Where does the marked path end? Equal parameters and steps, {place(result)}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     save_figure(figure, path)
 

@@ -171,8 +171,7 @@ def _flipped(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     image, readable = _read(config, record, decode)
     image = tf.image.resize(image, (size, size))
-    image = tf.image.stateless_random_flip_up_down(image, seed)
-    return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable
+    return tf.image.stateless_random_flip_up_down(image, seed), readable
 
 
 def _random_crop(
