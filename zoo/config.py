@@ -99,8 +99,8 @@ class DataConfig(Section):
 
     source: Literal["digits", "pathfinder", "image_folder", "tfds", "tfrecord"] = Field(
         default="digits",
-        description="digits: scikit-learn's handwritten digits; pathfinder: drawings of four "
-        "paths, of which one is followed from its mark to its colour; image_folder: JPEG and PNG files; "
+        description="digits: scikit-learn's handwritten digits; pathfinder: drawings of paths, of "
+        "which one is marked, and asked for its colour; image_folder: JPEG and PNG files; "
         "tfds: a data set of TensorFlow Datasets; tfrecord: shards of tf.train.Example.",
     )
     dir: str | None = Field(

@@ -23,8 +23,8 @@ MIXERS: dict[str, dict[str, Any]] = {
     "convolution": {"placement": "CCCC", "filters": 8},
     "lambda": {"mixer": "lambda", "scope": None, "key_dim": 8, "filters": 8},
     "content": {"mixer": "content", "filters": 9},
-    "global": {"mixer": "global", "num_heads": 4, "filters": 9},
-    "local": {"mixer": "local", "num_heads": 4, "filters": 9},
+    "global": {"mixer": "global", "num_heads": 4, "key_dim": 8, "filters": 9},
+    "local": {"mixer": "local", "num_heads": 4, "key_dim": 8, "filters": 9},
 }
 # 8 layers: the stem, two bottleneck blocks of which the last has the mixer, the classifier.
 COMMON = {"blocks": [0, 1, 1, 0], "placement": "CCLC"}

@@ -1,7 +1,7 @@
 """Images of paths: which colour is at the other end of the marked one?"""
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,18 +88,21 @@ def draw_pathfinder(count: int, seed: int) -> Drawings:
     t = np.linspace(0, 1, POINTS)
     rows = left[..., None] + (right - left)[..., None] * t**2 * (3 - 2 * t)
     _paint(images, rows, begin[..., None] + lengths[..., None] * t, PATH)
-    square = np.mgrid[-1:2, -1:2].reshape(2, 9)
-    ends = (place[..., None] + side for place, side in zip((right, begin + lengths), square))
-    _paint(images, *ends, np.array([*COLORS.values()])[colors][:, :, None])
-    ends = (place[marked][:, None, None] + side for place, side in zip((left, begin), square))
-    _paint(images, *ends, MARK)
+    _paint_squares(images, right, begin + lengths, np.array([*COLORS.values()])[colors])
+    _paint_squares(images, left[marked][:, None], begin[marked][:, None], np.full(3, MARK))
     drawings = Drawings(images, colors[marked], lengths[marked])
     for array in drawings:
         array.setflags(write=False)
     return drawings
 
 
-def _paint(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: object) -> None:
+def _paint(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:
     """Sets pixels; rows and columns are those of each image, `(count, paths, points)`."""
     number = np.arange(len(images))[:, None, None]
     images[number, np.rint(rows).astype(int), np.rint(columns).astype(int)] = color
+
+
+def _paint_squares(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:
+    """Sets 3 x 3 pixels around each place, `(count, paths)`, to colours `(count, paths, 3)`."""
+    down, across = np.mgrid[-1:2, -1:2].reshape(2, 9)
+    _paint(images, rows[..., None] + down, columns[..., None] + across, color[..., None, :])

@@ -1,14 +1,15 @@
-"""`python -m zoo.benchmark pathfinder`: equal networks, runs that are kept, table, JSON and picture."""
+"""`python -m zoo.benchmark pathfinder`: equal networks, kept runs, table, JSON and picture."""
 
 import json
 
 import keras
+import numpy as np
 import pytest
 from PIL import Image
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import pathfinder, plots
-from zoo.data import pathfinder as images
+from zoo.data import pathfinder as drawings
 from zoo.registry import trainable_parameters
 from zoo.train import loop, network
 
@@ -18,10 +19,10 @@ def test_networks_have_as_many_parameters_within_5_percent():
     assert len(config.mixers) == 5
     counts = {}
     for name in config.mixers:
-        model = network.create_network(config.training(name, 0).model, 2)
+        model = network.create_network(config.training(name, 0).model, 4)
         counts[name] = trainable_parameters(model)
         kinds = [type(layer).__name__ for layer in model._flatten_layers()]
-        assert kinds.count("Conv2D") == (13 if name == "convolution" else 12)
+        assert kinds.count("Conv2D") == (9 if name == "convolution" else 8)
     reference = counts["convolution"]
     assert {name: n for name, n in counts.items() if abs(n / reference - 1) > 0.05} == {}
 
@@ -48,9 +49,8 @@ def quick(monkeypatch, tmp_path):
 
     monkeypatch.setattr(network, "create_network", create)
     monkeypatch.setattr(loop, "create_network", create)
-    monkeypatch.setattr(images, "TRAIN_COUNT", 128)
-    monkeypatch.setattr(images, "TEST_COUNT", 40)
-    monkeypatch.setattr(images, "CANDIDATES", 512)
+    monkeypatch.setattr(drawings, "TRAIN_COUNT", 128)
+    monkeypatch.setattr(drawings, "TEST_COUNT", 90)
     output = str(tmp_path / "pathfinder.json")
     arguments = ["pathfinder", "--mixers", "lambda,local", "--seeds", "3", "--epochs", "2"]
     return [*arguments, "--runs", str(tmp_path / "runs"), "--output", output]
@@ -74,10 +74,16 @@ def test_an_interrupted_comparison_goes_on(quick, tmp_path, monkeypatch, capsys)
     assert trained == ["lambda_3", "stopped", "local_3"]
     printed = capsys.readouterr().out
     report = json.loads((tmp_path / "pathfinder.json").read_text())
+    lengths = drawings.held_out_drawings().lengths
+    counts = [np.sum((low <= lengths) & (lengths <= high)) for low, high in pathfinder.LENGTHS]
+    assert sum(counts) == 90
     for row, name in zip(report["rows"], ["lambda", "local"], strict=True):
         metrics = json.loads((tmp_path / f"runs/{name}_3/metrics.json").read_text())
-        assert row == pathfinder.summary(name, [metrics])
+        assert row == pathfinder.summary(name, [metrics | {"by_length": row["by_length"]}])
         assert len(row["curves"][0]) == 2
+        # Two ways to the same figure: of all images in training, of each length afterwards.
+        right = np.dot(counts, list(row["by_length"].values()))
+        assert right == pytest.approx(90 * row["accuracy"], abs=0.01)
         assert f"{row['accuracy']:.1%}" in printed
     with Image.open(tmp_path / "pathfinder.png") as picture:
         assert picture.width > picture.height > 400
@@ -95,6 +101,7 @@ def test_accuracies_of_seeds_are_summarised():
             "trainable_parameters": 5,
             "training_seconds": 4 * accuracy,
             "history": {"val_accuracy": [0.5, accuracy]},
+            "by_length": {"6 to 12": 1.0, "13 to 19": accuracy},
         }
         for accuracy in (0.75, 0.5, 1.0)
     ]
@@ -107,6 +114,7 @@ def test_accuracies_of_seeds_are_summarised():
         "lowest": 0.5,
         "highest": 1.0,
         "accuracies": [0.75, 0.5, 1.0],
+        "by_length": {"6 to 12": 1.0, "13 to 19": 0.75},
         "curves": [[0.5, 0.75], [0.5, 0.5], [0.5, 1.0]],
         "training_seconds": 3.0,
     }
