@@ -98,9 +98,10 @@ class ModelConfig(Section):
 class DataConfig(Section):
     """Which images to train and test on."""
 
-    source: Literal["digits", "image_folder", "tfds", "tfrecord"] = Field(
+    source: Literal["digits", "pathfinder", "image_folder", "tfds", "tfrecord"] = Field(
         default="digits",
-        description="digits: scikit-learn's handwritten digits; image_folder: JPEG and PNG files; "
+        description="digits: scikit-learn's handwritten digits; pathfinder: drawings of paths, of "
+        "which one is marked, and asked for its colour; image_folder: JPEG and PNG files; "
         "tfds: a data set of TensorFlow Datasets; tfrecord: shards of tf.train.Example.",
     )
     dir: str | None = Field(
@@ -133,7 +134,8 @@ class DataConfig(Section):
     batch_size: int = Field(default=64, ge=1, description="Images per step, over all devices.")
     augment: bool = Field(
         default=True,
-        description="Random crops and flips; digits: shifts by up to 1/8 instead.",
+        description="Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: "
+        "half of the images upside down instead.",
     )
     randaugment_magnitude: float | None = Field(
         default=None,

@@ -53,17 +53,22 @@ def check(config: TrainConfig) -> bool:
         hint = "choose another --output_dir, or remove that run with --overwrite true"
         if (folder / METRICS).is_file():
             raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
-        before, now = (
-            settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
-            for settings in (TrainConfig.from_file(folder / CONFIG), config)
-        )
-        if differing := _differing(before, now):
+        if others := differing(config):
             raise ValueError(
                 f"output_dir: {folder} holds an unfinished run with other settings "
-                f"({', '.join(differing)}); give the same ones to go on, {hint}"
+                f"({', '.join(others)}); give the same ones to go on, {hint}"
             )
         remove_partial(folder)
         return True
+
+
+def differing(config: TrainConfig) -> list[str]:
+    """Returns the names of the settings that the run in the folder has otherwise."""
+    before, now = (
+        settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
+        for settings in (TrainConfig.from_file(config.output_dir / CONFIG), config)
+    )
+    return _differing(before, now)
 
 
 def _differing(one: Any, other: Any, name: str = "") -> list[str]:

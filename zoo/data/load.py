@@ -16,11 +16,18 @@ from zoo.data.crops import attempt, decode, decode_window, resize_centre
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
 from zoo.data.image_folder import Files, list_folder
+from zoo.data.pathfinder import CLASS_NAMES, pathfinder_arrays
 from zoo.data.pipeline import EvalImages, TrainingImages, View
 from zoo.data.sources import IndexedSource, Record, Source, no_autograph
 from zoo.data.tfds import open_tfds
 from zoo.data.tfrecord import open_tfrecords
 from zoo.devices import ALL
+
+# Sources that are pixels already, of whole images: their arrays and classes.
+_ARRAYS = {
+    "digits": (digits_arrays, tuple("0123456789")),
+    "pathfinder": (pathfinder_arrays, CLASS_NAMES),
+}
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,8 @@ def load_data(
             f"data.batch_size: expected at most {train.count}, the number of training images. "
             f"Received: {config.batch_size}"
         )
-    if preprocessing is None or config.source == "digits":
-        # Digits have no border to leave out, whatever photographs the network was made for.
+    if preprocessing is None or config.source in _ARRAYS:
+        # These have no border to leave out, whatever photographs the network was made for.
         preprocessing = held_out_preprocessing(config, image_size)
     train_view, test_view = _views(config, preprocessing)
     return ImageData(
@@ -72,7 +79,7 @@ def load_data(
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
     """Returns what test images of a size go through where nothing else is said."""
     # Of photographs, evaluation looks at as much of the shorter side as is usual for ImageNet.
-    return Preprocessing(image_size, 1.0 if config.source == "digits" else 0.875, "bilinear")
+    return Preprocessing(image_size, 1.0 if config.source in _ARRAYS else 0.875, "bilinear")
 
 
 def held_out_files(
@@ -100,12 +107,13 @@ def held_out_files(
 
 
 def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
-    if config.source == "digits":
+    if config.source in _ARRAYS:
+        arrays, class_names = _ARRAYS[config.source]
         train, test = (
-            IndexedSource(images, labels, np.array([f"digit {i}" for i in range(len(images))]))
-            for images, labels in digits_arrays()
+            IndexedSource(images, labels, np.arange(len(images)).astype(str))
+            for images, labels in arrays()
         )
-        return train, test, tuple("0123456789")
+        return train, test, class_names
     if config.source == "image_folder":
         train, test, class_names = list_folder(
             Path(config.dir or ""),
@@ -131,7 +139,8 @@ def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View
     if not config.augment:
         return test, test
     size = preprocessing.image_size
-    train = partial(_shifted if config.source == "digits" else _random_crop, config, size)
+    views = {"digits": _shifted, "pathfinder": _flipped}
+    train = partial(views.get(config.source, _random_crop), config, size)
     if config.randaugment_magnitude is None:
         return train, test
     policy = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
@@ -157,6 +166,14 @@ def _shifted(
     return random_shift(tf.image.resize(image, (size, size)), seed, size), readable
 
 
+def _flipped(
+    config: DataConfig, size: int, record: Record, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    image, readable = _read(config, record, decode)
+    image = tf.image.resize(image, (size, size))
+    return tf.image.stateless_random_flip_up_down(image, seed), readable
+
+
 def _random_crop(
     config: DataConfig, size: int, record: Record, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -171,7 +188,7 @@ def _read(
     config: DataConfig, record: Record, decoder: Callable[[tf.Tensor], tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns an image, and whether it could be read."""
-    if config.source == "digits":  # pixels already
+    if config.source in _ARRAYS:
         return record["image"], tf.constant(True)
     return attempt(
         lambda: decoder(_encoded(config, record)), record["name"], config.unreadable == "skip"
@@ -183,4 +200,4 @@ def _encoded(config: DataConfig, record: Record) -> tf.Tensor:
     image = record["image"]
     if config.source == "image_folder":
         return tf.io.read_file(image)
-    return tf.io.encode_png(image) if config.source == "digits" else image
+    return tf.io.encode_png(image) if config.source in _ARRAYS else image
