@@ -11,11 +11,19 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import fold_in, rand_augment, random_shift, random_window
+from zoo.data.augment import (
+    color_jitter,
+    fold_in,
+    rand_augment,
+    random_erasing,
+    random_shift,
+    random_window,
+)
 from zoo.data.crops import attempt, decode, decode_window, resize_centre
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
 from zoo.data.image_folder import Files, list_folder
+from zoo.data.mix import either
 from zoo.data.pipeline import EvalImages, TrainingImages, View
 from zoo.data.sources import IndexedSource, Record, Source, no_autograph
 from zoo.data.tfds import open_tfds
@@ -64,8 +72,9 @@ def load_data(
         # Digits have no border to leave out, whatever photographs the network was made for.
         preprocessing = held_out_preprocessing(config, image_size)
     train_view, test_view = _views(config, preprocessing)
+    mix = either(config.mixup, config.cutmix)
     return ImageData(
-        TrainingImages(train, train_view, seed), EvalImages(test, test_view), class_names
+        TrainingImages(train, train_view, seed, mix), EvalImages(test, test_view), class_names
     )
 
 
@@ -132,15 +141,27 @@ def _views(config: DataConfig, preprocessing: Preprocessing) -> tuple[View, View
         return test, test
     size = preprocessing.image_size
     train = partial(_shifted if config.source == "digits" else _random_crop, config, size)
-    if config.randaugment_magnitude is None:
-        return train, test
-    policy = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
+    changes = _changes(config, size)
 
     def augmented(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = train(record, seed)
-        return policy(image, fold_in(seed, 2)), readable
+        for number, change in changes.items():
+            image = change(image, fold_in(seed, number))
+        return image, readable
 
-    return augmented, test
+    return augmented if changes else train, test
+
+
+def _changes(config: DataConfig, size: int) -> dict[int, Callable[..., tf.Tensor]]:
+    """Returns what comes after crops and flips, by the number that makes its seed its own."""
+    changes: dict[int, Callable[..., tf.Tensor]] = {}
+    if config.color_jitter is not None:
+        changes[3] = partial(color_jitter, strength=config.color_jitter)
+    if config.randaugment_magnitude is not None:
+        changes[2] = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
+    if config.random_erasing is not None:
+        changes[4] = partial(random_erasing, probability=config.random_erasing)
+    return changes
 
 
 def _centre(
