@@ -200,8 +200,11 @@ def test_loss_of_smoothed_labels(monkeypatch):
     probabilities = np.full((1, 10), 0.05, "float32")
     probabilities[0, 3] = 0.55
     expected = -0.82 * np.log(0.55) - 9 * 0.02 * np.log(0.05)
-    loss = model.compute_loss(y=np.eye(10, dtype="float32")[[3]], y_pred=probabilities)
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    for training in (True, False):
+        loss = model.compute_loss(
+            None, np.eye(10, dtype="float32")[[3]], np.log(probabilities), training=training
+        )
+        assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 def test_says_why_validation_starts_at_chance(monkeypatch, capsys):
