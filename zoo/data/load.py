@@ -22,6 +22,7 @@ from zoo.data.augment import (
 from zoo.data.crops import attempt, decode, decode_window, resize_centre
 from zoo.data.digits import digits_arrays
 from zoo.data.errors import naming_errors
+from zoo.data.findings import of_classes, of_files
 from zoo.data.image_folder import Files, list_folder
 from zoo.data.mix import either
 from zoo.data.pipeline import EvalImages, TrainingImages, View
@@ -33,11 +34,16 @@ from zoo.devices import ALL
 
 @dataclass(frozen=True)
 class ImageData:
-    """Training images, held-out test images and the names of the classes."""
+    """Training images, held-out test images and the names of the classes.
+
+    Attributes:
+        findings: What may go wrong with them, a line each.
+    """
 
     train: TrainingImages
     test: EvalImages
     class_names: tuple[str, ...]
+    findings: tuple[str, ...] = ()
 
 
 def load_data(
@@ -62,7 +68,7 @@ def load_data(
         ValueError: If the data set is not there or not what it is said to be, or image files are
             unreadable. If one batch needs more images than there are.
     """
-    train, test, class_names = _find(config)
+    train, test, class_names, findings = _find(config, image_size)
     if config.batch_size > train.count:
         raise ValueError(
             f"data.batch_size: expected at most {train.count}, the number of training images. "
@@ -72,10 +78,10 @@ def load_data(
         # Digits have no border to leave out, whatever photographs the network was made for.
         preprocessing = held_out_preprocessing(config, image_size)
     train_view, test_view = _views(config, preprocessing)
-    mix = either(config.mixup, config.cutmix)
-    return ImageData(
-        TrainingImages(train, train_view, seed, mix), EvalImages(test, test_view), class_names
-    )
+    images = TrainingImages(train, train_view, seed, either(config.mixup, config.cutmix))
+    if images.labels is not None:
+        findings += of_classes(images.labels, class_names, config.class_weights is not None)
+    return ImageData(images, EvalImages(test, test_view), class_names, tuple(findings))
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
@@ -108,13 +114,14 @@ def held_out_files(
     return list(files), np.asarray(labels)
 
 
-def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
+def _find(config: DataConfig, image_size: int) -> tuple[Source, Source, tuple[str, ...], list[str]]:
+    """Returns training and test images, the names of the classes, and what was found."""
     if config.source == "digits":
         train, test = (
             IndexedSource(images, labels, np.array([f"digit {i}" for i in range(len(images))]))
             for images, labels in digits_arrays()
         )
-        return train, test, tuple("0123456789")
+        return train, test, tuple("0123456789"), []
     if config.source == "image_folder":
         train, test, class_names = list_folder(
             Path(config.dir or ""),
@@ -122,11 +129,11 @@ def _find(config: DataConfig) -> tuple[Source, Source, tuple[str, ...]]:
             config.split_seed,
             config.unreadable == "skip",
         )
-        return _files(train), _files(test), class_names
+        return _files(train), _files(test), class_names, of_files(train, test, image_size)
     if config.source == "tfds":
         splits = config.train_split, config.test_split
-        return open_tfds(config.name or "", config.dir, splits, config.shuffle_buffer)
-    return open_tfrecords(config.dir or "", config.classes or 0, config.shuffle_buffer)
+        return *open_tfds(config.name or "", config.dir, splits, config.shuffle_buffer), []
+    return *open_tfrecords(config.dir or "", config.classes or 0, config.shuffle_buffer), []
 
 
 def _files(files: Files) -> IndexedSource:

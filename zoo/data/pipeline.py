@@ -56,11 +56,9 @@ class TrainingImages(Images):
     mix: Mix | None = None
 
     @property
-    def labels(self) -> np.ndarray:
-        """Indices of the classes of all images; of images in streams they are not known."""
-        if not isinstance(self.source, IndexedSource):
-            raise TypeError("expected images in memory or in files")
-        return self.source.labels
+    def labels(self) -> np.ndarray | None:
+        """Indices of the classes of all images; None if they come as streams of records."""
+        return self.source.labels if isinstance(self.source, IndexedSource) else None
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass; what is left over is others in every pass."""

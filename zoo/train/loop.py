@@ -28,6 +28,7 @@ from zoo.train.losses import Objective, create_loss
 from zoo.train.model import TrainingModel, mark_blocks
 from zoo.train.network import create_network, give_logits, prepare
 from zoo.train.optimizer import add_weight_decay, create_optimizer
+from zoo.train.plan import plan
 from zoo.train.teacher import load_teacher
 from zoo.train.user_callbacks import load_callbacks
 
@@ -65,7 +66,9 @@ def train(config: TrainConfig) -> dict[str, Any]:
         print(
             f"{config.model.name}: {trainable_parameters(model):,} trainable parameters; "
             f"{data.train.count} training and {data.test.count} test images of "
-            f"{len(data.class_names)} classes; {devices}"
+            f"{len(data.class_names)} classes; {devices}",
+            *plan(config, data),
+            sep="\n",
         )
         _explain_slow_start(model, config)
         if devices.chief and not run_folder.check(config):
@@ -139,7 +142,7 @@ def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
     if not config.optimizer.decoupled:
         add_weight_decay(network, config.optimizer.weight_decay, config.optimizer.weight_decay_on)
     weights = None
-    if config.data.class_weights == "balanced":
+    if config.data.class_weights == "balanced" and data.train.labels is not None:
         weights = balanced_weights(data.train.labels, classes)
     teacher = load_teacher(config.distillation, data.class_names, config.model.size)
     taught = config.distillation.temperature, config.distillation.share
