@@ -74,3 +74,19 @@ class GradientAccumulation(keras.optimizers.Optimizer):
         self.inner.apply([total / self.steps for total in totals], variables)
         for total in self.sums:
             total.assign(ops.zeros_like(total))
+
+    def stateless_apply(
+        self, optimizer_variables: list, grads: list, trainable_variables: list
+    ) -> tuple[list, list]:
+        """The same on JAX, from values to values."""
+        first, end = len(self._variables) - len(self.sums), len(self._variables)
+        own, sums = optimizer_variables[:first], optimizer_variables[first:end]
+        inner = optimizer_variables[end:]
+        totals = [total + gradient for total, gradient in zip(sums, grads, strict=True)]
+        if self.last:
+            means = [total / self.steps for total in totals]
+            trainable_variables, inner = self.inner.stateless_apply(
+                inner, means, trainable_variables
+            )
+            totals = [ops.zeros_like(total) for total in totals]
+        return trainable_variables, [*own, *totals, *inner]

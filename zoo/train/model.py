@@ -7,7 +7,7 @@ averages leave batch statistics out. What it lacks is mended here, and nothing e
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import keras
@@ -132,6 +132,14 @@ class TrainingModel(keras.Model):
         others = [scope.get_current_value(variable) for variable in self.non_trainable_variables]
         return logs, (trainable, others, optimizer, metrics)
 
+    def add_step(self, *args):
+        """One of the batches of a step: its gradients are added up, and change nothing yet."""
+        self.optimizer.last = False
+        try:
+            return self.train_step(*args)
+        finally:
+            self.optimizer.last = True
+
     def make_train_function(self, force: bool = False) -> None:
         """Makes the function that `fit` calls for every execution."""
         if self.train_function is None or force:
@@ -183,8 +191,8 @@ class TrainingModel(keras.Model):
         run = tf.function(run, jit_compile=self.jit_compile, autograph=False)
 
         def add(batch):
-            with self._adding_up():
-                return strategy.experimental_local_results(strategy.run(step, args=(batch,)))
+            outputs = strategy.run(self.add_step, args=(batch,))
+            return strategy.experimental_local_results(outputs)
 
         add = tf.function(add, jit_compile=self.jit_compile, autograph=False)
 
@@ -217,27 +225,21 @@ class TrainingModel(keras.Model):
             self.steps_per_execution = steps_per_execution
             return self.train_function if training else self.test_function
 
-        step, add = made(), made() if batches > 1 else None
+        step, add = made(), None
+        if batches > 1:
+            self.train_step = self.add_step  # as a function of its own, which JAX traces by itself
+            add = made()
+            del self.train_step
 
         def execution(state, iterator):
             logs = None
             for _ in range(next(counts)):
                 for _ in range(batches - 1):
-                    with self._adding_up():  # the first call traces it
-                        _, state = add(state, iterator)
+                    _, state = add(state, iterator)
                 logs, state = step(state, iterator)
             return logs, state
 
         return execution
-
-    @contextmanager
-    def _adding_up(self) -> Iterator[None]:
-        """While a function is traced in which gradients are added up, and change nothing yet."""
-        self.optimizer.last = False
-        try:
-            yield
-        finally:
-            self.optimizer.last = True
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None) -> None:
         """Builds metrics from shapes alone: a distributed batch cannot be taken apart."""

@@ -57,6 +57,7 @@ with devices.scope():
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.synchronized = keras.backend.backend() == "tensorflow"
             layer.momentum = 0.8
+            layer.trainable = recipe == "plain"  # parts of a batch are others on two hosts
     optimizer, objective, parts = keras.optimizers.SGD(0.005, momentum=0.9), None, 1
     if recipe == "modern":
         settings = {"global_clipnorm": 0.3, "layer_decay": 0.8, "nesterov": True}
