@@ -22,7 +22,14 @@ from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
 from zoo.registry import trainable_parameters
 from zoo.train.accumulation import GradientAccumulation
-from zoo.train.callbacks import Bar, Report, SaveProgress, stopped_early, write_epochs
+from zoo.train.callbacks import (
+    Bar,
+    DecodingSpeed,
+    Report,
+    SaveProgress,
+    stopped_early,
+    write_epochs,
+)
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.losses import Objective, create_loss
 from zoo.train.model import TrainingModel, mark_blocks
@@ -218,6 +225,10 @@ def _fit(
             if progress.history:  # the last line may be missing
                 write_epochs(epochs_file, progress)
             callbacks += [
+                DecodingSpeed(
+                    lambda: data.train.batches(batch_size, classes, shard=devices.host),
+                    batch_size,
+                ),
                 keras.callbacks.LambdaCallback(
                     on_epoch_end=lambda *_: write_epochs(epochs_file, progress)
                 ),

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+from types import SimpleNamespace
 from typing import ClassVar
 
 import keras
@@ -244,7 +245,7 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
 
     monkeypatch.setattr(loop, "create_network", create_network)
     monkeypatch.setattr(loop, "load_teacher", load_teacher)
-    monkeypatch.setitem(sys.modules, "my_callbacks", sys.modules[__name__])
+    monkeypatch.setitem(sys.modules, "my_callbacks", SimpleNamespace(Steps=Steps))
     settings = {
         "model": {"image_size": 8},
         "data": {

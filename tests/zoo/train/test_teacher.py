@@ -27,7 +27,7 @@ def test_network_of_the_zoo_answers_with_logits(tmp_path):
     answers = np.asarray(keras.ops.convert_to_numpy(keras.ops.softmax(logits)))
     np.testing.assert_allclose(answers, networks.predict(model, images), atol=1e-5)
     assert abs(logits.sum(-1) - 1).min() > 1e-3
-    with pytest.raises(ValueError, match=r"^distillation: .*classes"):
+    with pytest.raises(ValueError, match=r"^distillation: "):
         load_teacher(DistillationConfig(**settings), (*NAMES, "d"), 16)
     with pytest.raises(ValueError, match=r"^distillation: .*dropout_rate"):
         load_teacher(DistillationConfig(**settings, overrides={"dropout_rat": 1}), NAMES, 16)
