@@ -198,7 +198,7 @@ def _fit(
 ) -> dict[str, Any]:
     folder, classes, batch_size = config.output_dir, len(data.class_names), config.data.batch_size
     steps, epochs = model.steps_per_epoch, config.training.epochs
-    parts = config.training.gradient_accumulation_steps
+    pieces = config.training.gradient_accumulation_steps
     checkpoints = Checkpoints(folder / run_folder.CHECKPOINTS, model.state, devices.chief)
     progress = checkpoints.restore() or Progress()
     found = devices.gather(progress.step)
@@ -245,9 +245,9 @@ def _fit(
                 model.fit(
                     devices.distribute(
                         lambda host: data.train.batches(
-                            batch_size, classes, progress.step, host, parts
+                            batch_size, classes, progress.step, host, pieces
                         ),
-                        batch_size // parts,
+                        batch_size // pieces,
                     ),
                     validation_data=test,
                     validation_steps=model.evaluation_steps,
