@@ -181,20 +181,17 @@ class TrainingModel(keras.Model):
     ) -> Callable:
         strategy = self.distribute_strategy
 
-        def run(batch):
-            outputs = strategy.run(step, args=(batch,))
-            return tf.nest.map_structure(
-                lambda value: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None),
-                outputs,
-            )
+        def compiled(step: Callable) -> Callable:
+            def run(batch):
+                outputs = strategy.run(step, args=(batch,))
+                return tf.nest.map_structure(
+                    lambda value: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None),
+                    outputs,
+                )
 
-        run = tf.function(run, jit_compile=self.jit_compile, autograph=False)
+            return tf.function(run, jit_compile=self.jit_compile, autograph=False)
 
-        def add(batch):
-            outputs = strategy.run(self.add_step, args=(batch,))
-            return strategy.experimental_local_results(outputs)
-
-        add = tf.function(add, jit_compile=self.jit_compile, autograph=False)
+        run, add = compiled(step), compiled(self.add_step)
 
         def repeat(function, iterator, times):
             def body(i):
