@@ -193,21 +193,21 @@ class TrainingModel(keras.Model):
 
         run, add = compiled(step), compiled(self.add_step)
 
-        def repeat(function, iterator, times):
+        def repeat(function, times):
             def body(i):
-                with tf.control_dependencies(tf.nest.flatten(function(iterator))):
+                with tf.control_dependencies(tf.nest.flatten(function())):
                     return [i + 1]
 
             tf.while_loop(lambda i: i < times, body, [tf.constant(0)])
 
         def one_step(iterator):
             if batches > 1:
-                repeat(lambda it: add(next(it)), iterator, batches - 1)
+                repeat(lambda: add(next(iterator)), batches - 1)
             return run(next(iterator))
 
         def steps(iterator, count):
             if self.steps_per_execution > 1:
-                repeat(one_step, iterator, count - 1)
+                repeat(lambda: one_step(iterator), count - 1)
             return one_step(iterator)
 
         steps = tf.function(steps, reduce_retracing=True, autograph=False)
