@@ -35,7 +35,8 @@ BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
 	  tests/applications/test_folding.py tests/zoo/inference/test_compiled.py \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py::test_run_folder_is_complete
+	  tests/zoo/train/test_accumulation.py tests/zoo/train/test_model.py \
+	  tests/zoo/train/test_loop.py::test_run_folder_is_complete
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) \

@@ -33,7 +33,8 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     )
     output: OutputFolder | None = Field(
         default=None,
-        description="Also write metrics.json, with every class, and confusion.png here.",
+        description="Also write evaluation.json, with every class, and pictures of confusions, the "
+        "surest mistakes and reliability here.",
     )
     data: DataConfig = DataConfig()
 
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
     if config.output is not None:
         settings = config.model_dump(mode="json", exclude={"output"})
         report.write(result, classifier.class_names, title, settings, config.output)
-        print(f"wrote {config.output / report.RESULTS} and {report.PICTURE}")
+        print(f"wrote {config.output / report.RESULTS} and pictures")
 
 
 if __name__ == "__main__":
