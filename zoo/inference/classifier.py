@@ -159,7 +159,7 @@ class Classifier:
         return cls(network.model, model, view, network.class_names)
 
     @classmethod
-    def load(cls, source: str | Path) -> Self:
+    def load(cls, source: str | os.PathLike[str]) -> Self:
         """Loads the folder of a run, or what `zoo.publish` wrote, by where it is.
 
         Args:
@@ -193,10 +193,11 @@ class Classifier:
         """
         if not is_positive_integer(top):
             raise ValueError(f"expected top to be a positive integer. Received: {top!r}")
+        every: Any = images
         if isinstance(images, str | os.PathLike) or getattr(images, "ndim", None) == 3:
-            return self([images], top)[0]
+            return self([every], top)[0]
         try:
-            every = list(images)
+            every = list(every)
         except TypeError:
             raise ValueError(f"expected images. Received: a {type(images).__name__}") from None
         scores = []
@@ -208,7 +209,7 @@ class Classifier:
     def _view(self, image: Image) -> np.ndarray:
         if isinstance(image, str | os.PathLike):
             return self.view(Path(image))
-        shape = getattr(image, "shape", ())
+        shape: Any = getattr(image, "shape", ())
         is_image = isinstance(image, np.ndarray) and image.dtype == "uint8" and image.ndim == 3
         if not is_image or shape[2] != 3 or 0 in shape:
             raise ValueError(

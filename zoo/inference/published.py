@@ -4,6 +4,7 @@ Descriptions and weights are data. Nothing in a folder or repository is run.
 """
 
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -96,7 +97,7 @@ class PublishedNetwork(BaseModel):
         return self
 
 
-def is_published(source: str | Path) -> bool:
+def is_published(source: str | PathLike[str]) -> bool:
     """Returns whether this is an address of the hub, or a folder that `zoo.publish` wrote."""
     return str(source).startswith(hub.PREFIX) or (Path(source) / NETWORK).is_file()
 
