@@ -123,7 +123,7 @@ def of_many(classes: int) -> Evaluation:
 
 
 def test_every_class_counts_as_much_in_macro_f1():
-    assert of_many(4).macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 4]))
+    assert of_many(4).macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 5]))
 
 
 def test_calibration_error_is_the_distance_of_confidence_and_accuracy():
