@@ -179,8 +179,9 @@ class DataConfig(Section):
 class OptimizerConfig(Section):
     """How weights are changed; the learning rate warms up linearly, then falls."""
 
-    name: Literal["sgd", "rmsprop"] = Field(
-        default="sgd", description="Both with momentum; rmsprop is for MobileNetV2."
+    name: Literal["sgd", "rmsprop", "adam"] = Field(
+        default="sgd",
+        description="All with momentum, which is beta_1 of adam; rmsprop is for MobileNetV2.",
     )
     learning_rate: float = Field(
         default=0.1,

@@ -36,6 +36,8 @@ def create_optimizer(
         )
     if config.name == "sgd":
         return keras.optimizers.SGD(schedule, momentum=config.momentum)
+    if config.name == "adam":
+        return keras.optimizers.Adam(schedule, beta_1=config.momentum)
     # As MobileNets are trained with (TensorFlow Model Garden); the paper gives the momentum only.
     return keras.optimizers.RMSprop(schedule, rho=0.9, momentum=config.momentum, epsilon=2e-3)
 

@@ -53,6 +53,14 @@ def test_exponential_decay_of_mobilenet():
     assert float(copy(77)) == float(schedule(77))
 
 
+def test_momentum_of_adam():
+    config = OptimizerConfig(name="adam", momentum=0.8, learning_rate=0.012, warmup_epochs=0)
+    optimizer = create_optimizer(config, batch_size=64, steps_per_epoch=10, epochs=5)
+    assert isinstance(optimizer, keras.optimizers.Adam)
+    assert (optimizer.beta_1, optimizer.beta_2) == (0.8, 0.999)
+    assert float(optimizer.learning_rate) == pytest.approx(0.003)
+
+
 def test_weight_decay_is_l2_of_the_kernels_in_the_loss():
     network = networks.tiny_model()
     networks.randomize(network)
