@@ -30,7 +30,7 @@ MIXERS: dict[str, dict[str, Any]] = {
 COMMON = {"blocks": [0, 1, 1, 1], "placement": "CCCL"}
 MODEL, IMAGE_SIZE = "lambda_resnet14", 32
 
-# Lengths of paths for which accuracies are said apart: within reach of 3 x 3, at its edge, beyond.
+# Lengths for which accuracies are said apart: within reach of convolutions, in part, beyond.
 LENGTHS = ((6, 12), (13, 19), (20, 26))
 
 CONVENTIONS = {
@@ -42,7 +42,8 @@ CONVENTIONS = {
     "lambda": "lambda layer with position lambdas between all positions of a map, 4 queries",
     "content": "the same without position lambdas",
     "global": "attention to all positions, with relative positions, 4 heads",
-    "local": "attention to 3x3 positions around the query, 4 heads",
+    "local": "attention to 3x3 positions around the query, 4 heads; its stride is a pooling of "
+    "3x3, so that the network sees 25 x 25 pixels",
     "parameters": "trainable ones; widths make them equal within 5 %",
     "accuracy": "of test images, after the last step: mean over the seeds; chance is 25 %",
     "deviation": "sample standard deviation over the seeds",
