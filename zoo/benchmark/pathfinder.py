@@ -21,28 +21,29 @@ from zoo.errors import unknown
 # What is in the place of lambda layers, and the widths with which parameters are as many.
 MIXERS: dict[str, dict[str, Any]] = {
     "convolution": {"placement": "CCCC", "filters": 8},
-    "lambda": {"mixer": "lambda", "scope": None, "key_dim": 8, "filters": 8},
-    "content": {"mixer": "content", "filters": 9},
-    "global": {"mixer": "global", "num_heads": 4, "key_dim": 8, "filters": 9},
-    "local": {"mixer": "local", "num_heads": 4, "key_dim": 8, "filters": 9},
+    "lambda": {"mixer": "lambda", "scope": None, "filters": 9},
+    "content": {"mixer": "content", "key_dim": 32, "filters": 9},
+    "global": {"mixer": "global", "num_heads": 4, "filters": 9},
+    "local": {"mixer": "local", "num_heads": 4, "scope": 3, "filters": 9},
 }
-# 8 layers: the stem, two bottleneck blocks of which the last has the mixer, the classifier.
-COMMON = {"blocks": [0, 1, 1, 0], "placement": "CCLC"}
+# 11 layers: the stem, three bottleneck blocks of which the last has the mixer, the classifier.
+COMMON = {"blocks": [0, 1, 1, 1], "placement": "CCCL"}
 MODEL, IMAGE_SIZE = "lambda_resnet14", 32
 
-# Lengths of paths for which accuracies are said apart; local attention bridges up to 12 columns.
+# Lengths for which accuracies are said apart: within reach of convolutions, in part, beyond.
 LENGTHS = ((6, 12), (13, 19), (20, 26))
 
 CONVENTIONS = {
     "images": "source pathfinder of zoo.train: 32 x 32 pixels, four paths of which one is marked; "
     "the colour at its other end is one of four",
-    "network": "lambda_resnet14 without c2 and c5: a 3x3 convolution and two bottleneck blocks of "
-    "strides 2, the second with the mixer on a map of 16 x 16; the mean, a linear classifier",
-    "convolution": "3x3; with those before it sees 9 x 9 pixels",
+    "network": "lambda_resnet14 without c2: a 3x3 convolution and three bottleneck blocks of "
+    "strides 2, the last with the mixer, on a map of 8 x 8; then the mean and a linear classifier",
+    "convolution": "3x3; with those before it sees 17 x 17 pixels",
     "lambda": "lambda layer with position lambdas between all positions of a map, 4 queries",
     "content": "the same without position lambdas",
     "global": "attention to all positions, with relative positions, 4 heads",
-    "local": "attention to 7x7 positions around the query, 4 heads",
+    "local": "attention to 3x3 positions around the query, 4 heads; its stride is a pooling of "
+    "3x3, so that the network sees 25 x 25 pixels",
     "parameters": "trainable ones; widths make them equal within 5 %",
     "accuracy": "of test images, after the last step: mean over the seeds; chance is 25 %",
     "deviation": "sample standard deviation over the seeds",
@@ -90,7 +91,7 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark pathfinde
     seeds: Annotated[tuple[NonNegativeInt, ...], EachOnce] = Field(
         default=(0, 1, 2), description="One training of each mixer for each of these."
     )
-    epochs: int = Field(default=5, ge=1, description="Passes over the training images.")
+    epochs: int = Field(default=8, ge=1, description="Passes over the training images.")
     runs: OutputFolder = Field(
         default=Path("runs/pathfinder"), description="Folder of the run folders, which are kept."
     )
@@ -107,7 +108,7 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark pathfinde
                     "batch_norm_momentum": 0.9,
                 },
                 "data": {"source": "pathfinder", "batch_size": 64},
-                "optimizer": {"learning_rate": 0.2, "warmup_epochs": 0.4},
+                "optimizer": {"name": "adamw", "learning_rate": 0.012, "warmup_epochs": 0.5},
                 "training": {"epochs": self.epochs, "label_smoothing": 0, "seed": seed},
             }
         )

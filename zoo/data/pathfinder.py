@@ -14,7 +14,7 @@ COLORS = {
 }
 CLASS_NAMES = tuple(COLORS)
 PATH, MARK = 128, 255  # grey levels, on black
-TRAIN_COUNT, TEST_COUNT = 12_800, 2_000
+TRAIN_COUNT, TEST_COUNT = 6_400, 2_000
 
 SIZE = 32  # height and width of an image in pixels
 MARGIN = 3  # rows from the border to an end, at least

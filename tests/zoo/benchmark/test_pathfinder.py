@@ -22,7 +22,7 @@ def test_networks_have_as_many_parameters_within_5_percent():
         model = network.create_network(config.training(name, 0).model, 4)
         counts[name] = trainable_parameters(model)
         kinds = [type(layer).__name__ for layer in model._flatten_layers()]
-        assert kinds.count("Conv2D") == (9 if name == "convolution" else 8)
+        assert kinds.count("Conv2D") == (13 if name == "convolution" else 12)
     reference = counts["convolution"]
     assert {name: n for name, n in counts.items() if abs(n / reference - 1) > 0.05} == {}
 
