@@ -181,7 +181,7 @@ def plot_pathfinder(result: dict[str, Any], path: Path) -> None:
     axis.set_ylim(top=101)
     axis.legend(loc="best", fontsize=9)
     images = np.pad(draw_pathfinder(9, seed=0).images, PADS, constant_values=255)
-    examples.imshow(np.vstack([np.hstack(images[i : i + 3]) for i in (0, 3, 6)]))
+    examples.imshow(np.vstack([np.hstack(list(images[i : i + 3])) for i in (0, 3, 6)]))
     examples.set_axis_off()
     examples.set_title("Asked for: the colour at the end of the marked path")
     title = f"Where does the marked path end? Equal parameters and steps, {place(result)}"

@@ -61,7 +61,11 @@ def of_classes(
     """
     lines = []
     counts = np.bincount(np.asarray(labels), minlength=len(class_names))
-    few = [f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW)]
+    few = [
+        f"{printable(name)} ({count})"
+        for name, count in zip(class_names, counts, strict=True)
+        if count < FEW
+    ]
     if few:
         lines.append(f"classes with fewer than {FEW} training images: {_some(few)}")
     ratio = counts.max() / max(counts.min(), 1)

@@ -88,7 +88,7 @@ def beta(seed: tf.Tensor, alpha: float) -> tf.Tensor:
     Gamma(alpha + 1), for with a small alpha both are often 0 in float32.
     """
     logarithms = [
-        tf.math.log(tf.random.stateless_gamma([], fold_in(seed, number), alpha + 1.0))
+        tf.math.log(tf.random.stateless_gamma([], fold_in(seed, number), tf.constant(alpha + 1.0)))
         + tf.math.log(tf.random.stateless_uniform([], fold_in(seed, number + 10), 1e-30)) / alpha
         for number in (1, 2)
     ]

@@ -97,8 +97,8 @@ class Evaluation:
         bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
         count = np.bincount(bins, minlength=BINS)
         right = self.labels == self.predicted
-        sums = (np.bincount(bins, values, BINS) for values in (self.confidence, right))
-        return count, *(total / np.maximum(count, 1) for total in sums)
+        sure, correct = (np.bincount(bins, one, BINS) for one in (self.confidence, right))
+        return count, sure / np.maximum(count, 1), correct / np.maximum(count, 1)
 
     @property
     def calibration_error(self) -> float:

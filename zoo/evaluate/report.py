@@ -134,7 +134,7 @@ def write(
 
 def _pixels(images: np.ndarray) -> np.ndarray:
     """Returns what `preprocess_input` got, in [0, 255]."""
-    return 255 * (images * np.float32(IMAGENET_STD) + np.float32(IMAGENET_MEAN))
+    return 255 * (images * np.array(IMAGENET_STD, "f4") + np.array(IMAGENET_MEAN, "f4"))
 
 
 def _or_none(figure: float) -> float | None:

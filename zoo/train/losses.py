@@ -97,7 +97,7 @@ class Objective(keras.layers.Layer):
     ) -> None:
         super().__init__(name="objective", trainable=False, dtype="float32")
         self.loss = loss
-        self.class_weights = None if class_weights is None else np.float32(class_weights)
+        self.class_weights = None if class_weights is None else np.array(class_weights, "float32")
         self.teacher = teacher
         self.distillation = DistillationLoss(temperature, reduction="sum_over_batch_size")
         self.share = share

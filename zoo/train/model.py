@@ -232,7 +232,7 @@ class TrainingModel(keras.Model):
             logs = None
             for _ in range(next(counts)):
                 for _ in range(batches - 1):
-                    _, state = add(state, iterator)
+                    _, state = add(state, iterator)  # pyright: ignore[reportOptionalCall]
                 logs, state = step(state, iterator)
             return logs, state
 

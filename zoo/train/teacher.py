@@ -1,6 +1,7 @@
 """The teacher whose answers a run learns from."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from lambda_keras.weights import load_weights
@@ -47,7 +48,7 @@ def load_teacher(
 
 
 def _of_run(config: DistillationConfig, class_names: Sequence[str]) -> Any:
-    classifier = Classifier.from_run(config.run)
+    classifier = Classifier.from_run(Path(config.run or ""))
     received = list(classifier.class_names)
     if received != list(class_names):
         raise ValueError(
