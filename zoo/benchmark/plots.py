@@ -84,7 +84,7 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
         mode, key, title, unit, factor = panel
         _draw_lines(axis, [row for row in rows if row["scope"] == scope], mode, key, factor)
         axis.set_title(f"{title}, {mode.replace('_', ' + ')}, scope {scope}")
-        axis.set(xlabel="Map size and depth", ylabel=unit)
+        axis.set(xlabel=f"{'Length' if axes_of_grid == 1 else 'Map size'} and depth", ylabel=unit)
         _scale(axis, labels)
     _save(figure, f"{TITLES[result['settings']['part']]}, batch {batch}", result, path)
 
