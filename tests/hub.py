@@ -90,6 +90,8 @@ class Hub:
         """Answers what is asked about a repository, None if it is not there, or the user."""
         if path == "/api/whoami-v2":
             return {"type": "user", "name": "owner", "orgs": []}
+        if not path.startswith("/api/models/"):
+            return None
         _, _, _, owner, repo, *what = path.split("/")
         head = f"{owner}/{repo}/"
         found = {name: file for name, file in self.files.items() if name.startswith(head)}

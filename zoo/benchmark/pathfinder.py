@@ -91,7 +91,7 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark pathfinde
     seeds: Annotated[tuple[NonNegativeInt, ...], EachOnce] = Field(
         default=(0, 1, 2), description="One training of each mixer for each of these."
     )
-    epochs: int = Field(default=8, ge=1, description="Passes over the training images.")
+    epochs: int = Field(default=10, ge=1, description="Passes over the training images.")
     runs: OutputFolder = Field(
         default=Path("runs/pathfinder"), description="Folder of the run folders, which are kept."
     )

@@ -57,8 +57,7 @@ def draw_pathfinder(count: int, seed: int) -> Drawings:
     Four paths go from the left to the right and do not touch. Their right ends are squares of the
     four colours, in any order. A white square marks one of the left ends; the label is the colour
     at the other end of that path. As all colours are in every image, neither what is there nor what
-    surrounds the mark says anything of the label: one has to know what is how far from it, and
-    where.
+    surrounds the mark says anything of the label: one has to relate two places that are apart.
 
     Args:
         count: Number of images.

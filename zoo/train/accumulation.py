@@ -73,7 +73,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
             return
         self.inner.apply([total / self.steps for total in totals], variables)
         for total in self.sums:
-            total.assign(ops.zeros_like(total))
+            total.assign(ops.zeros(total.shape, total.dtype))
 
     def stateless_apply(
         self, optimizer_variables: list, grads: list, trainable_variables: list

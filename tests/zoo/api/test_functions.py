@@ -1,6 +1,5 @@
 """The commands as functions."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,12 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from zoo_weights import same_weights
 
 from zoo.api import evaluate, load_classifier, train
+from zoo.config import TrainConfig
 from zoo.data.digits import digits_arrays
 from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
+from zoo.train import loop
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +97,15 @@ def test_models_by_name(weights, china):
         load_classifier("lambda_resnet14")
 
 
-def test_training_is_that_of_the_command(run, classifier, tmp_path):
-    settings = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}}
-    metrics = train(output_dir=tmp_path / "run", training={"epochs": 1}, **settings)
-    assert metrics["test"] == json.loads((run / "metrics.json").read_text())["test"]
-    model = keras.models.load_model(tmp_path / "run" / "model.keras")
-    assert same_weights(model, classifier.model)
+def test_training_is_that_of_the_command(tmp_path, monkeypatch):
+    """tests/zoo/test_docs.py trains with it."""
+    monkeypatch.setattr(loop, "train", lambda config: {"settings": config.to_yaml()})
+    received = train("lambda_resnet14_digits", output_dir=tmp_path, training={"epochs": 3})
+    line = f"--config lambda_resnet14_digits --output_dir {tmp_path} --training.epochs 3"
+    expected = TrainConfig.from_command_line(line.split())
+    assert received["settings"] == expected.to_yaml()
+    assert expected.data.batch_size == 32  # the configuration's
+    assert train(output_dir=tmp_path)["settings"] == TrainConfig(output_dir=tmp_path).to_yaml()
 
 
 @pytest.mark.parametrize(
@@ -149,10 +152,9 @@ def test_evaluation_of_weights(weights):
 
 @pytest.mark.parametrize("function", [load_classifier, evaluate])
 def test_places_that_are_none(function, tmp_path):
+    expected = r"expected (the folder of a finished run|a repository|hf://OWNER/NAME)"
     for place in (tmp_path, tmp_path / "missing", "hf://owner"):
-        with pytest.raises(
-            ValueError, match=r"expected (the folder of a finished run|a repository)"
-        ):
+        with pytest.raises(ValueError, match=expected):
             function(place)
 
 

@@ -27,6 +27,8 @@ def served(tmp_path, monkeypatch):
         yield served
 
 
+# huggingface_hub's own call of its HTTP library, for large files.
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 def test_uploaded_network_comes_back(served, run, capsys):
     publish.main(["--run", str(run), ADDRESS, "--license", "mit", "--private", "true"])
     assert f"published to {served.address}/owner/digits" in capsys.readouterr().out
