@@ -77,14 +77,18 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     depths: dict[int, list[str]] = {}
     for size, depth in sorted({(row["size"], row["depth"]) for row in rows}):
         depths.setdefault(size, []).append(str(depth))
-    axes_of_grid = rows[0]["axes"]
-    sizes = {size: "x".join([str(size)] * axes_of_grid) for size in depths}
-    labels = {size: f"{sizes[size]}\nd {', '.join(names)}" for size, names in depths.items()}
+    what = "Length" if rows[0]["axes"] == 1 else "Height and width"
+    if key == "ms":
+        what += ", depth"
+        labels = {size: f"{size}\nd {', '.join(names)}" for size, names in depths.items()}
+    else:
+        what += f", depth {rows[0]['depth']}"
+        labels = {size: str(size) for size in depths}
     for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
         mode, key, title, unit, factor = panel
         _draw_lines(axis, [row for row in rows if row["scope"] == scope], mode, key, factor)
         axis.set_title(f"{title}, {mode.replace('_', ' + ')}, scope {scope}")
-        axis.set(xlabel=f"{'Length' if axes_of_grid == 1 else 'Map size'} and depth", ylabel=unit)
+        axis.set(xlabel=what, ylabel=unit)
         _scale(axis, labels)
     _save(figure, f"{TITLES[result['settings']['part']]}, batch {batch}", result, path)
 
