@@ -44,7 +44,9 @@ class Files:
     def select(self, indices: list[int]) -> Self:
         """Returns some of the files."""
         return type(self)(
-            *([values[i] for i in indices] for values in (self.paths, self.labels, self.facts))
+            [self.paths[i] for i in indices],
+            [self.labels[i] for i in indices],
+            [self.facts[i] for i in indices],
         )
 
 

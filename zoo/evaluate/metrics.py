@@ -97,8 +97,11 @@ class Evaluation:
         bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
         count = np.bincount(bins, minlength=BINS)
         right = self.labels == self.predicted
-        sums = (np.bincount(bins, values, BINS) for values in (self.confidence, right))
-        return count, *(total / np.maximum(count, 1) for total in sums)
+        confidence, accuracy = (
+            np.bincount(bins, values, BINS) / np.maximum(count, 1)
+            for values in (self.confidence, right)
+        )
+        return count, confidence, accuracy
 
     @property
     def calibration_error(self) -> float:
