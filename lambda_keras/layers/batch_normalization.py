@@ -1,5 +1,7 @@
 """Batch normalization by TensorFlow's fused kernels."""
 
+import sys
+
 import keras
 
 
@@ -13,7 +15,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
     the convolution before it. JAX does all that by itself.
 
     What the kernel cannot do is Keras' own: masks, several replicas that share statistics, batch
-    renormalization, other axes than the last, float64. So are other backends.
+    renormalization, other axes than the last, weights that are not in float32. So are other
+    backends.
 
     Example:
 
@@ -33,12 +36,11 @@ class BatchNormalization(keras.layers.BatchNormalization):
             and not (self.synchronized and training)
             and not self.renorm
             and self.axis in (-1, len(inputs.shape) - 1)
-            and keras.backend.standardize_dtype(inputs.dtype) != "float64"
+            and self.variable_dtype == "float32"
         )
         if not fused:
             return super().call(inputs, training=training, mask=mask)
-        import tensorflow as tf
-
+        tf = sys.modules["tensorflow"]
         channels = inputs.shape[-1]
         x = tf.cast(inputs, "float32")
         if len(inputs.shape) != 4:

@@ -195,7 +195,7 @@ COMMANDS = [
     ("missing", (*OK, "--weights", "none.pth"), "that exists. Received: weights='none.pth'"),
     ("folder", (*OK, "--weights", "folder.pth"), "that exists. Received: weights='folder.pth'"),
     ("suffix", (*OK, "--weights", "text.zip"), "that exists. Received: weights='text.zip'"),
-    ("repository", (*OK, "--weights", "hf://a"), "'hf://owner/repo@revision'. Received: weights="),
+    ("repository", (*OK, "--weights", "hf://a"), "'hf://owner/repo@revision'. Received: 'hf://a'"),
     ("no_hdf5", (*OK, "--weights", "text.weights.h5"), "expected an intact HDF5 weights file"),
     ("no_safetensors", (*OK, "--weights", "text.safetensors"), "expected an intact safetensors"),
     ("output", (*OK, "--output", "out.h5"), "expected a file named .weights.h5"),

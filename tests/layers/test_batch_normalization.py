@@ -76,7 +76,12 @@ def test_mask(training):
 
 @pytest.mark.parametrize(
     "dtype",
-    ["mixed_bfloat16", "mixed_float16", pytest.param("float64", marks=pytest.mark.one_backend)],
+    [
+        "bfloat16",
+        "mixed_bfloat16",
+        "mixed_float16",
+        pytest.param("float64", marks=pytest.mark.one_backend),
+    ],
 )
 def test_precisions(dtype):
     x = normal(4, 5, 5, 6)

@@ -79,7 +79,7 @@ def _find(name: str) -> None:
 class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark pathfinder"):
     """Trains a small ResNet with each of several mixers to see where a path ends.
 
-    The images are generated (zoo/data/pathfinder.py). All networks have the same layers but for the
+    The images are generated, drawings of paths. All networks have the same layers but for the
     mixer, as many parameters within 5 %, and as many steps. Every training is one of
     python -m zoo.train with a folder of its own. Given again after an interruption, the command
     keeps the ones that are done and goes on with the others.

@@ -97,8 +97,11 @@ class Evaluation:
         bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
         count = np.bincount(bins, minlength=BINS)
         right = self.labels == self.predicted
-        sure, correct = (np.bincount(bins, one, BINS) for one in (self.confidence, right))
-        return count, sure / np.maximum(count, 1), correct / np.maximum(count, 1)
+        confidence, accuracy = (
+            np.bincount(bins, values, BINS) / np.maximum(count, 1)
+            for values in (self.confidence, right)
+        )
+        return count, confidence, accuracy
 
     @property
     def calibration_error(self) -> float:

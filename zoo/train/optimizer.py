@@ -20,7 +20,7 @@ def _with_recipe(base: type) -> Any:
 
 # The optimizer, its arguments among the settings, and values of theirs that are not Keras' own: of
 # RMSprop those of MobileNets in TensorFlow's Model Garden, of LAMB that of its authors.
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "sgd": (_with_recipe(keras.optimizers.SGD), ("momentum", "nesterov"), {}),
     "rmsprop": (
         _with_recipe(keras.optimizers.RMSprop),

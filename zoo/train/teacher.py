@@ -27,7 +27,7 @@ def load_teacher(
     """
     try:
         if config.run is not None:
-            teacher = _of_run(config, class_names)
+            teacher = _of_run(config.run, class_names)
         elif config.model is not None:
             shape = (image_size, image_size, 3)
             teacher = create_model(
@@ -47,8 +47,8 @@ def load_teacher(
     return teacher
 
 
-def _of_run(config: DistillationConfig, class_names: Sequence[str]) -> Any:
-    classifier = Classifier.from_run(Path(config.run or ""))
+def _of_run(folder: Path, class_names: Sequence[str]) -> Any:
+    classifier = Classifier.from_run(folder)
     received = list(classifier.class_names)
     if received != list(class_names):
         raise ValueError(

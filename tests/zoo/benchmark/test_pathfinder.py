@@ -45,7 +45,9 @@ def quick(monkeypatch, tmp_path):
     def create(config, classes):
         inputs = keras.Input((config.size, config.size, 3))
         pooled = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(4, 3)(inputs))
-        return keras.Model(inputs, keras.layers.Dense(classes, "softmax")(pooled))
+        return keras.Model(
+            inputs, keras.layers.Dense(classes, "softmax", name="predictions")(pooled)
+        )
 
     monkeypatch.setattr(network, "create_network", create)
     monkeypatch.setattr(loop, "create_network", create)
