@@ -12,7 +12,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from sklearn.datasets import load_digits
 
 import lambda_keras
 
@@ -177,6 +176,7 @@ def test_installed_wheel_lists_trains_exports_and_predicts(wheel_path, tmp_path)
     exported = run("python", "-m", "zoo.export", "--run", "runs/digits", "--output", "exports")
     assert "exported to exports/lambda_resnet14/1" in exported
     from PIL import Image
+    from sklearn.datasets import load_digits
 
     digit = Image.fromarray((load_digits().images[0] * 15).astype("uint8"))
     digit.save(here / "digit.png")
