@@ -49,7 +49,8 @@ BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
 	  tests/applications/test_folding.py tests/zoo/inference/test_compiled.py \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_loop.py::test_run_folder_is_complete
+	  tests/zoo/train/test_accumulation.py tests/zoo/train/test_model.py \
+	  tests/zoo/train/test_loop.py::test_run_folder_is_complete
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) \
@@ -59,10 +60,11 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run wha
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_loop.py
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers \
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
 	  tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
-	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/applications
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
+	  tests/applications
 
 test-detection: .venv/installed  ## Run all tests of the detectors, those that train too
 	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection

@@ -14,6 +14,11 @@ def elsewhere(names, chosen) -> list:
     ]
 
 
+def slow_elsewhere(test):
+    """A test of `make test-slow` on other backends than TensorFlow, where it takes long."""
+    return test if keras.backend.backend() == "tensorflow" else pytest.mark.very_slow(test)
+
+
 def output_and_gradients(layer, inputs, cotangent, **call):
     """Output of `layer(*inputs, **call)`, and gradients of `sum(cotangent * output)`.
 

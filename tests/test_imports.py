@@ -32,7 +32,8 @@ FLOORS = (
     ("data",),
     ("inference",),
     ("plots",),
-    ("train", "evaluate", "export", "demo", "predict", "client", "detection"),
+    ("train", "evaluate", "export", "demo", "predict", "client", "publish", "detection"),
+    ("api",),
     ("benchmark",),
 )
 # Slow to import or optional: zoo imports them inside the functions that need them.

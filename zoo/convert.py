@@ -154,7 +154,7 @@ def _write_card(
     published = names.get(weights.split("@")[0])
     arguments = {**row.arguments, **overrides, "weights": output.name}
     call = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-    if source.name == Path(weights).name:
+    if Path(weights) in (source, source.parent):  # on this machine
         origin = f"`{source.name}`"
     elif published and published.page == published.repository:
         origin = f"`{weights}`, {published.page}"

@@ -15,9 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from zoo.errors import install
+
 STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
 DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
-TPU_WHEEL = "pip uninstall tensorflow, then pip install 'lambda_keras[tpu]'"
+INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,10 @@ def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
         if kind in hidden or (backend == "tensorflow" and _physical(kind)):
             continue
         for path in sorted(folder.glob(pattern))[:1]:
-            install = f"pip install 'lambda_keras[{'jax-' * (backend == 'jax')}{kind.lower()}]'"
+            advice = install(f"{'jax-' * (backend == 'jax')}{kind.lower()}")
             if (backend, kind) == ("tensorflow", "TPU"):
-                install = f"{TPU_WHEEL}, and train with --tpu local"
-            return f"{backend} does not see the {kind} {path} and takes the CPU: {install}"
+                advice = f"train with --tpu local, after {INSTALL_FOR_TPU}"
+            return f"{backend} does not see the {kind} {path} and takes the CPU: {advice}"
     return None
 
 
@@ -238,7 +240,7 @@ def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
         if "No OpKernel was registered" in reason:
-            reason = f"this TensorFlow is not the one for TPUs: {TPU_WHEEL}"
+            reason = f"this TensorFlow is not the one for TPUs: {INSTALL_FOR_TPU}"
         raise ValueError(f"the TPU {tpu!r} does not answer: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)
 

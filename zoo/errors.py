@@ -39,6 +39,14 @@ def printable(text: object) -> str:
     )
 
 
+def install(extra: str) -> str:
+    """Returns how to install an extra: from what this was installed from, not by its name.
+
+    No package index has this project, and any project may take its name there.
+    """
+    return f"pip install 'SOURCE[{extra}]', SOURCE being the folder or the wheel of lambda_keras"
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
     """Wraps the import of a package of an extra, so that a missing one says what to install.
@@ -49,5 +57,5 @@ def needs_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        message = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
+        message = f"{error.name} is not installed: {install(extra)}"
         raise ImportError(message, name=error.name) from error

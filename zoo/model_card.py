@@ -3,12 +3,30 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+LABELS = "labels.txt"  # names of the classes, which lie beside a card
 
-def write(path: Path, title: str, facts: Mapping[str, str], sections: Mapping[str, str]) -> None:
-    """Writes a Markdown file: a head line, a table of facts, and sections by their headings."""
-    parts = [f"# {title}", table(("", ""), facts.items())]
+
+def write(
+    path: Path,
+    title: str,
+    facts: Mapping[str, str],
+    sections: Mapping[str, str],
+    front_matter: str = "",
+) -> None:
+    """Writes a Markdown file: a head line, a table of facts, and sections by their headings.
+
+    `front_matter` is YAML for what indexes such files, without the lines around it.
+    """
+    parts = [f"---\n{front_matter.strip()}\n---"] if front_matter else []
+    parts += [f"# {title}", table(("", ""), facts.items())]
     parts += [f"## {heading}\n\n{text.strip()}" for heading, text in sections.items()]
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def write_labels(folder: Path, class_names: Iterable[str]) -> None:
+    """Writes the names of classes into `labels.txt`, one in each line."""
+    text = "".join(f"{name}\n" for name in class_names)
+    (folder / LABELS).write_text(text, encoding="utf-8")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,17 +55,22 @@ def check(config: RunConfig) -> bool:
         hint = "choose another --output_dir, or remove that run with --overwrite true"
         if (folder / METRICS).is_file():
             raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
-        before, now = (
-            settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
-            for settings in (type(config).from_file(folder / CONFIG), config)
-        )
-        if differing := _differing(before, now):
+        if others := differing(config):
             raise ValueError(
                 f"output_dir: {folder} holds an unfinished run with other settings "
-                f"({', '.join(differing)}); give the same ones to go on, {hint}"
+                f"({', '.join(others)}); give the same ones to go on, {hint}"
             )
         remove_partial(folder)
         return True
+
+
+def differing(config: RunConfig) -> list[str]:
+    """Returns the names of the settings that the run in the folder has otherwise."""
+    before, now = (
+        settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
+        for settings in (type(config).from_file(config.output_dir / CONFIG), config)
+    )
+    return _differing(before, now)
 
 
 def _differing(one: Any, other: Any, name: str = "") -> list[str]:
@@ -162,6 +168,16 @@ def read_config(folder: Path, kind: type[C]) -> C:
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
         return kind.from_file(folder / CONFIG)
+
+
+def test_data(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the images of a run as settings, changed as asked; of another source, those alone.
+
+    Raises:
+        ValueError: If the folder is missing or holds no finished run.
+    """
+    own = load_config(folder).data.model_dump()
+    return (own if asked.get("source", own["source"]) == own["source"] else {}) | dict(asked)
 
 
 def is_shared(folder: Path) -> bool:

@@ -150,14 +150,15 @@ def _specified(spec: Spec, given: Arguments, names: Set[str]) -> Spec:
     }
     if isinstance(spec, specs.ResNetSpec):
         said["mixer_arguments"] = spec.mixer_arguments if mixer == spec.mixer else {}
-        letters = getattr(given, "placement", None)
-        if letters is not None:
-            said["mixer_blocks"] = specs.placement(spec.blocks, letters)
     if MIXERS[mixer].is_lambda_layer:
         said["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
     else:
         said["mixer_arguments"] = {**said["mixer_arguments"], **hyper_parameters}
-    return replace(spec, **said)
+    spec = replace(spec, **said)
+    letters = getattr(given, "placement", None)
+    if letters is None or not isinstance(spec, specs.ResNetSpec):
+        return spec
+    return replace(spec, mixer_blocks=specs.placement(spec.blocks, letters))
 
 
 def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:

@@ -76,7 +76,21 @@ class LambdaResNetArguments(specs.LambdaSpec, ResNetArguments):
     seed: int = 0
 
 
-@constructor(LambdaResNetArguments, "lambda_resnet14", specs.LAMBDA_RESNET14)
+@dataclass(frozen=True, kw_only=True)
+class SmallResNetArguments(LambdaResNetArguments):
+    """Arguments of a residual network whose size may be chosen.
+
+    Args:
+        blocks: four ints, numbers of blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is
+            left out, its stride and its features, too.
+        filters: int, width of the stem and of the bottlenecks of c2; every stage doubles it.
+    """
+
+    blocks: tuple[int, int, int, int] = (1, 1, 1, 1)
+    filters: int = 16
+
+
+@constructor(SmallResNetArguments, "lambda_resnet14", specs.LAMBDA_RESNET14, placement="CCLL")
 def LambdaResNet14():
     """A small LambdaResNet for images of some 32 pixels; not in the paper. Strides are 1 to 8."""
 

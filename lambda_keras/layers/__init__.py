@@ -7,6 +7,7 @@ from lambda_keras.layers.attention import (
     LinearAttention,
     LocalAttention,
 )
+from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.lambda_layer import LambdaLayer
 from lambda_keras.layers.position_embeddings import RelativePositionEmbedding
 from lambda_keras.layers.squeeze_excitation import SqueezeExcitation
@@ -14,6 +15,7 @@ from lambda_keras.layers.stochastic_depth import StochasticDepth
 
 __all__ = [
     "AxialAttention",
+    "BatchNormalization",
     "GlobalAttention",
     "HaloAttention",
     "LambdaLayer",

@@ -14,6 +14,7 @@ from lambda_keras.layers.arguments import (
     check_number,
     check_positive_integers,
 )
+from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
@@ -492,7 +493,7 @@ class LambdaLayer(keras.layers.Layer):
         return self.add_weight(name=name, shape=kernel.shape[1:], initializer="zeros")
 
     def _batch_norm(self, name, kernel):
-        batch_norm = keras.layers.BatchNormalization(
+        batch_norm = BatchNormalization(
             momentum=self.momentum, epsilon=self.epsilon, dtype=self.dtype_policy, name=name
         )
         batch_norm.build((None, None, kernel.shape[-1]))

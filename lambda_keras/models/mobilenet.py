@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import layers
 
+from lambda_keras.layers import BatchNormalization
 from lambda_keras.layers.arguments import check_bools, check_number
 from lambda_keras.models.lambda_layers import LambdaLayers
 from lambda_keras.models.resnet import conv, head
@@ -115,7 +116,7 @@ def _conv_bn(x, filters, kernel_size, strides=1, name=""):
 
 
 def _bn(x, name):
-    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=name)(x)
+    return BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=name)(x)
 
 
 def _activation(x, name):

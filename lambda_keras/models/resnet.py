@@ -5,7 +5,7 @@ from dataclasses import replace
 import keras
 from keras import layers
 
-from lambda_keras.layers import SqueezeExcitation, StochasticDepth
+from lambda_keras.layers import BatchNormalization, SqueezeExcitation, StochasticDepth
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.lambda_layers import LambdaLayers
 from lambda_keras.models.mixers import MIXERS, AttentionLayers, check_mixer, of_stage
@@ -211,6 +211,6 @@ def conv(x, filters, kernel_size, strides, name, padding="same"):
 
 
 def _bn(x, name, gamma_initializer="ones"):
-    return layers.BatchNormalization(
+    return BatchNormalization(
         momentum=MOMENTUM, epsilon=EPSILON, gamma_initializer=gamma_initializer, name=f"{name}_bn"
     )(x)

@@ -83,6 +83,9 @@ class ResNetSpec:
         dropout_rate: of the pooled features, before the classifier (Table 20).
         stochastic_depth_rate: of the branches of c5; those of the stages before drop less, in
             proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
+
+    Raises:
+        ValueError: if the numbers of blocks or filters are none.
     """
 
     blocks: tuple[int, int, int, int]
@@ -100,6 +103,17 @@ class ResNetSpec:
     mixer_pool_size: int = 3
     dropout_rate: float = 0.0
     stochastic_depth_rate: float = 0.0
+
+    def __post_init__(self):
+        blocks = self.blocks
+        integers = isinstance(blocks, Sequence) and all(type(n) is int and n >= 0 for n in blocks)
+        if not integers or len(blocks) != len(STAGES) or not any(blocks):
+            raise ValueError(
+                f"expected blocks to be four integers, one for each of the stages {STAGES}, and "
+                f"not all 0. Received: blocks={blocks!r}"
+            )
+        if type(self.filters) is not int or self.filters < 1:
+            raise ValueError(f"expected a positive integer. Received: filters={self.filters!r}")
 
 
 @dataclass(frozen=True)

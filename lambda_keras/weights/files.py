@@ -21,9 +21,11 @@ from lambda_keras.weights.fit import (
     CLASSIFIER,
     assign_all,
     check_fit,
+    check_preparation,
     has_classifier,
     take_layers,
 )
+from lambda_keras.weights.named import assign_named, is_named
 from lambda_keras.weights.published import PUBLISHED, find_published, is_published_name
 from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognised
 
@@ -43,8 +45,9 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         model: built model; it is left as it was if the weights do not fit.
         weights: `"imagenet"`, or another name in `PUBLISHED`; `"hf://owner/repo"` or
             `"hf://owner/repo@revision"`, a repository of the Hugging Face hub with
-            `model.safetensors` or `model.weights.h5`; or the path of a `.weights.h5` file, as
-            `keras.Model.save_weights` writes it, of a `.safetensors` checkpoint of timm,
+            `model.safetensors` or `model.weights.h5`; the path of a folder with one of these; or
+            that of a `.weights.h5` file, as `keras.Model.save_weights` writes it, of a
+            `.safetensors` file of `save_safetensors`, of a `.safetensors` checkpoint of timm,
             torchvision or lambda.pytorch, or of an `.h5` file of Keras 2 with the weights of
             `keras.applications.MobileNetV2` or `tf_keras.applications.resnet_rs`.
         architecture: name of the network in the zoo, which `"imagenet"` is looked up by.
@@ -69,7 +72,11 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         assign = assign_state_dict if is_recognised(arrays) else assign_in_order
         assign(model, arrays, str(path))
     elif path.name.endswith(SAFETENSORS):
-        assign_state_dict(model, read_safetensors(path), str(path))
+        arrays, metadata = read_safetensors(path)
+        if is_named(metadata):
+            assign_named(model, arrays, metadata, str(path))
+        else:
+            assign_state_dict(model, arrays, str(path))
     else:
         raise ValueError(
             "expected a file of arrays: pickles of PyTorch are not read here. Convert it once, "
@@ -144,17 +151,20 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
     if isinstance(weights, str) and weights.startswith(hub.PREFIX):
         return hub.fetch_address(weights)
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
+    if os.path.isdir(path):
+        path = next((path / name for name in hub.FILENAMES if os.path.isfile(path / name)), path)
     # os.path's answer for a path that the system refuses is no, too.
     if not path.name.endswith((TF_KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
         raise ValueError(
-            "expected weights to be None, 'imagenet', 'hf://owner/repo', or the path of a "
-            f"{KERAS} or {SAFETENSORS} file that exists. Received: weights={str(path)!r}"
+            "expected weights to be None, 'imagenet', 'hf://owner/repo', a folder with "
+            f"{' or '.join(hub.FILENAMES)}, or the path of a {KERAS} or {SAFETENSORS} file that "
+            f"exists. Received: weights={str(path)!r}"
         )
     return path
 
 
-def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """Reads all arrays of a `.safetensors` file.
+def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Reads all arrays of a `.safetensors` file, and the words in its header.
 
     Raises:
         ValueError: if the file is damaged, or no such file.
@@ -165,7 +175,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     try:
         with safe_open(path, "numpy") as file:
             keys = file.keys()
-            return {key: file.get_tensor(key) for key in keys}
+            return {key: file.get_tensor(key) for key in keys}, file.metadata() or {}
     except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type NumPy lacks
         raise ValueError(
             f"expected an intact safetensors file. Received: {str(path)!r} ({error})"
@@ -226,7 +236,8 @@ def _load_keras(model: keras.Model, path: Path) -> None:
         received = {place: shape for place, shape in received.items() if not place.startswith(head)}
     expected = {place: tuple(variable.shape) for place, variable in variables.items()}
     check_fit(model, str(path), "array", expected, received)
-    _check_preparation(model, names, str(path))
+    prepared = {name for name in names if name.endswith("_pad") or name == "rescaling"}
+    check_preparation(model, prepared, str(path))
     arrays, _ = _in_file(path, _read)
     assign_all(
         ((variable.path, variable, arrays[place]) for place, variable in variables.items()),
@@ -246,20 +257,6 @@ def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
         parent, _, _ = f"{layer.name}/{inner}".rpartition("/")
         yield f"{parent}/vars/{numbers[parent]}", weight
         numbers[parent] += 1
-
-
-def _check_preparation(model: keras.Model, names: set[str], source: str) -> None:
-    """Refuses weights whose inputs were padded or scaled otherwise: all names and shapes fit."""
-    without_weights = (keras.layers.ZeroPadding2D, keras.layers.Rescaling)
-    expected = {layer.name for layer in model.layers if isinstance(layer, without_weights)}
-    received = {name for name in names if name.endswith("_pad") or name == "rescaling"}
-    differing = sorted(expected ^ received)
-    if differing:
-        raise ValueError(
-            f"the weights in {source!r} do not fit the model {model.name!r}: only one of the two "
-            f"has the layer {differing[0]!r}. Give the padding= that they were trained with "
-            "('same' for ResNets of lambda_keras 0.1; its MobileNets have to be trained again)"
-        )
 
 
 def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> tuple[dict[str, Any], set[str]]:

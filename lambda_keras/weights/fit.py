@@ -41,6 +41,32 @@ def check_fit(
         )
 
 
+def preparation(model: keras.Model) -> set[str]:
+    """Names of the layers without weights that pad or scale what comes into others."""
+    kinds = (keras.layers.ZeroPadding2D, keras.layers.Rescaling)
+    return {layer.name for layer in model.layers if isinstance(layer, kinds)}
+
+
+def check_preparation(model: keras.Model, received: set[str], source: str) -> None:
+    """Refuses weights whose inputs were padded or scaled otherwise: all names and shapes fit.
+
+    Args:
+        model: built model.
+        received: what `preparation` returned for the model that the weights are of.
+        source: where they come from, for messages.
+
+    Raises:
+        ValueError: if it is something else for this model.
+    """
+    differing = sorted(preparation(model) ^ received)
+    if differing:
+        raise ValueError(
+            f"the weights in {source!r} do not fit the model {model.name!r}: only one of the two "
+            f"has the layer {printable(differing[0])!r}. Give the padding= that they were trained "
+            "with ('same' for ResNets of lambda_keras 0.1; its MobileNets have to be trained again)"
+        )
+
+
 def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) -> None:
     """Assigns arrays to variables, all of them or none.
 

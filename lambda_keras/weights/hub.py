@@ -22,13 +22,23 @@ def fetch_address(address: str) -> Path:
     That is `model.safetensors`, or if there is none, `model.weights.h5`. Revisions are those of
     `fetch`, which returns the path of the file in the local cache.
     """
+    repository, revision = parse_address(address)
+    return fetch(repository, FILENAMES, revision)
+
+
+def parse_address(address: str) -> tuple[str, str]:
+    """Repository and revision of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
+
+    Raises:
+        ValueError: if it is neither.
+    """
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ValueError(
             "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
-            f"'hf://owner/repo@revision'. Received: weights={address!r}"
+            f"'hf://owner/repo@revision'. Received: {address!r}"
         )
-    return fetch(match[1], FILENAMES, match[2] or "main")
+    return match[1], match[2] or "main"
 
 
 def fetch(

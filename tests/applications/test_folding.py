@@ -92,6 +92,7 @@ def test_attention(mixer):
     assert [name for name in norms(folded) if name.startswith(("c4_", "c5_"))] == after
 
 
+@backends.slow_elsewhere
 def test_network_without_lambda_layers_has_no_batch_normalization():
     folded = fold_batch_normalization(ResNet50(placement="CCCC", input_shape=(32, 32, 3)))
     assert norms(folded) == []
@@ -140,6 +141,7 @@ def test_what_others_see_too_is_not_folded():
     assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
 
 
+@backends.slow_elsewhere
 def test_mixed_precision():
     """As near to float32 as the network before."""
     exact = LambdaResNet14(input_shape=(32, 32, 3), classes=10, scope=7)

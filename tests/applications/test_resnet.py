@@ -62,6 +62,16 @@ def small(**arguments) -> keras.Model:
 # Sizes and structure
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize(("placement", "lambda_layers"), [("CCLL", 2), ("CLCC", 1), ("CCCC", 0)])
+def test_size_of_the_small_network_may_be_chosen(placement, lambda_layers):
+    arguments = {"blocks": [0, 1, 2, 0], "filters": 12, "placement": placement}
+    model = LambdaResNet14(input_shape=(32, 24, 3), **arguments)
+    maps = {layer.name: layer.output.shape[1:] for layer in model.layers if len(layer.name) == 2}
+    assert maps == {"c3": (16, 12, 96), "c4": (8, 6, 192)}
+    assert sum(isinstance(layer, LambdaLayer) for layer in model.layers) == lambda_layers
+
+
 FORMS = {  # constructor, name of the model, column of golden.json
     "LambdaResNet{}": ("lambda_resnet{}", "lambda_resnet"),
     "LambdaResNet{}C4": ("lambda_resnet{}_c4", "lambda_resnet_c4"),

@@ -78,6 +78,18 @@ COMMANDS = [
             (["fit", "--steps_per_execution", "0"], "than 0. Received: 0"),
             (["fit", "--batch_size", "0"], "Received: '0'"),
             (["fit", "--config", "a.yaml"], "expected a YAML file. Received: 'a.yaml'"),
+            (
+                ["pathfinder", "--mixers", "attention"],
+                "Allowed: convolution, lambda, ",
+            ),
+            (
+                ["pathfinder", "--mixers", "lambda,lambda"],
+                "each once. Received: ('lambda', ",
+            ),
+            (["pathfinder", "--seeds", "-1"], "greater than or equal to 0. Received: -1"),
+            (["pathfinder", "--seeds", "[]"], "one or more, each once. Received: ()"),
+            (["pathfinder", "--epochs", "0"], "greater than or equal to 1. Received: '0'"),
+            (["pathfinder", "--output", "a.png"], "file named .json. Received: 'a.png'"),
             (["serving", "--models", "keras.resnet50"], "networks of the zoo. Received: 'keras."),
             (["serving", "--threads", "0"], "threads: Input should be greater"),
             (["serving", "--min_ms", "inf"], "Received: 'inf'"),

@@ -71,6 +71,8 @@ def here(tmp_path, monkeypatch) -> Path:
     metrics |= {"training_images": 8, "test_images": 2}
     Path("run/metrics.json").write_text(json.dumps(metrics))
     Path("run/model.keras").write_bytes(b"no model")
+    Path("damaged").mkdir()
+    Path("damaged/lambda_keras.json").write_text("{}")
     Path("unfinished").mkdir()
     Path("unfinished/config.yaml").write_text(Path("run/config.yaml").read_text())
     return tmp_path
@@ -107,6 +109,16 @@ ROWS = [
     (f"predict a.jpg {SOURCE} --image_size 7", "image_size: Input should be greater than or equal"),
     (f"predict a.jpg {SOURCE} --image_size 4096", "image_size: Input should be less than or equal"),
     (f"predict a.jpg {SOURCE} --image_size 32.5", "image_size: Input should be a valid integer"),
+    # Published networks.
+    ("predict a.jpg --model folder", "with lambda_keras.json. Received: 'folder'"),
+    ("export --model ./missing", "with lambda_keras.json. Received: './missing'"),
+    ("evaluate --model unfinished", "with lambda_keras.json. Received: 'unfinished'"),
+    ("demo --model hf://owner", "expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received"),
+    ("predict a.jpg --model hf://o/n --weights w.weights.h5", "already says which weights, labels"),
+    ("export --model hf://o/n --labels labels.txt", "already says which weights, labels and size"),
+    ("predict a.jpg --model hf://o/n --image_size 32", "already says which weights, labels and s"),
+    ("predict a.jpg --model hf://o/n --run run", "--run already says which model"),
+    ("predict a.jpg --model damaged/", "model: expected an intact lambda_keras.json. Received"),
     # Labels.
     (f"predict a.jpg {SOURCE} --labels missing.txt", "expected a text file. Received: 'missing"),
     (f"predict a.jpg {SOURCE} --labels folder", "expected a text file. Received: 'folder'"),

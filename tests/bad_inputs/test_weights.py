@@ -258,7 +258,7 @@ PLACES = [
     ("empty", "", "that exists"),
     ("number", 5, "Received: weights='5'"),
     ("list", ["ok.weights.h5"], "that exists"),
-    ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: weights='hf://owner'"),
+    ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: 'hf://owner'"),
     ("unpublished", "imagenet", "no pretrained weights of 'tiny' were ever published"),
 ]
 

@@ -17,6 +17,7 @@ def small(mixer: str, **arguments) -> keras.Model:
     return LambdaResNet14(mixer=mixer, input_shape=(16, 12, 3), classes=5, **arguments)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("mixer", ATTENTION)
 def test_attention_takes_the_place_of_lambda_layers(mixer):
     """Its hyper-parameters are its own, or those of the table; those of lambda layers are not."""
@@ -33,7 +34,7 @@ def test_attention_takes_the_place_of_lambda_layers(mixer):
             assert received[name] == expected[name], name
 
 
-@pytest.mark.parametrize("mixer", ATTENTION)
+@pytest.mark.parametrize("mixer", backends.elsewhere(ATTENTION, ["global", "efficient"]))
 def test_every_trainable_variable_has_a_gradient(mixer):
     model = small(mixer, classifier_activation=None, num_heads=2)
     networks.randomize(model)
@@ -58,6 +59,7 @@ def test_arguments_reach_the_layers():
         assert {name: getattr(layer, name) for name in arguments} == arguments
 
 
+@backends.slow_elsewhere
 def test_content_is_the_lambda_layer_without_positions():
     models = [small("content", key_dim=4), small("lambda", key_dim=4, position_embedding=None)]
     assert models[0].get_config() == models[1].get_config()
@@ -73,7 +75,7 @@ def test_strided_queries_replace_the_pooling():
     assert (layer.strides, layer.pool_strides) == (2, 1)
 
 
-@pytest.mark.parametrize("mixer", ["local", "halo", "linear"])
+@pytest.mark.parametrize("mixer", backends.elsewhere(["local", "halo", "linear"], ["linear"]))
 def test_networks_for_images_of_every_size(mixer):
     model = LambdaResNet14(mixer=mixer, include_top=False)
     outputs = model(networks.images(1, 19, 26, 3), training=False)

@@ -51,6 +51,7 @@ def test_plain_network_is_that_of_keras(alpha):
     np.testing.assert_allclose(received, expected, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.one_backend
 def test_lambda_layers_sit_where_the_text_says():
     """D.3.2: in two blocks that keep their channels; 5x5 scope, k = 32, h = 4."""
     model = build(LAMBDA_MOBILENET_V2, (224, 224, 3))

@@ -56,6 +56,7 @@ def test_one_network_of_unknown_size_takes_every_size(stem, strides, shortcut):
         ]
 
 
+@backends.slow_elsewhere
 def test_values_do_not_depend_on_whether_the_size_was_known():
     data = networks.images(2, 17, 22, 3)
     fixed = networks.tiny_model((17, 22, 3))
@@ -67,6 +68,7 @@ def test_values_do_not_depend_on_whether_the_size_was_known():
     )
 
 
+@backends.slow_elsewhere
 def test_global_scope_with_known_size():
     spec = networks.tiny_spec(lambda_layer=LambdaSpec(num_heads=2, key_dim=3, scope=None))
     model = build(spec, (16, 24, 3), classes=5)
@@ -74,7 +76,7 @@ def test_global_scope_with_known_size():
     assert networks.predict(model, networks.images(2, 16, 24, 3)).shape == (2, 5)
 
 
-@pytest.mark.parametrize("shortcut", ["conv", "pool"])
+@pytest.mark.parametrize("shortcut", backends.elsewhere(["conv", "pool"], ["pool"]))
 @pytest.mark.parametrize("training", [False, True])
 def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
     model = networks.tiny_model(shortcut=shortcut)
@@ -259,6 +261,7 @@ def test_symmetric_pooling_of_a_lambda_layer_counts_zeros(size):
     np.testing.assert_allclose(outputs[:, 1, 1], 1, rtol=1e-6)
 
 
+@backends.slow_elsewhere
 def test_fixed_padding_is_of_convolutions_alone():
     """ResNet-RS: its poolings are TensorFlow's, which do not count what is padded."""
     same, fixed = (networks.tiny_model(padding=padding) for padding in ("same", "fixed"))

@@ -20,6 +20,8 @@ from zoo.train.network import create_network
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
 FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
 WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
+PHOTOS = Path("tpu_configs/fine_tune.yaml")  # of any network
+STRIKES_BACK = "_rsb_a"  # in the names of recipes of ResNet Strikes Back
 IMAGENET_IMAGES = 1_281_167
 
 # Tables 19 and 20: depth and size: RandAugment magnitude, dropout, stochastic depth; seconds for
@@ -128,10 +130,11 @@ def test_head_says_command_hardware_and_what_to_expect(file):
 @every_file
 def test_file_name_agrees_with_contents(file):
     config = load(file.stem)
-    assert file.stem.startswith(config.model.name)
+    assert file.stem.startswith(config.model.name) or file == PHOTOS
     rest = file.stem.removeprefix(config.model.name).removeprefix("_clll")
     described = re.fullmatch(r"_i(\d+)_(\d+)ep", rest)
     of_paper = config.data.source == "tfds" and config.model.weights is None
+    of_paper &= STRIKES_BACK not in file.stem
     assert bool(described) == of_paper
     if described:
         assert tuple(map(int, described.groups())) == (config.model.size, config.training.epochs)
@@ -141,7 +144,7 @@ def test_file_name_agrees_with_contents(file):
 @every_file
 def test_imagenet_recipes_are_those_of_the_paper(file):
     config = load(file.stem)
-    if config.data.source != "tfds" or config.model.weights:
+    if config.data.source != "tfds" or config.model.weights or STRIKES_BACK in file.stem:
         return
     mobile = config.optimizer.name == "rmsprop"
     rate = config.optimizer.learning_rate * config.data.batch_size / 256
@@ -215,6 +218,34 @@ def test_tables_15_and_16_and_figure_4(row):
         for one in RESULTS
         if (one.network, one.image_size, one.arguments) == (config.model.name, size, network)
     }
+
+
+# The table of ResNet Strikes Back: pixels, epochs, rate at 2048 images, weight decay, smoothing,
+# RandAugment, MixUp, stochastic depth; top-1 of ResNet-50.
+PROCEDURES = {
+    "a1": (224, 600, 0.005, 0.01, 0.1, 7, 0.2, 0.05, 80.4),
+    "a2": (224, 300, 0.005, 0.02, 0, 7, 0.1, 0.05, 79.8),
+    "a3": (160, 100, 0.008, 0.02, 0, 6, 0.1, 0, 78.1),
+}
+
+
+@pytest.mark.parametrize("model", ["resnet50", "lambda_resnet50"])
+@pytest.mark.parametrize("procedure", PROCEDURES)
+def test_procedures_of_resnet_strikes_back(procedure, model):
+    size, epochs, rate, decay, smoothing, magnitude, mixup, depth, top1 = PROCEDURES[procedure]
+    config = load(f"{model}_rsb_{procedure}")
+    assert (config.model.name, config.model.size) == (model, size)
+    assert config.model.overrides.get("stochastic_depth_rate", 0) == depth
+    assert (config.data.mixup, config.data.cutmix) == (mixup, 1)
+    assert (config.data.randaugment_magnitude, config.data.batch_size) == (magnitude, 2048)
+    assert config.optimizer.learning_rate * 2048 / 256 == pytest.approx(rate)
+    assert (config.optimizer.name, config.optimizer.weight_decay) == ("lamb", decay)
+    assert (config.training.epochs, config.training.label_smoothing) == (epochs, smoothing)
+    assert config.training.loss == "binary_crossentropy"
+    _, _, expected, first, *others = head(config.config or Path())
+    assert (f"{top1} %" in expected) == (model == "resnet50")
+    assert f"Procedure {procedure.upper()} of ResNet Strikes Back" in first
+    assert any("repeated" in line for line in others) == (procedure != "a3")
 
 
 def test_ablations():

@@ -5,15 +5,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import hub as stand_in
 import huggingface_hub.constants
 import numpy as np
 import pytest
+from hub import COMMIT
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.weights import PUBLISHED, hub
@@ -21,82 +20,14 @@ from lambda_keras.weights.files import find_weights
 
 pytestmark = pytest.mark.one_backend  # downloads; other tests load such files on each
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Hub:
-    """What the real hub answers for files of repositories, by `owner/repo/file`."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.sent: Callable[[bytes], bytes] = bytes  # what is sent in place of a file
-        self.in_git = False  # whether files are stored in git itself, not as large files
-        self.downloads = 0
-
-    def etag(self, content: bytes) -> str:
-        if self.in_git:
-            return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        return hashlib.sha256(content).hexdigest()
-
-    def handler(self) -> type[BaseHTTPRequestHandler]:
-        this = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_HEAD(self):
-                self.answer()
-
-            def do_GET(self):
-                content = self.answer()
-                this.downloads += bool(content)
-                self.wfile.write(content)
-
-            def answer(self) -> bytes:
-                owner, repo, _, revision, *name = f"{self.path}////".split("/")[1:]
-                content = this.files.get("/".join([owner, repo, *filter(None, name)]))
-                error = None
-                if not any(path.startswith(f"{owner}/{repo}/") for path in this.files):
-                    error = "RepoNotFound"
-                elif revision not in ("main", COMMIT):
-                    error = "RevisionNotFound"
-                elif content is None:
-                    error = "EntryNotFound"
-                self.send_response(404 if error else 200)
-                self.send_header("X-Repo-Commit", COMMIT)
-                sent = b""
-                if error:
-                    self.send_header("X-Error-Code", error)
-                else:
-                    sent = this.sent(content)
-                    self.send_header("ETag", f'"{this.etag(content)}"')
-                    self.send_header("X-Linked-Size", str(len(content)))
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                return sent
-
-            def log_message(self, *_):
-                pass
-
-        return Handler
 
 
 @pytest.fixture
 def served(tmp_path, monkeypatch):
-    """A hub, and the settings that HF_ENDPOINT and HF_HOME would give."""
-    served = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), served.handler())
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    served.address = f"http://127.0.0.1:{server.server_port}"
-    served.close = server.server_close
-    constants = huggingface_hub.constants
-    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, served.address)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "ENDPOINT", served.address)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    yield served
-    server.shutdown()
-    server.server_close()
+    """A hub, for this process."""
+    with stand_in.served(str(tmp_path / "cache"), monkeypatch) as served:
+        yield served
 
 
 @pytest.fixture(params=["switched off", "unreachable"])

@@ -25,6 +25,16 @@ def run(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def published(run, tmp_path_factory) -> Path:
+    """Folder that zoo.publish wrote of that run."""
+    from zoo.publish.__main__ import main
+
+    folder = tmp_path_factory.mktemp("published") / "digits"
+    main(["--run", str(run), str(folder), "--license", "CC-BY-4.0"])
+    return folder
+
+
 def write_image(path: Path, color, size=(40, 30)) -> Path:
     """Writes a noisy picture of one colour."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +58,7 @@ def no_model(monkeypatch):
     """Fails if a model is built or loaded."""
     from zoo.inference.classifier import Classifier
 
-    for method in ("from_weights", "from_run"):
+    for method in ("from_weights", "from_run", "from_published"):
         monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))
 
 

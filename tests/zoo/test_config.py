@@ -7,7 +7,16 @@ import sys
 import pytest
 from networks import RECIPES
 
-from zoo.config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig, TrainingConfig
+from zoo.config import (
+    DataConfig,
+    DistillationConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainConfig,
+    TrainingConfig,
+)
+
+SECTIONS = ("model", "data", "optimizer", "training", "distillation")
 
 
 def parse(*arguments):
@@ -94,13 +103,14 @@ def test_wrong_files_are_named_in_one_line(tmp_path, text, parts):
 
 
 @pytest.mark.parametrize(
-    "section", [ModelConfig, DataConfig, OptimizerConfig, TrainingConfig, TrainConfig]
+    "section",
+    [ModelConfig, DataConfig, OptimizerConfig, TrainingConfig, DistillationConfig, TrainConfig],
 )
 def test_every_setting_is_described(section):
     undescribed = [
         name
         for name, field in section.model_fields.items()
-        if not field.description and name not in ("model", "data", "optimizer", "training")
+        if not field.description and name not in SECTIONS
     ]
     assert undescribed == []
 
@@ -111,7 +121,7 @@ def test_published_configs_are_valid(file, tmp_path):
     assert head[0].startswith("# Command: python -m zoo.train --config tpu_configs/" + file.name)
     assert head[1].startswith("# Hardware: ")
     assert head[2].startswith("# Expected top-1: ")
-    assert parse("--config", file).model.name in file.name
+    assert parse("--config", file).model.name in file.name or file.stem == "fine_tune"
 
 
 def test_help_and_errors_come_without_tensorflow():

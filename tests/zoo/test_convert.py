@@ -139,7 +139,7 @@ def test_pytorch_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     path = tmp_path / "a.pth"
     path.write_bytes(b"")
-    with pytest.raises(ImportError, match=r"pip install 'lambda_keras\[convert\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'SOURCE\[convert\]'"):
         run("lambda_resnet14", path, tmp_path / "a.weights.h5")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,6 +28,11 @@ SHORTER = {
     r'weights="imagenet"': "weights=None",
     r"epochs=\d+": "epochs=1",
     r'"model\.keras"': "folder / 'model.keras'",
+    r'"photo\.jpg"': "photo",
+    r'train\("lambda_resnet14_digits"': """train(model={"image_size": 16},
+        optimizer={"warmup_epochs": 0}, training={"epochs": 1}""",
+    r'"runs/digits"': "folder / 'run'",
+    r'"published/mine"': "published",
 }
 COMMANDS = [
     pytest.param(line, id=f"{name}: {line[:70]}")
@@ -46,7 +52,8 @@ HOW = {
     r"python -m zoo\.predict --run": RUN,
     r"python -m zoo\.train": PARSED,  # trains for hours; tests/tpu_configs train a step of each
     r"python -m zoo\.export": PARSED,  # tests/zoo/export writes and asks every format
-    r"python -m zoo\.predict --model": PARSED,  # needs a network for the weights
+    r"python -m zoo\.(evaluate|predict) --model": PARSED,  # needs a network for the weights
+    r"python -m zoo\.publish": PARSED,  # tests/zoo/publish writes and uploads
     r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
     r"python -m zoo\.benchmark": PARSED,  # measures for minutes
@@ -65,12 +72,16 @@ def how(line: str) -> str:
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("block", BLOCKS)
-def test_python_runs(block, tmp_path):
+def test_python_runs(block, tmp_path, request):
     for pattern, replacement in SHORTER.items():
         block = re.sub(pattern, replacement, block)
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype("uint8")
     names = {"images": images, "labels": np.arange(4), "classes": 4, "folder": tmp_path}
     names["x"] = keras.Input((14, 14, 32))
+    names |= {"pixels": images[0], "photo": tmp_path / "photo.jpg"}
+    Image.fromarray(images[0]).save(names["photo"])
+    if "published" in block:
+        names["published"] = request.getfixturevalue("published")
     exec(compile(block, "docs", "exec"), names)
     # Pixels in [0, 255] that were not normalised give losses of 75 and features of 64.
     if "model" in names:
@@ -157,6 +168,9 @@ def _parse(line, request):
     module = import_module(SETTINGS.get(name) or _module_of(name))
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
+    if name != "zoo.publish" and "published/mine" in arguments:
+        place = arguments.index("published/mine")
+        arguments[place] = str(request.getfixturevalue("published"))
     if "--output_dir" in arguments:  # a new one, where the run stood in
         arguments[arguments.index("--output_dir") + 1] = "runs/new"
     (settings,) = (

@@ -10,7 +10,7 @@ from zoo.errors import needs_extra, printable, unknown
 
 def test_missing_package_says_what_to_install():
     with (
-        pytest.raises(ImportError, match=r"no_such_package.*pip install 'lambda_keras\[train\]'"),
+        pytest.raises(ImportError, match=r"no_such_package.*pip install 'SOURCE\[train\]'"),
         needs_extra("train"),
     ):
         import no_such_package  # noqa: F401

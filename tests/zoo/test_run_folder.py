@@ -160,3 +160,10 @@ def test_bucket_that_does_not_answer(bucket, monkeypatch):
 def test_run_goes_on_on_a_tpu_of_another_name(folder):
     run_folder.start(config(folder, tpu="one"))
     assert run_folder.check(config(folder, tpu="two")) is True
+
+
+def test_settings_that_differ_are_named(folder):
+    start(folder)
+    assert run_folder.differing(config(folder)) == []
+    other = config(folder, training={"epochs": 9, "seed": 1})
+    assert run_folder.differing(other) == ["training.epochs", "training.seed"]

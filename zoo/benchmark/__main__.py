@@ -15,6 +15,7 @@ COMMANDS = {
     "models": "whole networks against those of keras.applications",
     "parts": "where the time of a training step goes",
     "fit": "fit against a bare tf.function of the same training steps",
+    "pathfinder": "accuracy of lambda layers, attention and convolutions where distances are long",
     "serving": "latency of Keras and of every exported format",
     "tpu-compile": "layers and training steps compiled for TPU v5e",
     "pareto": "a picture of published accuracy over published and measured time",

@@ -43,7 +43,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, against those of keras.applications.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
-    zoo (see zoo/registry.py), keras.NAME of keras.applications (efficientnet_b0 to b7, mobilenet,
+    zoo (python -m zoo.list), keras.NAME of keras.applications (efficientnet_b0 to b7, mobilenet,
     mobilenet_v2, resnet50), or timm.NAME of timm on PyTorch. Without SIZE, images are as large as
     for the published accuracy. Arguments are those of the zoo's constructors,
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as

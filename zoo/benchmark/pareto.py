@@ -17,8 +17,7 @@ class Config(Settings, cli_prog_name="python -m zoo.benchmark pareto"):
     the training speed that python -m zoo.benchmark models measured. Nothing was trained here: all
     accuracies are published ones. Example:
 
-      python -m zoo.benchmark pareto --measured docs/benchmarks/models_tensorflow_cpu.json
-      --output docs/benchmarks/pareto.png
+      python -m zoo.benchmark pareto --measured models.json --output pareto.png
     """
 
     measured: LocalPath = Field(description="Report of python -m zoo.benchmark models (.json).")

@@ -6,6 +6,8 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoo.benchmark.mixers import LAMBDA
 from zoo.benchmark.report import place
 from zoo.benchmark.settings import (
@@ -19,6 +21,7 @@ from zoo.benchmark.settings import (
     SEQUENCES,
     TRAINING,
 )
+from zoo.data.pathfinder import draw_pathfinder
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
 from zoo.registry import RESULTS
@@ -40,6 +43,7 @@ BAND = {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 
 PAPER = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5, "label": f"{BASELINE} (the paper's)"}
 LAMBDA_LINE = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5, "label": LAMBDA}
 STYLES = {"auto": BAND, BASELINE: PAPER, LAMBDA: LAMBDA_LINE}
+PADS = ((0, 0), (1, 1), (1, 1), (0, 0))  # between images
 LOOKS: dict[Any, Any] = {
     **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
     **dict.fromkeys(("xtick.color", "ytick.color"), INK),
@@ -73,14 +77,18 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     depths: dict[int, list[str]] = {}
     for size, depth in sorted({(row["size"], row["depth"]) for row in rows}):
         depths.setdefault(size, []).append(str(depth))
-    axes_of_grid = rows[0]["axes"]
-    sizes = {size: "x".join([str(size)] * axes_of_grid) for size in depths}
-    labels = {size: f"{sizes[size]}\nd {', '.join(names)}" for size, names in depths.items()}
+    what = "Length" if rows[0]["axes"] == 1 else "Height and width"
+    if key == "ms":
+        what += ", depth"
+        labels = {size: f"{size}\nd {', '.join(names)}" for size, names in depths.items()}
+    else:
+        what += f", depth {rows[0]['depth']}"
+        labels = {size: str(size) for size in depths}
     for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
         mode, key, title, unit, factor = panel
         _draw_lines(axis, [row for row in rows if row["scope"] == scope], mode, key, factor)
         axis.set_title(f"{title}, {mode.replace('_', ' + ')}, scope {scope}")
-        axis.set(xlabel="Map size and depth", ylabel=unit)
+        axis.set(xlabel=what, ylabel=unit)
         _scale(axis, labels)
     _save(figure, f"{TITLES[result['settings']['part']]}, batch {batch}", result, path)
 
@@ -158,6 +166,29 @@ def plot_pareto(result: dict[str, Any], path: Path) -> None:
         axis.margins(x=0.2, y=0.15)
         axis.legend(loc=legend_at, fontsize=9)
     title = "Published accuracy over time; nothing was trained here"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    save_figure(figure, path)
+
+
+@rc_context(LOOKS)
+def plot_pathfinder(result: dict[str, Any], path: Path) -> None:
+    """Draws test accuracy over the epochs: of every training, and the mean over a mixer's seeds."""
+    figure = new_figure(12, 4.8)
+    axis, examples = figure.subplots(1, 2, width_ratios=(5, 3))
+    for row, color, marker in zip(result["rows"], COLORS, MARKERS, strict=False):
+        curves = 100 * np.asarray(row["curves"])
+        epochs = np.arange(1, curves.shape[1] + 1)
+        axis.plot(epochs, curves.T, color=color, lw=0.8, alpha=0.5)
+        style = {"color": color, "marker": marker, "lw": 2, "ms": 4, "label": row["mixer"]}
+        axis.plot(epochs, curves.mean(0), **style)
+    axis.set(xlabel="Epoch", ylabel="Test accuracy (%)", title="Thin lines: single seeds")
+    axis.set_ylim(top=101)
+    axis.legend(loc="best", fontsize=9)
+    images = np.pad(draw_pathfinder(9, seed=0).images, PADS, constant_values=255)
+    examples.imshow(np.vstack([np.hstack(list(images[i : i + 3])) for i in (0, 3, 6)]))
+    examples.set_axis_off()
+    examples.set_title("Asked for: the colour at the end of the marked path")
+    title = f"Where does the marked path end? Equal parameters and steps, {place(result)}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     save_figure(figure, path)
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zoo.benchmark.settings import BenchmarkSettings
+from zoo.errors import install
 from zoo.files import atomic_write
 
 
@@ -101,8 +102,7 @@ class Report:
         import lambda_keras
 
         program = config.model_config.get("cli_prog_name") or ""
-        command = f"pip install 'lambda_keras[{config.extra}]'"
-        versions = installed(("keras", "numpy", *packages), command)
+        versions = installed(("keras", "numpy", *packages), install(config.extra))
         self.output = config.output
         self.draw: Callable[[dict[str, Any], Path], None] | None = None
         self.rows: list[dict[str, Any]] = []

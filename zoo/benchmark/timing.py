@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from zoo.benchmark.report import progress
+from zoo.benchmark.report import cores, progress
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
+STOLEN = 0.03  # of the processors' time; a round that loses more to others of a host is repeated
+ATTEMPTS = 6  # to have a round without that
+_TICK = 0.01  # s, of Linux' statistics
 
 Run = Callable[[int], list[float]]  # computes so many times; the mean of what it returns counts
 
@@ -56,6 +60,9 @@ def time_in_turn(
 ) -> dict[str, Timing]:
     """Times every computation once per round, after two calls to compile and to warm up.
 
+    A virtual machine does not always have its processors. A round in which they were given to
+    others is repeated, a few times at most; the least disturbed one counts.
+
     Args:
         computations: By name, what compiles a computation and returns what runs and times it.
         rounds: Number of rounds.
@@ -83,19 +90,53 @@ def time_in_turn(
         samples[name] = [warm]
         if seconds < SLOW:
             runs[name], samples[name] = run, []
+    disturbed = 0
     shuffle = random.Random(0).shuffle
     for i in range(rounds):
         order = list(runs)
         shuffle(order)  # what ran before leaves its data in the caches
         for name in order:
             progress(f"{head}round {i + 1} of {rounds}: {name}")
-            samples[name].append(runs[name](calls[name]))
+            turn, share = _undisturbed(runs[name], calls[name])
+            samples[name].append(turn)
+            disturbed += share > STOLEN
     progress("")
+    if disturbed:
+        print(
+            f"{head}{disturbed} of {rounds * len(runs)} rounds ran while the host gave more than "
+            f"{STOLEN:.0%} of the processors to others; they took longer for that"
+        )
     timings = {}
     for name, turns in samples.items():
         means = [fmean(turn) for turn in turns]
         timings[name] = Timing(median(means), means, calls[name], list(chain(*turns)))
     return timings
+
+
+def _undisturbed(run: Run, calls: int) -> tuple[list[float], float]:
+    """What a run returned, and the part of the processors that it did not have."""
+    attempts = []
+    for _ in range(ATTEMPTS):
+        start, stolen = time.perf_counter(), stolen_seconds()
+        times = run(calls)
+        lost = stolen_seconds() - stolen
+        share = lost / max(cores() * (time.perf_counter() - start), _TICK)
+        attempts.append((times, share))
+        if share <= STOLEN:
+            break
+    return min(attempts, key=lambda attempt: attempt[1])
+
+
+def stolen_seconds() -> float:
+    """Returns how long processors of this virtual machine had work and were not given to it.
+
+    The sum of all processors since it started, in seconds; 0 where Linux does not tell.
+    """
+    try:
+        cpu = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+        return int(cpu[8]) * _TICK
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def reason(error: Exception) -> str:

@@ -8,17 +8,44 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
-from zoo.registry import find_model
+from zoo.registry import TABLE, find_model
+
+NETWORK = "lambda_keras.json"  # what zoo.publish says of a network
+IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
 
 
 def _check_source(weights: str) -> None:
-    # As `lambda_keras.weights.published` has it, whose import would bring Keras.
+    # As `lambda_keras.weights` has it, whose import would bring Keras.
     if weights.startswith("hf://") or re.fullmatch(r"imagenet(-\w+)?", weights):
         return
-    if not (os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors"))):
+    if os.path.isdir(weights):
+        if any(os.path.isfile(os.path.join(weights, name)) for name in IN_FOLDERS):
+            return
+    elif os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors")):
+        return
+    raise ValueError(
+        f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
+        f".weights.h5 or .safetensors path of an existing file. Received: {weights!r}"
+    )
+
+
+def is_place(model: str) -> bool:
+    """Returns whether --model names a network of `zoo.publish`, by its folder or on the hub.
+
+    The name of a model of the zoo is no folder; `./NAME` is.
+    """
+    return model not in TABLE and (os.sep in model or os.path.isdir(model))
+
+
+def _check_place(model: str) -> None:
+    if model.startswith("hf://"):
+        if not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", model):
+            raise ValueError(
+                f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {model!r}"
+            )
+    elif not os.path.isfile(os.path.join(model, NETWORK)):
         raise ValueError(
-            "expected imagenet, hf://owner/repo, or the .weights.h5 or .safetensors path of an "
-            f"existing file. Received: {weights!r}"
+            f"expected a folder of python -m zoo.publish, with {NETWORK}. Received: {model!r}"
         )
 
 
@@ -34,11 +61,15 @@ class ModelOptions(Settings):
     config: AnyPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
-    model: str | None = Field(default=None, description="Model, by its name in zoo/registry.py.")
+    model: str | None = Field(
+        default=None,
+        description="Model, by its name (see python -m zoo.list); or one that zoo.publish wrote, "
+        "with its weights and labels: its folder, or hf://OWNER/NAME.",
+    )
     weights: Weights | None = Field(
         default=None,
         description="imagenet for published weights (zoo.list has more names), "
-        "hf://OWNER/REPOSITORY, or a .weights.h5 or .safetensors file.",
+        "hf://OWNER/NAME, or a .weights.h5 or .safetensors file.",
     )
     run: AnyPath | None = Field(
         default=None, description="Folder of a finished run, local or gs://."
@@ -57,7 +88,15 @@ class ModelOptions(Settings):
             raise ValueError(f"--run already says which model. Received: {sorted(of_model)}")
         if self.run is None and self.model is None:
             raise ValueError("expected --run, or --model and --weights")
-        if self.model is not None:
+        if self.is_published:
+            _check_place(str(self.model))
+            given = (self.of_model & self.model_fields_set) - {"model"}
+            if given:
+                raise ValueError(
+                    f"--model {self.model} already says which weights, labels and size. "
+                    f"Received: {sorted(given)}"
+                )
+        elif self.model is not None:
             find_model(self.model)
             if self.weights is None:
                 raise ValueError(
@@ -65,6 +104,11 @@ class ModelOptions(Settings):
                     "without weights it knows nothing. Received: weights=None"
                 )
         return self
+
+    @property
+    def is_published(self) -> bool:
+        """Whether --model is a network of `zoo.publish`, and no name."""
+        return self.model is not None and is_place(self.model)
 
 
 def read_labels(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from zoo.errors import printable
+from zoo.errors import install, printable
 
 BACKENDS = ("tensorflow", "jax", "torch")
 
@@ -30,7 +30,7 @@ def run_command(
         message = str(error)
         if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
             extra = error.name if error.name in BACKENDS[1:] else "train"
-            message = f"{error.name} is not installed: pip install 'lambda_keras[{extra}]'"
+            message = f"{error.name} is not installed: {install(extra)}"
         print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
@@ -44,6 +44,22 @@ def use_backend(name: str) -> None:
     if keras is not None and keras.config.backend() != name:
         raise RuntimeError(f"Keras already runs on {keras.config.backend()}, not on {name}")
     os.environ["KERAS_BACKEND"] = name
+
+
+def use_default_backend(allowed: Sequence[str]) -> None:
+    """Makes Keras use TensorFlow, unless KERAS_BACKEND says another, or Keras is imported already.
+
+    Raises:
+        ValueError: If it is none of those allowed.
+    """
+    keras = sys.modules.get("keras")
+    if keras is None:
+        _check_backend(allowed)
+    elif keras.config.backend() not in allowed:
+        raise ValueError(
+            f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import). "
+            f"Received: {keras.config.backend()!r}"
+        )
 
 
 def _check_backend(allowed: Sequence[str]) -> None:

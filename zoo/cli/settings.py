@@ -3,11 +3,11 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Self, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -30,6 +30,7 @@ from pydantic_settings import (
 )
 
 from zoo.cli import plain_yaml
+from zoo.cli.configurations import find_configuration, is_name
 from zoo.errors import unknown
 from zoo.files import answering, check_output, local_copy, location
 
@@ -82,6 +83,9 @@ class Section(BaseModel):
     model_config = STRICT
 
 
+AnySection = TypeVar("AnySection", bound=Section)
+
+
 class Settings(BaseSettings):
     """All settings of one command; the docstring of the subclass is the head of its `--help`.
 
@@ -122,6 +126,20 @@ class Settings(BaseSettings):
             raise ValueError(_unrecognized(cls, str(error))) from None
 
     @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Checks settings by their names, sections as dictionaries; `config` may name a file.
+
+        Raises:
+            ValueError: One line that names the wrong key or value, and what is allowed.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise ValueError(_one_line(cls, error.errors()[0])) from None
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+
+    @classmethod
     def from_file(cls, path: Path) -> Self:
         """Reads a YAML file alone, such as the `config.yaml` of a run.
 
@@ -144,6 +162,8 @@ class _ConfigFile(YamlConfigSettingsSource):
             return {}
         try:
             path = location(name)
+            if is_name(str(name)):
+                path = find_configuration(str(name))
             with answering(path):
                 if not path.is_file():
                     found = "not a file" if path.exists() else "not found"
@@ -166,6 +186,20 @@ def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, F
     for key in section:
         group = group.model_fields[str(key)].annotation  # pyright: ignore[reportAssignmentType]
     return group.model_fields
+
+
+def check_section(section: type[AnySection], values: Mapping[str, Any], name: str) -> AnySection:
+    """Checks the settings of one section, which the message calls by `name`.
+
+    Raises:
+        ValueError: One line that names the wrong key or value, and what is allowed.
+    """
+    try:
+        return section(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = _one_line(section, first)
+        raise ValueError(f"{name}{'.' if first['loc'] else ': '}{reason}") from None
 
 
 def _is_section(field: FieldInfo) -> bool:

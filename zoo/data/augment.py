@@ -10,6 +10,7 @@ import tensorflow as tf
 from zoo.errors import needs_extra
 
 SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
+ERASING_TRIALS = 10  # windows of which the first that fits is erased
 
 # Another seed, for a choice that is independent of the others. TensorFlow annotates an int.
 fold_in: Any = tf.random.fold_in
@@ -42,6 +43,49 @@ def random_window(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         use_image_if_no_bounding_boxes=True,
     )
     return tf.concat([begin[:2], size[:2]], axis=0)
+
+
+def color_jitter(image: tf.Tensor, seed: tf.Tensor, strength: float) -> tf.Tensor:
+    """Changes brightness, contrast and saturation, in this order, of an image in [0, 255].
+
+    Each by a factor from `1 - strength` to `1 + strength`: of the pixels, of their distance from
+    the image's mean grey, and from their own grey. These are torchvision's; TensorFlow adds to the
+    brightness, and Keras' do not follow a seed.
+    """
+    factors = tf.unstack(
+        tf.random.stateless_uniform([3], seed, max(0.0, 1 - strength), 1 + strength)
+    )
+    image = tf.clip_by_value(image * factors[0], 0, 255)
+    mean = tf.reduce_mean(tf.image.rgb_to_grayscale(image))
+    image = tf.clip_by_value(mean + (image - mean) * factors[1], 0, 255)
+    grey = tf.image.rgb_to_grayscale(image)
+    return tf.clip_by_value(grey + (image - grey) * factors[2], 0, 255)
+
+
+def random_erasing(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.Tensor:
+    """Replaces a window of an image in [0, 255] by noise (arXiv:1708.04896), or does not.
+
+    It covers 2 to 33 % of the image, its height is 0.3 to 3.3 times its width; noise is uniform.
+    The first of ten windows that fits is taken, and none if none does.
+    """
+    size = tf.shape(image)[:2]
+    height, width = (tf.cast(size[axis], tf.float32) for axis in range(2))
+    areas, ratios, tops, lefts = (
+        tf.random.stateless_uniform([ERASING_TRIALS], fold_in(seed, number)) for number in range(4)
+    )
+    area = height * width * (0.02 + areas * (1 / 3 - 0.02))
+    ratio = tf.exp(tf.math.log(0.3) * (1 - 2 * ratios))
+    rows, columns = (tf.round(tf.sqrt(area * part)) for part in (ratio, 1 / ratio))
+    fits = (rows < height) & (columns < width)
+    wanted = tf.random.stateless_uniform([], fold_in(seed, 4)) < probability
+    index = tf.argmax(tf.cast(fits, tf.int32))
+    top = tf.floor(tops[index] * (height - rows[index] + 1))
+    left = tf.floor(lefts[index] * (width - columns[index] + 1))
+    y, x = (tf.range(tf.cast(length, tf.int32)) for length in (height, width))
+    y, x = tf.cast(y, tf.float32)[:, None, None], tf.cast(x, tf.float32)[None, :, None]
+    window = (y >= top) & (y < top + rows[index]) & (x >= left) & (x < left + columns[index])
+    noise = tf.random.stateless_uniform(tf.shape(image), fold_in(seed, 5), 0, 255)
+    return tf.where(window & wanted & tf.reduce_any(fits), noise, image)
 
 
 def rand_augment(

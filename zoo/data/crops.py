@@ -129,12 +129,17 @@ def check_header(content: bytes) -> None:
     """
     if not content.startswith((JPEG, PNG)):
         raise ValueError("not a JPEG or PNG image")
-    if content.startswith(PNG):
-        height, width = (int.from_bytes(content[i : i + 4]) for i in (20, 16))
-    else:
-        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
+    height, width = stored_size(content)
     if height * width > MAX_PIXELS:
         raise ValueError(f"{width} x {height} pixels, more than {MAX_PIXELS:,}")
+
+
+def stored_size(content: bytes) -> tuple[int, int]:
+    """Returns the height and width, in pixels, that a JPEG or PNG file says it has."""
+    if content.startswith(PNG):
+        return int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
+    height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
+    return height, width
 
 
 def decode_small(content: bytes) -> tf.Tensor:

@@ -1,10 +1,11 @@
 """Image files in one sub-folder per class: listing, splitting and checking them."""
 
+import hashlib
 import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -17,15 +18,36 @@ TEST_FOLDERS = ("val", "validation", "test")
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What is known of a file that was read once.
+
+    Attributes:
+        why: Why it is unreadable; empty if it is not.
+        digest: Hash of its contents.
+        height, width: In pixels, as stored.
+    """
+
+    why: str = ""
+    digest: bytes = b""
+    height: int = 0
+    width: int = 0
+
+
+@dataclass(frozen=True)
 class Files:
-    """Image files and the index of each one's class."""
+    """Image files, the index of each one's class, and what is known of each."""
 
     paths: list[str]
     labels: list[int]
+    facts: list[Facts] = field(default_factory=list)
 
     def select(self, indices: list[int]) -> Self:
         """Returns some of the files."""
-        return type(self)([self.paths[i] for i in indices], [self.labels[i] for i in indices])
+        return type(self)(
+            [self.paths[i] for i in indices],
+            [self.labels[i] for i in indices],
+            [self.facts[i] for i in indices],
+        )
 
 
 def list_folder(
@@ -73,14 +95,25 @@ def check_readable(files: list[str]) -> None:
     Raises:
         ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.
     """
-    broken = [f"{printable(path)} ({why})" for path, why in find_unreadable(files).items()]
+    _refuse_unreadable(files, _read_once(files))
+
+
+def _refuse_unreadable(files: list[str], facts: list[Facts]) -> None:
+    found = zip(files, facts, strict=True)
+    broken = [f"{printable(path)} ({fact.why})" for path, fact in found if fact.why]
     if broken:
         more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
         raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
 
 
 def find_unreadable(files: list[str]) -> dict[str, str]:
-    """Returns the unreadable ones of some files, and why they are.
+    """Returns the unreadable ones of some files, and why they are."""
+    facts = zip(files, _read_once(files), strict=True)
+    return {path: fact.why for path, fact in facts if fact.why}
+
+
+def _read_once(files: list[str]) -> list[Facts]:
+    """Returns what is known of some files.
 
     A header alone does not show that a file is cut off. So the whole file is read.
     """
@@ -88,21 +121,24 @@ def find_unreadable(files: list[str]) -> dict[str, str]:
         from rich.progress import track
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = track(pool.map(_why_unreadable, files), "Checking images", total=len(files))
-        return {path: why for path, why in zip(files, results, strict=True) if why}
+        return list(track(pool.map(_facts, files), "Checking images", total=len(files)))
 
 
-def _why_unreadable(path: str) -> str:
-    from zoo.data.crops import decode_small  # TensorFlow, without which the client starts
+def _facts(path: str) -> Facts:
+    from zoo.data.crops import (
+        decode_small,
+        stored_size,
+    )  # TensorFlow, which the client starts without
 
     why = why_no_file(path)  # a pipe would be waited for
     if why:
-        return why
+        return Facts(why)
     try:
-        decode_small(Path(path).read_bytes())
+        content = Path(path).read_bytes()
+        decode_small(content)
+        return Facts("", hashlib.blake2b(content).digest(), *stored_size(content))
     except Exception as error:  # decoders raise many kinds
-        return printable(error)
-    return ""
+        return Facts(printable(error))
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
@@ -141,13 +177,16 @@ def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Fil
             raise ValueError(f"data.dir: no images ({', '.join(SUFFIXES)}) in {folder / name}")
         files.paths.extend(found)
         files.labels.extend([label] * len(found))
+    files.facts.extend(_read_once(files.paths))
     if not skip:
-        check_readable(files.paths)
+        _refuse_unreadable(files.paths, files.facts)
         return files
-    broken = find_unreadable(files.paths)
-    for path, why in broken.items():
-        print(f"unreadable image file left out: {printable(path)} ({why})", file=sys.stderr)
-    files = files.select([i for i, path in enumerate(files.paths) if path not in broken])
+    for path, fact in zip(files.paths, files.facts, strict=True):
+        if fact.why:
+            print(
+                f"unreadable image file left out: {printable(path)} ({fact.why})", file=sys.stderr
+            )
+    files = files.select([i for i, fact in enumerate(files.facts) if not fact.why])
     empty = set(range(len(class_names))) - set(files.labels)
     if empty:
         raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")

@@ -8,9 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
+from zoo.data.augment import fold_in
 from zoo.data.errors import naming_errors
-from zoo.data.sources import Record, Source, no_autograph
+from zoo.data.mix import Mix
+from zoo.data.sources import IndexedSource, Record, Source, no_autograph
 from zoo.devices import ALL, Shard
+
+MIXING = 100  # with the number of a host, what makes the seed of a batch another than an image's
 
 # Takes a record and two random integers. Returns an image in [0, 255], always as large, and
 # whether it could be read.
@@ -42,34 +46,58 @@ class TrainingImages(Images):
     Order, augmentation and position are functions of the seed and the step, so a run that goes on
     after an interruption sees what it would have seen. In the place of an unreadable image comes
     another one of its batch.
+
+    Attributes:
+        seed: Of the order and of all random changes.
+        mix: Mixes the images of a batch, on several hosts of each host's part; None does not.
     """
 
     seed: int
+    mix: Mix | None = None
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Indices of the classes of all images; None if they come as streams of records."""
+        return self.source.labels if isinstance(self.source, IndexedSource) else None
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass; what is left over is others in every pass."""
         return self.count // batch_size
 
     def batches(
-        self, batch_size: int, classes: int, first_step: int = 0, shard: Shard = ALL
+        self,
+        batch_size: int,
+        classes: int,
+        first_step: int = 0,
+        shard: Shard = ALL,
+        parts: int = 1,
     ) -> tf.data.Dataset:
-        """Returns what `model.fit` takes: preprocessed batches with one-hot labels, without end.
+        """Returns what `model.fit` takes: preprocessed batches with labels, without end.
+
+        Labels are probabilities of the classes: one-hot, unless images are mixed.
 
         Args:
             batch_size: Images per step, over all hosts.
             classes: Number of classes.
             first_step: Number of batches before the first one.
             shard: Which part of them this host reads.
+            parts: Equal parts in which every batch comes, one after the other. Defaults to 1.
 
         Raises:
-            ValueError: If the hosts do not divide the batch.
+            ValueError: If the hosts, or the parts, do not divide the batch.
         """
-        return _finish(
+        size = shard.size(batch_size)
+        if size % parts:
+            raise ValueError(f"expected a multiple of {parts} images on a host. Received: {size}")
+        batches = (
             self.examples(batch_size, first_step, shard, preprocess_input)
-            .batch(shard.size(batch_size), drop_remainder=True)
+            .batch(size, drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
         )
+        if self.mix is not None:
+            batches = batches.enumerate(first_step).map(_mixed(self.mix, self.seed, shard))
+        return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first augmented images, in [0, 255], and labels, at most `limit` of them."""
@@ -157,6 +185,15 @@ def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
         return images, tf.one_hot(labels, classes), *(tf.cast(r, tf.float32) for r in readable)
 
     return one_hot
+
+
+def _mixed(mix: Mix, seed: int, shard: Shard) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+    @no_autograph
+    def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
+        own = fold_in(tf.stack([tf.constant(seed, tf.int64), step]), MIXING + shard.index)
+        return mix(*batch, own)
+
+    return mixed
 
 
 def _sample(examples: tf.data.Dataset, limit: int) -> tuple[np.ndarray, np.ndarray]:

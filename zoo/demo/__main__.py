@@ -40,8 +40,8 @@ class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
     """Serves a page where one drops a photograph, and sees what the network makes of it.
 
     It names the most probable classes, and draws where the lambda layers looked: the content map
-    and the position map of a layer at the point that one clicks. Give --model and --weights, or
-    --run for the model of a finished run. Examples:
+    and the position map of a layer at the point that one clicks. Give --run for the model of a
+    finished run, --model for one of zoo.publish, or --model and --weights. Examples:
 
       python -m zoo.demo --run runs/digits
       python -m zoo.demo --model lambda_resnet26t --weights imagenet --port 8080

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from zoo import run_folder
 from zoo.cli.model_options import Weights
 from zoo.cli.settings import AnyPath, Section, checked_by
 from zoo.config import Overrides, RunConfig
@@ -34,8 +33,8 @@ class DetectorConfig(Section):
     )
     weights: Weights | None = Field(
         default=None,
-        description="Start from the weights of a classifier: imagenet, hf://owner/repo, a "
-        ".weights.h5 or .safetensors file, or the folder of a finished run of zoo.train; None: "
+        description="Start from the weights of a classifier: imagenet, hf://OWNER/NAME, the folder "
+        "of a run of zoo.train or of zoo.publish, or a .weights.h5 or .safetensors file; None: "
         "from random weights.",
     )
     freeze_backbone: bool = Field(
@@ -56,13 +55,6 @@ class DetectorConfig(Section):
         "official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: "
         "{num_filters: 64}}}.",
     )
-
-    @field_validator("weights", mode="before")
-    @classmethod
-    def _of_a_run(cls, weights: Any) -> Any:
-        if isinstance(weights, str) and (Path(weights) / run_folder.METRICS).is_file():
-            return str(Path(weights) / run_folder.WEIGHTS)
-        return weights
 
 
 class CocoConfig(Section):

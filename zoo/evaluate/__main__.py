@@ -18,7 +18,8 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     """Measures accuracy and loss of a model on test images, as a whole and for each class.
 
     Give --run for the model of a finished run. Its test images are the default; --data settings
-    name others of the same classes. Or give --model, --weights and --data. Examples:
+    name others of the same classes. Or give --model and --data: a model of zoo.publish, or one by
+    its name with --weights. Examples:
 
       python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation
       python -m zoo.evaluate --run runs/imagenet --data.name imagenet_v2 --data.test_split test
@@ -32,7 +33,8 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     )
     output: OutputFolder | None = Field(
         default=None,
-        description="Also write metrics.json, with every class, and confusion.png here.",
+        description="Also write evaluation.json, with every class, and pictures of confusions, the "
+        "surest mistakes and reliability here.",
     )
     data: DataConfig = DataConfig()
 
@@ -58,9 +60,8 @@ class _DataOfRun(InitSettingsSource):
         run = self.current_state.get("run")
         if run is None:
             return {}
-        data = run_folder.load_config(location(run)).data.model_dump()
         asked = self.current_state.get("data") or {}
-        return {"data": data} if asked.get("source", data["source"]) == data["source"] else {}
+        return {"data": run_folder.test_data(location(run), asked)}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -71,12 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     from zoo.evaluate import loading, report
     from zoo.evaluate.metrics import evaluate
 
-    if config.run is not None:
-        classifier, data = loading.of_run(config.run, config.data, config.averaged)
-    else:
-        classifier, data = loading.of_weights(
-            str(config.model), str(config.weights), config.image_size, config.data
-        )
+    classifier, data = loading.of_source(config, config.data, config.averaged)
     result = evaluate(classifier, data.test, config.data.batch_size)
     place = " ".join(filter(None, (config.data.source, config.data.name)))
     title = f"{classifier.name}{'' if config.averaged else ', raw weights,'} on {place}"
@@ -84,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
     if config.output is not None:
         settings = config.model_dump(mode="json", exclude={"output"})
         report.write(result, classifier.class_names, title, settings, config.output)
-        print(f"wrote {config.output / report.RESULTS} and {report.PICTURE}")
+        print(f"wrote {config.output / report.RESULTS} and pictures")
 
 
 if __name__ == "__main__":

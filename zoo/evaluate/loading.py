@@ -5,11 +5,28 @@ from pathlib import Path
 from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
 from lambda_keras.weights import load_weights
 from zoo import run_folder
+from zoo.cli.model_options import ModelOptions
 from zoo.config import DataConfig
 from zoo.data.load import ImageData, load_data
 from zoo.files import local_copy
 from zoo.inference.classifier import Classifier
 from zoo.registry import find_model
+
+
+def of_source(
+    source: ModelOptions, data: DataConfig, averaged: bool = True
+) -> tuple[Classifier, ImageData]:
+    """Returns the network that the settings of a command name, and test images of its classes.
+
+    Raises:
+        ValueError: If there is no such network, or its weights and the images do not fit each
+            other.
+    """
+    if source.run is not None:
+        return of_run(source.run, data, averaged)
+    if source.is_published:
+        return of_published(str(source.model), data)
+    return of_weights(str(source.model), str(source.weights), source.image_size, data)
 
 
 def of_run(folder: Path, data: DataConfig, averaged: bool) -> tuple[Classifier, ImageData]:
@@ -32,6 +49,18 @@ def of_run(folder: Path, data: DataConfig, averaged: bool) -> tuple[Classifier, 
         with local_copy(raw) as here:
             load_weights(classifier.model, here, classifier.name)
     return _checked(classifier, _load(data, size))
+
+
+def of_published(source: str, data: DataConfig) -> tuple[Classifier, ImageData]:
+    """Returns a network of `zoo.publish`, by its folder or `hf://` address, and test images.
+
+    They go through what the network was published with.
+
+    Raises:
+        ValueError: If there is no such network, or it and the images do not fit each other.
+    """
+    classifier = Classifier.from_published(source)
+    return _checked(classifier, _load(data, classifier.image_size, classifier.preprocessing))
 
 
 def of_weights(

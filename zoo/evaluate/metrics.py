@@ -1,7 +1,7 @@
 """How well a model classifies test images: figures, tables and a picture."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,23 @@ with needs_extra("train"):
     from rich.progress import track
 
 TOP = 5  # classes that top-5 accuracy looks at
+BINS = 15  # of confidence, as is usual for the calibration error
+SUREST = 32  # mistakes that are kept for a picture
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A test image that a model took for another class.
+
+    Attributes:
+        image: As the model got it, `(height, width, 3)`.
+        label: Its true class.
+        probabilities: What the model answered.
+    """
+
+    image: np.ndarray
+    label: int
+    probabilities: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -25,20 +42,24 @@ class Evaluation:
     Attributes:
         labels: True class of each image.
         predicted: Its most probable class by the model.
+        confidence: The probability that the model gives to it.
         classes: Number of classes.
         top5: Part of the images with the true class among the five most probable ones; None if
             there are no more than five classes.
         loss: Mean cross-entropy in nats, without label smoothing.
         images_per_second: Speed after the first batch, for which the model is compiled; None if
             there is no other.
+        mistakes: The wrong answers of the highest confidence, at most `SUREST`.
     """
 
     labels: np.ndarray
     predicted: np.ndarray
+    confidence: np.ndarray
     classes: int
     top5: float | None
     loss: float
     images_per_second: float | None
+    mistakes: Sequence[Mistake] = ()
 
     @property
     def top1(self) -> float:
@@ -61,6 +82,33 @@ class Evaluation:
             self.labels, self.predicted, labels=range(self.classes), zero_division=np.nan
         )
 
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the classes with images: every class counts as much."""
+        _, _, f1, images = self.by_class
+        return float(np.nan_to_num(f1[images > 0]).mean())
+
+    @cached_property
+    def reliability(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Images, mean confidence and accuracy in each of `BINS` equal ranges of confidence.
+
+        Confidence and accuracy are 0 where there is no image.
+        """
+        bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
+        count = np.bincount(bins, minlength=BINS)
+        right = self.labels == self.predicted
+        confidence, accuracy = (
+            np.bincount(bins, values, BINS) / np.maximum(count, 1)
+            for values in (self.confidence, right)
+        )
+        return count, confidence, accuracy
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance of confidence and accuracy, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
+        count, confidence, accuracy = self.reliability
+        return float((count * np.abs(confidence - accuracy)).sum() / count.sum())
+
 
 def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:
     """Asks a model about every test image.
@@ -72,7 +120,8 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     with needs_extra("train"):
         from sklearn import metrics
     classes = range(len(classifier.class_names))
-    labels, predicted, clock = [], [], []
+    labels, predicted, confidence, clock = [], [], [], []
+    mistakes: list[Mistake] = []
     in_top, loss = 0.0, 0.0
     batches = test.batches(batch_size, len(classes)).as_numpy_iterator()
     for images, one_hot, weights in _shown(batches, test.steps(batch_size)):
@@ -87,6 +136,13 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
                 )
         labels.append(truth)
         predicted.append(probabilities.argmax(-1))
+        confidence.append(probabilities.max(-1))
+        mistakes += [
+            Mistake(image.copy(), int(label), answer)  # a copy, for a part would keep the batch
+            for image, label, answer in zip(images[real], truth, probabilities, strict=True)
+            if answer.argmax() != label
+        ]
+        mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:SUREST]
         clock.append(time.monotonic())
     count = sum(map(len, labels))
     if not count:
@@ -94,10 +150,12 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     return Evaluation(
         np.concatenate(labels),
         np.concatenate(predicted),
+        np.concatenate(confidence),
         len(classes),
         in_top / count if len(classes) > TOP else None,
         loss / count,
         sum(map(len, labels[1:])) / (clock[-1] - clock[0]) if len(clock) > 1 else None,
+        mistakes,
     )
 
 

@@ -10,17 +10,21 @@ import keras
 import numpy as np
 
 from lambda_keras.applications.preprocessing import imagenet_classes
+from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from zoo.errors import needs_extra, printable
 from zoo.evaluate.metrics import Evaluation
-from zoo.files import atomic_write
+from zoo.files import atomic_write, remove
 from zoo.plots.confusion import confusions, plot_confusion
+from zoo.plots.predictions import plot_predictions
+from zoo.plots.reliability import plot_reliability
 
 with needs_extra("train"):
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
-RESULTS, PICTURE = "evaluation.json", "confusion.png"
+RESULTS = "evaluation.json"
+CONFUSIONS, MISTAKES, RELIABILITY = "confusion.png", "mistakes.png", "reliability.png"
 WORST = 20  # rows of the printed table of classes
 
 
@@ -42,7 +46,9 @@ def print_tables(result: Evaluation, names: Sequence[str], title: str) -> None:
     table.add_row("top-1 accuracy", f"{result.top1:.4f}")
     if result.top5 is not None:
         table.add_row("top-5 accuracy", f"{result.top5:.4f}")
+    table.add_row("macro F1", f"{result.macro_f1:.4f}")
     table.add_row("cross-entropy loss", f"{result.loss:.4f}")
+    table.add_row("calibration error", f"{result.calibration_error:.4f}")
     table.add_row("images", f"{len(result.labels):,}")
     if result.images_per_second is not None:
         table.add_row("images/s", f"{result.images_per_second:,.0f}")
@@ -69,16 +75,18 @@ def _class_table(result: Evaluation, names: Sequence[str]) -> tuple[str, Table]:
 def write(
     result: Evaluation, names: Sequence[str], title: str, settings: dict[str, Any], folder: Path
 ) -> None:
-    """Writes all figures as JSON, and the picture of what is taken for what.
+    """Writes all figures as JSON, and pictures of what is taken for what and how surely.
 
-    The JSON has the settings of the command, too; the title is that of the picture.
+    The JSON has the settings of the command, too; the title is that of the pictures.
     """
     figures = {
         "settings": settings,
         "backend": keras.config.backend(),
         "top1": result.top1,
         "top5": result.top5,
+        "macro_f1": result.macro_f1,
         "loss": result.loss,
+        "calibration_error": result.calibration_error,
         "images": len(result.labels),
         "images_per_second": result.images_per_second,
         "classes": [
@@ -100,7 +108,33 @@ def write(
             encoding="utf-8",
         )
     heading = f"{title}: top-1 accuracy {result.top1:.4f} ({len(result.labels):,} images)"
-    plot_confusion(result.confusion, readable(names), heading, folder / PICTURE)
+    words = readable(names)
+    plot_confusion(result.confusion, words, heading, folder / CONFUSIONS)
+    plot_reliability(
+        *result.reliability,
+        f"{title}: calibration error {result.calibration_error:.4f}",
+        folder / RELIABILITY,
+    )
+    remove(folder / MISTAKES)  # of an evaluation before, if this one has none
+    if result.mistakes:
+        images, labels, probabilities = (
+            np.stack([getattr(one, name) for one in result.mistakes])
+            for name in ("image", "label", "probabilities")
+        )
+        wrong = np.count_nonzero(result.labels != result.predicted)
+        plot_predictions(
+            _pixels(images),
+            labels,
+            probabilities,
+            words,
+            f"{title}: the surest of {wrong} mistakes",
+            folder / MISTAKES,
+        )
+
+
+def _pixels(images: np.ndarray) -> np.ndarray:
+    """Returns what `preprocess_input` got, in [0, 255]."""
+    return 255 * (images * np.array(IMAGENET_STD, "f4") + np.array(IMAGENET_MEAN, "f4"))
 
 
 def _or_none(figure: float) -> float | None:

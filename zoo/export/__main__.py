@@ -17,7 +17,8 @@ from zoo.inference.photos import find_photos
 class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     """Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
-    Give --run for the model of a finished run, or --model and --weights. A SavedModel is written
+    Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    --weights. A SavedModel is written
     to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
     OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
     new process with only the runtime of the format has to give the answers of Keras about
@@ -87,23 +88,27 @@ def run(config: ExportConfig) -> Path:
         ValueError: If there is no such model, or weights, labels or calibration do not fit, or
             the export answers otherwise than Keras.
     """
-    from zoo.export.card import origin_of_run, origin_of_weights
     from zoo.export.exporter import export, find_writers
     from zoo.export.verify import Photographs
     from zoo.inference.classifier import Classifier
+    from zoo.inference.facts import origin_of
 
     calibration = find_photos([str(config.calibration)]) if config.calibration else []
     # Before the model is loaded: a missing package should not show after it.
     writers = find_writers(config.format, config.quantization, calibration)
     classifier = Classifier.from_source(config)
     if config.run is not None:
-        origin = origin_of_run(config.run)
         photographs = Photographs.held_out(config.run, classifier)
     else:
-        origin = origin_of_weights(str(config.model), str(config.weights))
         photographs = Photographs.samples(classifier)
     return export(
-        classifier, origin, photographs, config.output, config.format, writers, config.quantization
+        classifier,
+        origin_of(config),
+        photographs,
+        config.output,
+        config.format,
+        writers,
+        config.quantization,
     )
 
 

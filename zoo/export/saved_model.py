@@ -12,6 +12,7 @@ import tensorflow as tf
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_centre
+from zoo.errors import install
 from zoo.inference.classifier import Classifier
 from zoo.inference.compiled import with_constants
 from zoo.registry import CLASSIFIER
@@ -132,7 +133,7 @@ def _write_warm_up(classifier: Classifier, path: Path) -> None:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
         from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
     except ModuleNotFoundError:
-        print("no warm-up requests, which need a package: pip install 'lambda_keras[export]'")
+        print(f"no warm-up requests, which need a package: {install('export')}")
         return
     size = classifier.image_size
     grey = np.full((1, size, size, 3), 128, "uint8")

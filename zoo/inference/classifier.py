@@ -1,5 +1,6 @@
 """Asking a model about images and about photographs."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,18 +13,22 @@ import tensorflow as tf
 
 from lambda_keras.applications import imagenet_classes, preprocess_input, preprocessing_of
 from lambda_keras.applications.preprocessing import Preprocessing
+from lambda_keras.layers.arguments import is_positive_integer
+from lambda_keras.weights import load_weights
 from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
 from zoo.cli.model_options import ClassifierOptions
-from zoo.data.crops import check_header, decode_centre
+from zoo.data.crops import check_header, decode_centre, resize_centre
 from zoo.data.errors import reason
 from zoo.data.load import held_out_preprocessing
-from zoo.files import local_copy
+from zoo.files import local_copy, location
+from zoo.inference import published
 from zoo.inference.compiled import compiled
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.registry import create_model, find_model
 
 BATCH_SIZE = 32
+Image = str | os.PathLike | np.ndarray  # a file, or pixels
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
@@ -74,6 +79,8 @@ class Classifier:
         """
         if source.run is not None:
             return cls.from_run(source.run)
+        if source.is_published:
+            return cls.from_published(str(source.model))
         names = source.class_names
         try:
             return cls.from_weights(
@@ -129,6 +136,89 @@ class Classifier:
         preprocessing = held_out_preprocessing(config.data, config.model.size)
         return cls(config.model.name, model, preprocessing, names)
 
+    @classmethod
+    def from_published(cls, source: str) -> Self:
+        """Loads what `zoo.publish` wrote, with the labels and the preprocessing that it names.
+
+        Args:
+            source: Folder, or `"hf://owner/name"`.
+
+        Raises:
+            ValueError: If there is no such network, or its files are damaged.
+            FileNotFoundError: If the hub cannot be reached, and they are not cached.
+        """
+        network, weights = published.read(source)
+        view = network.preprocessing.preprocessing()
+        model = create_model(
+            network.model,
+            classes=len(network.class_names),
+            input_shape=(view.image_size, view.image_size, 3),
+            **network.overrides,
+        )
+        load_weights(model, weights, network.model)
+        return cls(network.model, model, view, network.class_names)
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str]) -> Self:
+        """Loads the folder of a run, or what `zoo.publish` wrote, by where it is.
+
+        Args:
+            source: Folder of a finished run, local or gs://; a folder of `zoo.publish`; or
+                `"hf://owner/name"`.
+
+        Raises:
+            ValueError: If it is none of these, or damaged.
+            FileNotFoundError: If the hub cannot be reached, and it is not cached.
+        """
+        if published.is_published(source):
+            return cls.from_published(str(source))
+        return cls.from_run(location(source))
+
+    def __call__(self, images: Image | Sequence[Image], top: int = 5) -> list[Any]:
+        """Returns the most probable classes of images, resized and cropped as photographs are.
+
+        Args:
+            images: One image or several: each the path of a JPEG or PNG file, or a uint8 array
+                `(height, width, 3)`, RGB. Several are a list, or an array `(count, height, width,
+                3)`.
+            top: How many classes to name, from 1; all if there are fewer. Defaults to 5.
+
+        Returns:
+            `ClassScore(index, name, probability)` of each class, the most probable one first: a
+            list of them for one image, and a list of such lists for several.
+
+        Raises:
+            ValueError: If a file is unreadable, an array is of another kind, or the outputs of the
+                model are not finite.
+        """
+        if not is_positive_integer(top):
+            raise ValueError(f"expected top to be a positive integer. Received: {top!r}")
+        every: Any = images
+        if isinstance(images, str | os.PathLike) or getattr(images, "ndim", None) == 3:
+            return self([every], top)[0]
+        try:
+            every = list(every)
+        except TypeError:
+            raise ValueError(f"expected images. Received: a {type(images).__name__}") from None
+        scores = []
+        for begin in range(0, len(every), BATCH_SIZE):
+            views = [self._view(image) for image in every[begin : begin + BATCH_SIZE]]
+            scores += self._scores(views, top)
+        return scores
+
+    def _view(self, image: Image) -> np.ndarray:
+        if isinstance(image, str | os.PathLike):
+            return self.view(Path(image))
+        shape: Any = getattr(image, "shape", ())
+        is_image = isinstance(image, np.ndarray) and image.dtype == "uint8" and image.ndim == 3
+        if not is_image or shape[2] != 3 or 0 in shape:
+            raise ValueError(
+                "expected the path of an image, or a uint8 array of shape (height, width, 3). "
+                f"Received: a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, "
+                f"shape={tuple(shape)}"
+            )
+        return resize_centre(tf.constant(image), self.preprocessing).numpy()
+
     def ask(self, photos: Sequence[Path], top: int) -> Iterator[Prediction]:
         """Yields an answer for each photograph, reading a few at a time.
 
@@ -141,13 +231,19 @@ class Classifier:
         """
         for begin in range(0, len(photos), BATCH_SIZE):
             batch = photos[begin : begin + BATCH_SIZE]
-            images = np.stack([self.view(photo) for photo in batch])
-            probabilities = self.infer(preprocess_input(images)).astype("float64")
-            if not np.isfinite(probabilities).all():
-                raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
-            for photo, row in zip(batch, probabilities.tolist(), strict=True):
-                order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
-                yield Prediction(photo, [ClassScore(i, self.class_names[i], row[i]) for i in order])
+            scores = self._scores([self.view(photo) for photo in batch], top)
+            yield from map(Prediction, batch, scores)
+
+    def _scores(self, views: Sequence[np.ndarray], top: int) -> list[list[ClassScore]]:
+        """Returns the most probable classes of each of some images that the model sees."""
+        probabilities = self.infer(preprocess_input(np.stack(views))).astype("float64")
+        if not np.isfinite(probabilities).all():
+            raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
+        scores = []
+        for row in probabilities.tolist():
+            order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
+            scores.append([ClassScore(i, self.class_names[i], row[i]) for i in order])
+        return scores
 
     def view(self, photo: Path) -> np.ndarray:
         """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`.

@@ -1,4 +1,4 @@
-"""Trains a model: `python -m zoo.train --config tpu_configs/FILE.yaml`."""
+"""Trains a model: `python -m zoo.train --config NAME`."""
 
 from collections.abc import Sequence
 

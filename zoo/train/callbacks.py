@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,48 @@ class Bar(keras.callbacks.ProgbarLogger):
             minutes = round(left / 60)
             text = f"{minutes // 60} h {minutes % 60} min" if minutes else f"{left:.0f} s"
             print(f"{text} left", flush=True)
+
+
+class DecodingSpeed(keras.callbacks.Callback):
+    """Says after the first epoch whether the devices wait for images.
+
+    It reads images for some seconds, without training, and only if the epoch took longer than that.
+
+    Args:
+        batches: Returns the training batches of this host.
+        images: Number in each of them, times the number of hosts.
+        seconds: How long to read. Defaults to 5.
+    """
+
+    def __init__(self, batches: Callable[[], Iterable], images: int, seconds: float = 5.0) -> None:
+        super().__init__()
+        self.batches = batches
+        self.images = images
+        self.seconds = seconds
+        self.told = False
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.began = time.monotonic()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if self.told or time.monotonic() - self.began < 6 * self.seconds:
+            return
+        self.told = True
+        trained = (logs or {})["images_per_second"]
+        if (decoded := self._rate()) < 1.2 * trained:
+            print(
+                f"images are decoded at {decoded:,.0f} per second, and trained on at "
+                f"{trained:,.0f}: the devices wait for them; smaller files or more processors help",
+                flush=True,
+            )
+
+    def _rate(self) -> float:
+        times = []
+        for _ in self.batches():  # the first one fills buffers
+            times.append(time.monotonic())
+            if times[-1] - times[0] > self.seconds:
+                break
+        return (len(times) - 1) * self.images / max(times[-1] - times[0], 1e-9)
 
 
 def write_epochs(path: Path, progress: Progress) -> None:

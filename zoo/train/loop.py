@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
+from zoo.data.balance import balanced_weights
 from zoo.data.errors import naming_errors
 from zoo.data.load import ImageData, load_data
 from zoo.devices import Devices, find_devices, precision
@@ -20,11 +21,23 @@ from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
 from zoo.registry import trainable_parameters
-from zoo.train.callbacks import Bar, Report, SaveProgress, stopped_early, write_epochs
+from zoo.train.accumulation import GradientAccumulation
+from zoo.train.callbacks import (
+    Bar,
+    DecodingSpeed,
+    Report,
+    SaveProgress,
+    stopped_early,
+    write_epochs,
+)
 from zoo.train.checkpoints import Checkpoints, Progress
-from zoo.train.model import TrainingModel
-from zoo.train.network import create_network, prepare
+from zoo.train.losses import Objective, create_loss
+from zoo.train.model import TrainingModel, mark_blocks
+from zoo.train.network import create_network, give_logits, prepare
 from zoo.train.optimizer import add_weight_decay, create_optimizer
+from zoo.train.plan import plan
+from zoo.train.teacher import load_teacher
+from zoo.train.user_callbacks import load_callbacks
 
 SHEET_SAMPLE = 512  # test images among which the sheet of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
@@ -49,6 +62,8 @@ def train(config: TrainConfig) -> dict[str, Any]:
     run_folder.check(config)
     devices = find_devices(config.strategy, config.tpu)
     _check_devices(config, devices)
+    _check_backend(config)
+    callbacks = load_callbacks(config.training.callbacks)
     # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
     keras.utils.set_random_seed(config.training.seed)
     data = load_data(config.data, config.model.size, config.training.seed)
@@ -58,24 +73,28 @@ def train(config: TrainConfig) -> dict[str, Any]:
         print(
             f"{config.model.name}: {trainable_parameters(model):,} trainable parameters; "
             f"{data.train.count} training and {data.test.count} test images of "
-            f"{len(data.class_names)} classes; {devices}"
+            f"{len(data.class_names)} classes; {devices}",
+            *plan(config, data),
+            sep="\n",
         )
         _explain_slow_start(model, config)
         if devices.chief and not run_folder.check(config):
             run_folder.start(config)
         with devices.noticing_losses():
             _check_shared(config, devices)
-            metrics = _fit(model, data, config, devices)
+            metrics = _fit(model, data, config, devices, callbacks)
     if devices.chief:
         _write_results(model, data, config, metrics)
     return metrics
 
 
 def _check_devices(config: TrainConfig, devices: Devices) -> None:
-    if config.data.batch_size % devices.replicas:
+    parts = config.training.gradient_accumulation_steps
+    if config.data.batch_size % (devices.replicas * parts):
+        times = f" times training.gradient_accumulation_steps={parts}" if parts > 1 else ""
         raise ValueError(
-            f"data.batch_size: expected a multiple of {devices.replicas}, the number of devices. "
-            f"Received: {config.data.batch_size}"
+            f"data.batch_size: expected a multiple of {devices.replicas * parts}, the number of "
+            f"devices{times}. Received: {config.data.batch_size}"
         )
     if config.training.jit_compile and isinstance(devices.strategy, tf.distribute.Strategy):
         raise ValueError(
@@ -86,6 +105,14 @@ def _check_devices(config: TrainConfig, devices: Devices) -> None:
         raise ValueError(
             "model.synchronized_batch_norm: expected false on JAX, where statistics are those of "
             "the whole batch in any case. Received: true"
+        )
+
+
+def _check_backend(config: TrainConfig) -> None:
+    if config.training.recompute and keras.backend.backend() != "jax":
+        raise ValueError(
+            "training.recompute: expected false on TensorFlow, where what is computed again would "
+            "draw other random numbers and count batch statistics twice. Received: true"
         )
 
 
@@ -102,39 +129,66 @@ def _check_shared(config: TrainConfig, devices: Devices) -> None:
 
 
 def _compiled_model(config: TrainConfig, data: ImageData) -> TrainingModel:
-    training = config.training
+    training, classes = config.training, len(data.class_names)
     steps_per_epoch = data.train.steps_per_epoch(config.data.batch_size)
-    network = create_network(config.model, len(data.class_names))
+    network = create_network(config.model, classes)
     prepare(network, config.model)
-    add_weight_decay(network, config.optimizer.weight_decay, config.optimizer.weight_decay_on)
+    give_logits(network)
+    if training.recompute:
+        mark_blocks(network)
+    if not config.optimizer.decoupled:
+        add_weight_decay(network, config.optimizer.weight_decay, config.optimizer.weight_decay_on)
+    weights = None
+    if config.data.class_weights == "balanced" and data.train.labels is not None:
+        weights = balanced_weights(data.train.labels, classes)
+    teacher = load_teacher(config.distillation, data.class_names, config.model.size)
+    taught = config.distillation.temperature, config.distillation.share
     model = TrainingModel(
-        network, steps_per_epoch, data.test.steps(config.data.batch_size), training.ema
-    )
-    optimizer = create_optimizer(
-        config.optimizer, config.data.batch_size, steps_per_epoch, training.epochs
+        network,
+        steps_per_epoch,
+        data.test.steps(config.data.batch_size),
+        training.ema,
+        Objective(create_loss(training, "sum_over_batch_size"), weights, teacher, *taught),
+        training.recompute,
     )
     metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
-    if len(data.class_names) > 5:
+    if classes > 5:
         metrics.append(keras.metrics.TopKCategoricalAccuracy(5, name="top5_accuracy"))
     model.compile(
-        optimizer,
+        _optimizer(config, network, steps_per_epoch),
         # Test images that only fill up the last batch have weight 0.
-        keras.losses.CategoricalCrossentropy(
-            label_smoothing=training.label_smoothing, reduction="mean_with_sample_weight"
-        ),
+        create_loss(training, "mean_with_sample_weight"),
         weighted_metrics=metrics,
         steps_per_execution=training.steps_per_execution,
         # JAX is always compiled.
         jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
+        auto_scale_loss=False,
     )
     return model
 
 
+def _optimizer(config: TrainConfig, network: keras.Model, steps_per_epoch: int) -> Any:
+    training = config.training
+    optimizer = create_optimizer(
+        config.optimizer, config.data.batch_size, steps_per_epoch, training.epochs, network
+    )
+    if training.precision == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    if training.gradient_accumulation_steps > 1:
+        optimizer = GradientAccumulation(optimizer, training.gradient_accumulation_steps)
+    return optimizer
+
+
 def _fit(
-    model: TrainingModel, data: ImageData, config: TrainConfig, devices: Devices
+    model: TrainingModel,
+    data: ImageData,
+    config: TrainConfig,
+    devices: Devices,
+    own_callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> dict[str, Any]:
     folder, classes, batch_size = config.output_dir, len(data.class_names), config.data.batch_size
     steps, epochs = model.steps_per_epoch, config.training.epochs
+    pieces = config.training.gradient_accumulation_steps
     checkpoints = Checkpoints(folder / run_folder.CHECKPOINTS, model.state, devices.chief)
     progress = checkpoints.restore() or Progress()
     found = devices.gather(progress.step)
@@ -161,10 +215,15 @@ def _fit(
             if progress.history:  # the last line may be missing
                 write_epochs(epochs_file, progress)
             callbacks += [
+                DecodingSpeed(
+                    lambda: data.train.batches(batch_size, classes, shard=devices.host),
+                    batch_size,
+                ),
                 keras.callbacks.LambdaCallback(
                     on_epoch_end=lambda *_: write_epochs(epochs_file, progress)
                 ),
                 keras.callbacks.TensorBoard(str(logs), write_graph=False),
+                *own_callbacks,  # last: what they do to the logs is not in the run's own
             ]
         epoch, done = divmod(progress.step, steps)
         if epoch > len(progress.history):
@@ -175,8 +234,10 @@ def _fit(
             if first < last and not stopped_early(progress, patience):
                 model.fit(
                     devices.distribute(
-                        lambda host: data.train.batches(batch_size, classes, progress.step, host),
-                        batch_size,
+                        lambda host: data.train.batches(
+                            batch_size, classes, progress.step, host, pieces
+                        ),
+                        batch_size // pieces,
                     ),
                     validation_data=test,
                     validation_steps=model.evaluation_steps,
@@ -188,7 +249,11 @@ def _fit(
                 )
         if patience is not None:
             checkpoints.restore_best(progress)
-        results = _evaluate(model, test, [save])
+    # Those variables were evaluated when their epoch ended.
+    kept = progress.history[-1 if patience is None else progress.best_epoch or 0]
+    results = {
+        name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")
+    }
     history = {name: [epoch[name] for epoch in progress.history] for name in progress.history[0]}
     return {
         "model": config.model.name,
@@ -202,11 +267,6 @@ def _fit(
     }
 
 
-def _evaluate(model: TrainingModel, test: Any, callbacks: Any) -> dict[str, float]:
-    steps = model.evaluation_steps
-    return model.evaluate(test, steps=steps, callbacks=callbacks, return_dict=True, verbose=0)  # pyright: ignore[reportArgumentType, reportReturnType]
-
-
 def _evaluate_again(
     model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
 ) -> None:
@@ -218,7 +278,13 @@ def _evaluate_again(
     every.on_train_begin()
     every.on_epoch_begin(epoch)
     logs = model.get_metrics_result()
-    test_logs = _evaluate(model, test, every)
+    test_logs: Any = model.evaluate(
+        test,
+        steps=model.evaluation_steps,
+        callbacks=every,  # pyright: ignore[reportArgumentType]
+        return_dict=True,
+        verbose=0,  # pyright: ignore[reportArgumentType]
+    )
     every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
     every.on_train_end()
 

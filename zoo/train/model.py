@@ -15,6 +15,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from lambda_keras.models.specs import STAGES
+from zoo.train.accumulation import GradientAccumulation
+from zoo.train.losses import Objective
+
+BLOCK_OUTPUT = "block"  # the name of what recomputation keeps
+
 
 class TrainingModel(keras.Model):
     """Trains a functional model; labels are one-hot.
@@ -28,6 +34,12 @@ class TrainingModel(keras.Model):
         evaluation_steps: Steps of an evaluation.
         ema: Decay of moving averages of all weights and batch statistics. With averages, they are
             what evaluation uses. Defaults to None: none.
+        recompute: On JAX, whether the backward pass keeps only what `mark_blocks` has marked and
+            computes the rest again. Defaults to False.
+        objective: What training minimizes, besides regularizers. Defaults to None: the loss that
+            the model is compiled with, which is that of evaluation.
+
+    With a `GradientAccumulation` as optimizer, each step takes so many batches from its data.
     """
 
     # Set by Keras' own `compile`.
@@ -42,12 +54,16 @@ class TrainingModel(keras.Model):
         steps_per_epoch: int,
         evaluation_steps: int,
         ema: float | None = None,
+        objective: Objective | None = None,
+        recompute: bool = False,
     ) -> None:
         super().__init__(name=network.name)
         self.network = network
         self.steps_per_epoch = steps_per_epoch
         self.evaluation_steps = evaluation_steps
         self.averages = None if ema is None else ExponentialMovingAverage(network, ema)
+        self.objective = objective
+        self.recompute = recompute
         self.steps_done = 0  # of training, in all
         self.built = True
 
@@ -74,9 +90,32 @@ class TrainingModel(keras.Model):
             return self.network(inputs, training=training)
         return self.averages.of(self.network, inputs)
 
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the loss of the objective in training, and that of `compile` in evaluation."""
+        if not training or self.objective is None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        loss = self.objective.of(x, y, y_pred)
+        return loss + sum(map(self._aggregate_additional_loss, self.losses))
+
+    def compute_loss_and_updates(self, *state, **arguments):
+        """What JAX differentiates, as Keras has it, with less memory where that is asked for."""
+        compute = super().compute_loss_and_updates  # pyright: ignore[reportAttributeAccessIssue]
+        if not self.recompute:
+            return compute(*state, **arguments)
+        import jax  # pyright: ignore[reportMissingImports]
+
+        policy = jax.checkpoint_policies.save_only_these_names(BLOCK_OUTPUT)
+        return jax.checkpoint(lambda *values: compute(*values, **arguments), policy=policy)(*state)
+
+    @property
+    def _batches(self) -> int:
+        """Batches that a step takes."""
+        accumulates = isinstance(self.optimizer, GradientAccumulation)
+        return self.optimizer.steps if accumulates else 1
+
     def train_step(self, *args):
-        """One step of Keras' own, and one of the averages."""
-        if self.averages is None:
+        """One step of Keras' own, and one of the averages unless gradients are only added up."""
+        if self.averages is None or not getattr(self.optimizer, "last", True):
             return super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
         if keras.backend.backend() == "tensorflow":
             logs = super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
@@ -93,15 +132,27 @@ class TrainingModel(keras.Model):
         others = [scope.get_current_value(variable) for variable in self.non_trainable_variables]
         return logs, (trainable, others, optimizer, metrics)
 
+    def add_step(self, *args):
+        """One of the batches of a step: its gradients are added up, and change nothing yet."""
+        self.optimizer.last = False
+        try:
+            return self.train_step(*args)
+        finally:
+            self.optimizer.last = True
+
     def make_train_function(self, force: bool = False) -> None:
         """Makes the function that `fit` calls for every execution."""
         if self.train_function is None or force:
             self.steps_done = int(ops.convert_to_numpy(self.optimizer.iterations))
             counts = self._training_counts()
             if keras.backend.backend() == "tensorflow":
-                self.train_function = self._tensorflow_execution(self.train_step, counts)
+                self.train_function = self._tensorflow_execution(
+                    self.train_step, counts, self._batches
+                )
             else:
-                self.train_function = self._jax_execution(super().make_train_function, counts)
+                self.train_function = self._jax_execution(
+                    super().make_train_function, counts, self._batches
+                )
 
     def make_test_function(self, force: bool = False) -> None:
         """Makes the function that `evaluate` calls for every execution."""
@@ -125,42 +176,63 @@ class TrainingModel(keras.Model):
             for done in range(0, self.evaluation_steps, self.steps_per_execution):
                 yield min(self.steps_per_execution, self.evaluation_steps - done)
 
-    def _tensorflow_execution(self, step: Callable, counts: Iterator[int]) -> Callable:
+    def _tensorflow_execution(
+        self, step: Callable, counts: Iterator[int], batches: int = 1
+    ) -> Callable:
         strategy = self.distribute_strategy
 
-        def run(batch):
-            outputs = strategy.run(step, args=(batch,))
-            return tf.nest.map_structure(
-                lambda value: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None),
-                outputs,
-            )
+        def compiled(step: Callable) -> Callable:
+            def run(batch):
+                outputs = strategy.run(step, args=(batch,))
+                return tf.nest.map_structure(
+                    lambda value: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None),
+                    outputs,
+                )
 
-        run = tf.function(run, jit_compile=self.jit_compile, autograph=False)
+            return tf.function(run, jit_compile=self.jit_compile, autograph=False)
 
-        def body(iterator, i):
-            with tf.control_dependencies(tf.nest.flatten(run(next(iterator)))):
-                return [i + 1]
+        run, add = compiled(step), compiled(self.add_step)
+
+        def repeat(function, times):
+            def body(i):
+                with tf.control_dependencies(tf.nest.flatten(function())):
+                    return [i + 1]
+
+            tf.while_loop(lambda i: i < times, body, [tf.constant(0)])
+
+        def one_step(iterator):
+            if batches > 1:
+                repeat(lambda: add(next(iterator)), batches - 1)
+            return run(next(iterator))
 
         def steps(iterator, count):
             if self.steps_per_execution > 1:
-                tf.while_loop(
-                    lambda i: i < count - 1, lambda i: body(iterator, i), [tf.constant(0)]
-                )
-            return run(next(iterator))
+                repeat(lambda: one_step(iterator), count - 1)
+            return one_step(iterator)
 
         steps = tf.function(steps, reduce_retracing=True, autograph=False)
         return lambda iterator: steps(iterator, tf.constant(next(counts)))
 
-    def _jax_execution(self, make: Callable, counts: Iterator[int]) -> Callable:
-        steps_per_execution, self.steps_per_execution = self.steps_per_execution, 1
-        make(force=True)
-        self.steps_per_execution = steps_per_execution
+    def _jax_execution(self, make: Callable, counts: Iterator[int], batches: int = 1) -> Callable:
         training = make.__name__ == "make_train_function"
-        step = self.train_function if training else self.test_function
+
+        def made() -> Any:
+            steps_per_execution, self.steps_per_execution = self.steps_per_execution, 1
+            make(force=True)
+            self.steps_per_execution = steps_per_execution
+            return self.train_function if training else self.test_function
+
+        step, add = made(), None
+        if batches > 1:
+            self.train_step = self.add_step  # as a function of its own, which JAX traces by itself
+            add = made()
+            del self.train_step
 
         def execution(state, iterator):
             logs = None
             for _ in range(next(counts)):
+                for _ in range(batches - 1):
+                    _, state = add(state, iterator)  # pyright: ignore[reportOptionalCall]
                 logs, state = step(state, iterator)
             return logs, state
 
@@ -174,6 +246,29 @@ class TrainingModel(keras.Model):
             self._symbolic_build(
                 data_batch=tuple(keras.KerasTensor((1, *shape[1:])) for shape in shapes)
             )
+
+
+def mark_blocks(network: keras.Model) -> None:
+    """Gives the outputs of a residual network's blocks the name that recomputation keeps.
+
+    Raises:
+        ValueError: If no block ends with an activation.
+    """
+    from jax.ad_checkpoint import checkpoint_name  # pyright: ignore[reportMissingImports]
+
+    def marked(activation: Callable) -> Callable:
+        return lambda x: checkpoint_name(activation(x), BLOCK_OUTPUT)
+
+    ends = [
+        layer
+        for layer in network.layers
+        if isinstance(layer, keras.layers.Activation)
+        and (layer.name in STAGES or layer.name.endswith("_out"))
+    ]
+    if not ends:
+        raise ValueError(f"training.recompute: expected a ResNet. Received: {network.name}")
+    for layer in ends:
+        layer.activation = marked(layer.activation)
 
 
 class ExponentialMovingAverage(keras.layers.Layer):

@@ -1,12 +1,18 @@
 """The network that a run trains: built, set up for the recipe, and started from weights."""
 
+import re
 from typing import Any
+
+import keras
 
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import load_any_classes
 from lambda_keras.weights.fit import take_layers
 from zoo.config import ModelConfig
 from zoo.registry import CLASSIFIER, create_model, set_batch_norm
+
+# Names of layers that begin a block: c4_block2_1, block12_expand.
+BLOCK = re.compile(r"(c\d_)?block\d+(?=_|$)")
 
 
 def create_network(config: ModelConfig, classes: int) -> Any:
@@ -33,6 +39,22 @@ def prepare(network: Any, config: ModelConfig) -> None:
     if config.freeze_backbone:
         for layer in network.layers:
             layer.trainable = layer.name == CLASSIFIER
+    if config.freeze_up_to is not None:
+        for layer in _layers_up_to(network, config.freeze_up_to):
+            layer.trainable = False
+
+
+def give_logits(network: Any) -> None:
+    """Leaves the softmax of a classifier out: losses and a teacher's answers are of logits."""
+    network.get_layer(CLASSIFIER).activation = keras.activations.linear
+
+
+def _layers_up_to(network: Any, stage: str) -> list[Any]:
+    """Returns the layers of the stem, or those from it to the end of a stage."""
+    names = [layer.name for layer in network.layers]
+    if stage == "stem":
+        return network.layers[: next(i for i, name in enumerate(names) if BLOCK.match(name))]
+    return network.layers[: names.index(stage) + 1]
 
 
 def _start_from(network: Any, config: ModelConfig) -> None:

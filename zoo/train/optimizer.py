@@ -6,39 +6,79 @@ import keras
 from keras import ops
 
 from zoo.config import OptimizerConfig
-from zoo.registry import kernels
+from zoo.registry import CLASSIFIER, kernels
+from zoo.train.lamb import Lamb
+from zoo.train.network import BLOCK
+from zoo.train.recipe import Recipe
 
 REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
 
 
+def _with_recipe(base: type) -> Any:
+    return type(base.__name__, (Recipe, base), {})
+
+
+# The optimizer, its arguments among the settings, and values of theirs that are not Keras' own: of
+# RMSprop those of MobileNets in TensorFlow's Model Garden, of LAMB that of its authors.
+OPTIMIZERS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
+    "sgd": (_with_recipe(keras.optimizers.SGD), ("momentum", "nesterov"), {}),
+    "rmsprop": (
+        _with_recipe(keras.optimizers.RMSprop),
+        ("momentum", "epsilon"),
+        {"rho": 0.9, "epsilon": 2e-3},
+    ),
+    "adamw": (_with_recipe(keras.optimizers.Adam), ("beta_1", "beta_2", "epsilon"), {}),
+    "lamb": (Lamb, ("beta_1", "beta_2", "epsilon"), {"epsilon": 1e-6}),
+    "lion": (_with_recipe(keras.optimizers.Lion), ("beta_1", "beta_2"), {}),
+}
+
+
 def create_optimizer(
-    config: OptimizerConfig, batch_size: int, steps_per_epoch: int, epochs: int
-) -> keras.optimizers.Optimizer:
+    config: OptimizerConfig,
+    batch_size: int,
+    steps_per_epoch: int,
+    epochs: int,
+    network: keras.Model | None = None,
+) -> Any:
     """Returns the optimizer with the schedule of the paper (Section E.2, D.3.2).
 
-    The batch is that of all devices; warm-up is part of the epochs.
+    The batch is that of all devices; warm-up is part of the epochs. The network is needed for
+    decays that are not in the loss, and for the decay of the rate from layer to layer.
     """
+    of_name, names, arguments = OPTIMIZERS[config.name]
+    given = {name: getattr(config, name) for name in names}
+    arguments = arguments | {name: value for name, value in given.items() if value is not None}
+    if config.global_clipnorm is not None:
+        arguments = {**arguments, "global_clipnorm": config.global_clipnorm}
+    schedule = _schedule(config, batch_size, steps_per_epoch, epochs)
+    optimizer = of_name(learning_rate=schedule, **arguments)
+    if network is not None:
+        if config.layer_decay is not None:
+            optimizer.scale_rates(layer_rates(network, config.layer_decay))
+        if config.decoupled:
+            optimizer.decay(decayed(network, config.weight_decay_on), config.weight_decay)
+    return optimizer
+
+
+def _schedule(
+    config: OptimizerConfig, batch_size: int, steps_per_epoch: int, epochs: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
     rate = config.learning_rate * batch_size / REFERENCE_BATCH
     warmup = round(config.warmup_epochs * steps_per_epoch)
     if config.schedule == "cosine":
-        schedule: Any = keras.optimizers.schedules.CosineDecay(
+        return keras.optimizers.schedules.CosineDecay(
             initial_learning_rate=0.0 if warmup else rate,
             decay_steps=epochs * steps_per_epoch - warmup,
             warmup_target=rate if warmup else None,
             warmup_steps=warmup,
         )
-    else:
-        schedule = WarmUpExponentialDecay(
-            warmup,
-            initial_learning_rate=rate,
-            decay_steps=max(1, round(config.decay_epochs * steps_per_epoch)),
-            decay_rate=config.decay_rate,
-            staircase=True,
-        )
-    if config.name == "sgd":
-        return keras.optimizers.SGD(schedule, momentum=config.momentum)
-    # As MobileNets are trained with (TensorFlow Model Garden); the paper gives the momentum only.
-    return keras.optimizers.RMSprop(schedule, rho=0.9, momentum=config.momentum, epsilon=2e-3)
+    return WarmUpExponentialDecay(
+        warmup,
+        initial_learning_rate=rate,
+        decay_steps=max(1, round(config.decay_epochs * steps_per_epoch)),
+        decay_rate=config.decay_rate,
+        staircase=True,
+    )
 
 
 class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
@@ -64,6 +104,32 @@ class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
         return {**super().get_config(), "warmup_steps": self.warmup_steps}
 
 
+def layer_rates(network: keras.Model, decay: float) -> list[tuple[Any, float]]:
+    """Returns the trainable variables and the factors of their learning rates.
+
+    The classifier has 1, the last block `decay`, the block before it the square of that, and so on;
+    the stem is before the first block.
+    """
+    group, groups = 0, []
+    seen = {}
+    for layer in network.layers:
+        match = BLOCK.match(layer.name)
+        if layer.name == CLASSIFIER:
+            group = len(seen) + 1
+        elif match:
+            group = seen.setdefault(match[0], len(seen) + 1)
+        groups += [(variable, group) for variable in layer.trainable_variables]
+    return [(variable, decay ** (len(seen) + 1 - group)) for variable, group in groups]
+
+
+def decayed(network: keras.Model, weight_decay_on: str = "kernels") -> list[Any]:
+    """Returns the trainable variables that decay: kernels, or all but batch normalisation's."""
+    if weight_decay_on == "all_but_batch_norm":
+        everything: Any = network.trainable_variables
+        return [variable for variable in everything if variable.name not in ("gamma", "beta")]
+    return kernels(network)
+
+
 def add_weight_decay(
     network: keras.Model, weight_decay: float, weight_decay_on: str = "kernels"
 ) -> None:
@@ -73,10 +139,6 @@ def add_weight_decay(
     unless it falls on all but `"batch_norm"`. It is no `weight_decay` of Keras' optimizers, which
     momentum and the learning rate schedule act on in another way.
     """
-    decayed = kernels(network)
-    if weight_decay_on == "all_but_batch_norm":
-        everything: Any = network.trainable_variables
-        decayed = [variable for variable in everything if variable.name not in ("gamma", "beta")]
     if weight_decay:
-        for variable in decayed:
+        for variable in decayed(network, weight_decay_on):
             variable.regularizer = keras.regularizers.L2(weight_decay / 2)

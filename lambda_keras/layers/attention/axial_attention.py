@@ -13,6 +13,7 @@ from lambda_keras.layers.attention.base import (
     softmax,
     split_heads,
 )
+from lambda_keras.layers.batch_normalization import BatchNormalization
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -120,7 +121,7 @@ class RowAttention(RelativeAttentionLayer):
         return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}
 
     def _batch_norm(self, name, shape, dtype, axis=-1):
-        batch_norm = keras.layers.BatchNormalization(
+        batch_norm = BatchNormalization(
             axis=axis, momentum=self.momentum, epsilon=self.epsilon, dtype=dtype, name=name
         )
         batch_norm.build(shape)

@@ -8,6 +8,8 @@ Letters of the einsums:
 Query n is in row i and column j of its map or block, context position m in row p and column q.
 """
 
+from abc import ABC, abstractmethod
+
 import keras
 import numpy as np
 from keras import initializers, ops, regularizers
@@ -18,7 +20,7 @@ from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.projections import fan_in, project
 
 
-class AttentionLayer(keras.layers.Layer):
+class AttentionLayer(keras.layers.Layer, ABC):
     """Base of the attention layers: everything but the attention itself.
 
     Inputs are projected to queries, keys and values without biases, attended to by the layer at
@@ -121,6 +123,7 @@ class AttentionLayer(keras.layers.Layer):
             outputs = ops.reshape(outputs, (batch, height, width, self.filters))
         return outputs
 
+    @abstractmethod
     def attend(self, queries, keys, values, training):
         """The attention: maps of queries, keys and values, heads side by side, to one of outputs.
 
@@ -134,7 +137,6 @@ class AttentionLayer(keras.layers.Layer):
         Returns:
             Tensor `(b, height, width, filters)`.
         """
-        raise NotImplementedError
 
     def default_key_dim(self, value_dim: int) -> int:
         """Query and key depth of a head, if none is given."""

@@ -50,6 +50,9 @@ VARIANTS = {
 FIXED_MAP = (GlobalAttention, AxialAttention)
 ANY_MAP = [name for name, (layer, *_) in VARIANTS.items() if layer not in FIXED_MAP]
 CHOSEN = ("global", "local", "halo_strided_queries", "axial", "softmax", "favor")
+# Their parts are those of the others: halo has local's windows, global axial's tables.
+EVERYWHERE = ("global", "halo_strided_queries", "softmax", "favor")
+SOME = backends.elsewhere(CHOSEN, EVERYWHERE)
 EXAMPLE = (5, 4, 6)
 
 
@@ -89,12 +92,12 @@ for name in VARIANTS:
     def check(self, name=name):
         self.check(name)
 
-    if backends.elsewhere([name], CHOSEN) != [name]:
+    if backends.elsewhere([name], EVERYWHERE) != [name]:
         check = pytest.mark.very_slow(check)
     setattr(TestAsKerasLayer, f"test_{name}", check)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", SOME)
 def test_saved_and_loaded_model_gives_the_same_outputs(name, tmp_path):
     inputs = keras.Input(EXAMPLE)
     model = keras.Model(inputs, small(name)(inputs))
@@ -132,7 +135,7 @@ def test_config_has_every_argument():
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
-@pytest.mark.parametrize("name", [*CHOSEN, "elu", "relu"])
+@pytest.mark.parametrize("name", [*SOME, "elu", "relu"])
 def test_half_precision_is_near_float32(name, dtype):
     x = normal(2, *EXAMPLE)
     exact = small(name)
@@ -146,7 +149,7 @@ def test_half_precision_is_near_float32(name, dtype):
     assert np.abs(to_numpy(output) - expected).max() <= tolerance * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", CHOSEN[:-1])
+@pytest.mark.parametrize("name", SOME[:-1])
 def test_softmax_is_computed_in_float32(name, monkeypatch):
     """Backends may do so themselves for bfloat16; the layers do not rely on it."""
     layer = small(name, dtype="bfloat16")
@@ -204,7 +207,13 @@ def test_graph_for_maps_of_any_size(name):
         np.testing.assert_allclose(received, to_numpy(layer(x)), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in EVERYWHERE else pytest.mark.very_slow)
+        for name in CHOSEN
+    ],
+)
 def test_compiled_training_step(name):
     model = keras.Sequential([keras.Input(EXAMPLE), small(name), keras.layers.Flatten()])
     model.compile("sgd", "mse", jit_compile=keras.backend.backend() != "torch")

@@ -137,7 +137,7 @@ def test_missing_backend_is_one_line():
     )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
-    assert "jax is not installed: pip install 'lambda_keras[jax]'" in result.stderr
+    assert "jax is not installed: pip install 'SOURCE[jax]', SOURCE being " in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_missing_backend_is_one_line():
             f"tpu-compile --backend tensorflow --model {NETWORK}",
             "pip install tensorflow-tpu==.*tpu==",
         ),
-        ("data", r"pip install 'lambda_keras\[train\]'"),
-        ("serving", r"pip install 'lambda_keras\[export\]'"),
+        ("data", r"pip install 'SOURCE\[train\]'"),
+        ("serving", r"pip install 'SOURCE\[export\]'"),
     ],
 )
 def test_a_missing_package_says_what_to_install(monkeypatch, arguments, command_line):

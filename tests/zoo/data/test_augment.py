@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.data.augment import rand_augment, random_shift, random_window
+from zoo.data.augment import (
+    color_jitter,
+    rand_augment,
+    random_erasing,
+    random_shift,
+    random_window,
+)
 
 IMAGE = tf.constant(np.random.default_rng(0).uniform(1, 255, (16, 16, 3)).astype("float32"))
 
@@ -97,3 +103,41 @@ def test_every_operation_comes_and_magnitudes_beyond_ten_are_stronger(photo):
     assert np.mean([np.abs(stronger(photo, s) - photo).mean() for s in seeds(150)]) > np.mean(
         changes
     )
+
+
+GREY = np.array([0.2989, 0.587, 0.114], "float32")
+
+
+def test_colour_jitter_is_that_of_numpy():
+    for seed in seeds(20):
+        one, two, three = tf.random.stateless_uniform([3], seed, 0.6, 1.4).numpy()
+        expected = np.clip(np.asarray(IMAGE) * one, 0, 255)
+        mean = (expected @ GREY).mean()
+        expected = np.clip(mean + (expected - mean) * two, 0, 255)
+        grey = (expected @ GREY)[..., None]
+        expected = np.clip(grey + (expected - grey) * three, 0, 255)
+        np.testing.assert_allclose(color_jitter(IMAGE, seed, 0.4), expected, rtol=1e-4, atol=1e-2)
+
+
+def test_erased_windows_are_as_large_as_in_the_paper():
+    image = tf.ones((60, 40, 3)) * 300.0  # no noise is so bright
+    apply = tf.function(lambda seed: random_erasing(image, seed, 0.5), autograph=False)
+    areas, ratios, erased = [], [], 0
+    for seed in seeds(300):
+        changed = apply(seed).numpy() != 300
+        np.testing.assert_array_equal(changed.any(-1), changed.all(-1))
+        rows, columns = changed.any((1, 2)), changed.any((0, 2))
+        np.testing.assert_array_equal(changed[..., 0], rows[:, None] & columns[None, :])
+        if changed.any():
+            erased += 1
+            areas.append(changed[..., 0].mean())
+            ratios.append(rows.sum() / columns.sum())
+    assert 0.42 < erased / 300 < 0.58
+    assert 0.01 < min(areas) < 0.05
+    assert 0.25 < max(areas) < 0.36
+    assert 0.25 < min(ratios) < 0.5
+    assert 2 < max(ratios) < 4
+    noise = random_erasing(image, seeds(300)[250], 1.0).numpy()
+    noise = noise[noise != 300]
+    assert noise.std() == pytest.approx(255 / np.sqrt(12), rel=0.15)
+    np.testing.assert_array_equal(random_erasing(image, seeds(1)[0], 1e-9), image)

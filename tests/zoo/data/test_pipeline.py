@@ -81,7 +81,7 @@ def test_hosts_see_different_images_that_make_up_an_epoch(data, every_config):
     steps = min(data.train.steps_per_epoch(BATCH), 8)
     parts = [batches(data, steps, 0, Shard(i, 2)) for i in range(2)]
     assert all(images.shape == (steps, BATCH // 2, SIZE, SIZE, 3) for images, _ in parts)
-    if every_config.source in ("digits", "image_folder"):
+    if every_config.source in ("digits", "pathfinder", "image_folder"):
         whole, labels = batches(data, steps)
         np.testing.assert_array_equal(np.concatenate([part[0] for part in parts], 1), whole)
         np.testing.assert_array_equal(np.concatenate([part[1] for part in parts], 1), labels)

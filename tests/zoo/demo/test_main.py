@@ -408,7 +408,7 @@ def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, ho
 def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):
     monkeypatch.setitem(sys.modules, "gradio", None)
     error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(free_port()))
-    assert error == "error: gradio is not installed: pip install 'lambda_keras[demo]'\n"
+    assert error.startswith("error: gradio is not installed: pip install 'SOURCE[demo]', SOURCE ")
 
 
 def test_no_run_is_said_in_one_line(monkeypatch, capsys, tmp_path):

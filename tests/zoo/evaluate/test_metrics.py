@@ -1,6 +1,7 @@
 """What is measured: figures as computed by hand, real images only, files."""
 
 import json
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.data.pipeline import EvalImages
 from zoo.data.sources import IndexedSource
 from zoo.evaluate import report
-from zoo.evaluate.metrics import Evaluation, evaluate
+from zoo.evaluate.metrics import Evaluation, Mistake, evaluate
 from zoo.evaluate.report import readable
 from zoo.inference.classifier import Classifier
 
@@ -117,7 +118,40 @@ def of_many(classes: int) -> Evaluation:
     """The class n has 3 images, n % 3 of which are taken for the next class; the last has none."""
     labels = np.repeat(np.arange(classes - 1), 3)
     predicted = labels + (np.arange(len(labels)) % 3 < labels % 3)
-    return Evaluation(labels, predicted, classes, 0.9, 0.5, 1234.5)
+    confidence = 0.3 + 0.6 * (labels == predicted)
+    return Evaluation(labels, predicted, confidence, classes, 0.9, 0.5, 1234.5)
+
+
+def test_every_class_counts_as_much_in_macro_f1():
+    assert of_many(4).macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 5]))
+
+
+def test_calibration_error_is_the_distance_of_confidence_and_accuracy():
+    """In fifteenths: 0.30 to 0.33 and 0.87 to 0.93 and, the last of all, 1."""
+    confidence = np.array([0.31, 0.33, 0.32, 0.9, 0.88, 1.0])
+    predicted = np.array([0, 1, 1, 0, 0, 0])
+    result = Evaluation(np.zeros(6, int), predicted, confidence, 2, None, 0.5, None)
+    count, mean, accuracy = result.reliability
+    assert count.tolist() == [0] * 4 + [3] + [0] * 8 + [2, 1]
+    np.testing.assert_allclose(mean[[4, 13, 14]], [0.32, 0.89, 1])
+    np.testing.assert_allclose(accuracy[[4, 13, 14]], [1 / 3, 1, 1])
+    expected = (3 * abs(0.32 - 1 / 3) + 2 * 0.11) / 6
+    assert result.calibration_error == pytest.approx(expected)
+
+
+def test_the_surest_mistakes_are_kept():
+    asked, (images, labels) = classifier(6), colours(90, 6)
+    result = evaluate(asked, as_test_images(images, labels), 16)
+    answers = asked.infer(preprocess_input(images))
+    wrong = answers.argmax(-1) != labels
+    expected = np.sort(answers[wrong].max(-1))[::-1][:32]
+    assert len(expected) == 32
+    found = [one.probabilities.max() for one in result.mistakes]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for one in result.mistakes:
+        (place,) = np.flatnonzero((preprocess_input(images) == one.image).all((1, 2, 3)))
+        assert one.label == labels[place]
+    np.testing.assert_allclose(np.sort(result.confidence), np.sort(answers.max(-1)), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("classes", "rows"), [(3, 3), (20, 20), (50, 20)])
@@ -143,11 +177,14 @@ def test_printed_tables(capsys, classes, rows):
 
 def test_files(tmp_path):
     names = [f"größe {i}" for i in range(4)]
-    result = of_many(4)
+    mistake = Mistake(np.zeros((4, 4, 3), "float32"), 1, np.array([0.1, 0.2, 0.7, 0]))
+    result = replace(of_many(4), mistakes=[mistake])
     report.write(result, names, "title", {"run": "runs/some"}, tmp_path / "new")
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
         "confusion.png",
         "evaluation.json",
+        "mistakes.png",
+        "reliability.png",
     ]
     written = json.loads((tmp_path / "new" / "evaluation.json").read_text("utf-8"))
     assert (written["settings"]["run"], written["images"]) == ("runs/some", 9)
@@ -166,5 +203,15 @@ def test_files(tmp_path):
     assert written["classes"][3] == {
         "name": "größe 3", "precision": 0.0, "recall": None, "f1": 0.0, "images": 0,
     }  # fmt: skip
-    with Image.open(tmp_path / "new" / "confusion.png") as picture:
-        assert picture.format == "PNG"
+    assert written["macro_f1"] == pytest.approx(result.macro_f1)
+    assert written["calibration_error"] == pytest.approx(result.calibration_error)
+    for name in ("confusion", "mistakes", "reliability"):
+        with Image.open(tmp_path / "new" / f"{name}.png") as picture:
+            assert picture.format == "PNG"
+    report.write(of_many(4), names, "title", {}, tmp_path / "new")
+    assert not (tmp_path / "new" / "mistakes.png").exists()
+
+
+def test_pixels_of_mistakes_are_those_of_the_image():
+    images, _ = colours(2, 2)
+    np.testing.assert_allclose(report._pixels(preprocess_input(images)), images, atol=1e-3)

@@ -1,14 +1,11 @@
 """The model card and the names of classes beside an export."""
 
-import hashlib
 import re
-from pathlib import Path
 
 import keras
 import pytest
 import tensorflow as tf
 
-from zoo import run_folder
 from zoo.cli.model_options import read_labels
 from zoo.export import card as export_card
 from zoo.export.verify import Report
@@ -63,29 +60,3 @@ def test_card_of_another_format(servable, folder):
 def test_names_of_classes(servable, folder):
     export_card.write(servable, ORIGIN, folder, "saved_model", None, REPORT)
     assert read_labels(folder / "labels.txt") == servable.class_names
-
-
-def test_origin_of_a_run(run, monkeypatch):
-    origin = export_card.origin_of_run(run)
-    assert origin["Weights"] == "run quick, not averaged"
-    assert "`import lambda_keras` comes before" in origin["Keras model"]
-    assert origin["Trained on"] == "digits, 1,437 images, 1 epochs"
-    assert origin["Test accuracy"].endswith("(360 images)")
-    config = run_folder.load_config(run)
-    averaged = config.model_copy(
-        update={"training": config.training.model_copy(update={"ema": 0.99})}
-    )
-    monkeypatch.setattr(run_folder, "load_config", lambda _: averaged)
-    weights = export_card.origin_of_run(run)["Weights"]
-    assert weights == "run quick, moving averages, decay 0.99"
-
-
-def test_origin_of_weights(weights):
-    origin = export_card.origin_of_weights("lambda_resnet14", weights)
-    digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()
-    assert origin["Weights"] == f"random.weights.h5, SHA-256 {digest}"
-    origin = export_card.origin_of_weights("lambda_resnet26t", "imagenet")
-    assert "huggingface.co/timm/lambda_resnet26t" in origin["Weights"]
-    assert origin["License"] == "Apache-2.0"
-    assert origin["Published accuracy"].startswith("79.126 %")
-    assert export_card.origin_of_weights("x", "hf://a/b")["Weights"] == "hf://a/b"

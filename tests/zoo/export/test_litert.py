@@ -145,6 +145,6 @@ def test_unreadable_photographs_are_named(servables, photos, tmp_path):
 
 def test_missing_package_says_what_to_install(servables, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    with pytest.raises(ImportError, match=r"pip install 'lambda_keras\[export\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'SOURCE\[export\]'"):
         litert.write(servables["lambda_resnet14"], tmp_path / "1")
     assert list(tmp_path.iterdir()) == []

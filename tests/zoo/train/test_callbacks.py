@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from zoo.train.callbacks import Bar, Report, stopped_early, write_epochs
+from zoo.train.callbacks import Bar, DecodingSpeed, Report, stopped_early, write_epochs
 from zoo.train.checkpoints import Progress
 
 
@@ -46,6 +46,24 @@ def test_report_counts_images(monkeypatch):
     assert logs == {"images_per_second": 20.0}  # 5 steps of 8 images in 2 s
     report.on_epoch_end(0, logs)
     assert logs == {"images_per_second": 20.0, "learning_rate": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("trained", "epoch", "said"), [(9, 70, True), (8, 70, False), (9, 50, False)]
+)
+def test_says_once_that_devices_wait_for_images(monkeypatch, capsys, trained, epoch, said):
+    """A batch of 20 images comes every 2 seconds: 10 per second are decoded."""
+    clock = iter([0.0, epoch, *range(epoch, epoch + 20, 2)])
+    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: float(next(clock)))
+    callback = DecodingSpeed(lambda: range(100), 20, seconds=9.5)
+    callback.on_epoch_begin(0)
+    for _ in range(2):
+        callback.on_epoch_end(0, {"images_per_second": trained})
+        if not callback.told:
+            break
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == said
+    assert ("decoded at 10 per second, and trained on at 9" in printed) is said
 
 
 def test_one_line_of_json_for_each_epoch(tmp_path):

@@ -6,6 +6,10 @@ import os
 import re
 import shutil
 import signal
+import sys
+from functools import partial
+from types import SimpleNamespace
+from typing import ClassVar
 
 import keras
 import networks
@@ -20,6 +24,7 @@ from zoo.evaluate import __main__ as evaluate
 from zoo.inference.classifier import Classifier, predict
 from zoo.train import loop
 from zoo.train.callbacks import SaveProgress
+from zoo.train.network import give_logits
 
 QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
 
@@ -200,8 +205,11 @@ def test_loss_of_smoothed_labels(monkeypatch):
     probabilities = np.full((1, 10), 0.05, "float32")
     probabilities[0, 3] = 0.55
     expected = -0.82 * np.log(0.55) - 9 * 0.02 * np.log(0.05)
-    loss = model.compute_loss(y=np.eye(10, dtype="float32")[[3]], y_pred=probabilities)
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    for training in (True, False):
+        loss = model.compute_loss(
+            None, np.eye(10, dtype="float32")[[3]], np.log(probabilities), training=training
+        )
+        assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 def test_says_why_validation_starts_at_chance(monkeypatch, capsys):
@@ -213,6 +221,102 @@ def test_says_why_validation_starts_at_chance(monkeypatch, capsys):
         if said:  # 0.99 to the power of 22
             assert "80% are still initial values after an epoch of 22 steps" in line
             assert line.count("\n") == 1
+
+
+class Steps(keras.callbacks.Callback):
+    """A callback of a user, imported from this module."""
+
+    seen: ClassVar[list[int]] = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(self.model.steps_done)
+
+
+@pytest.mark.slow
+def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, monkeypatch, capsys):
+    """Adding up gradients, mixing images, a teacher, LAMB, weights of classes, own callbacks."""
+
+    def create_network(config, classes):
+        return networks.linear_model((config.size, config.size, 3), classes)
+
+    def load_teacher(*_):
+        teacher = create_network(TrainConfig(model={"image_size": 8}).model, 10)
+        give_logits(teacher)
+        return teacher
+
+    monkeypatch.setattr(loop, "create_network", create_network)
+    monkeypatch.setattr(loop, "load_teacher", load_teacher)
+    monkeypatch.setitem(sys.modules, "my_callbacks", SimpleNamespace(Steps=Steps))
+    settings = {
+        "model": {"image_size": 8},
+        "data": {
+            "batch_size": 64,
+            "mixup": 0.4,
+            "cutmix": 1,
+            "random_erasing": 0.3,
+            "color_jitter": 0.4,
+            "class_weights": "balanced",
+        },
+        "optimizer": {
+            "name": "lamb",
+            "learning_rate": 0.02,
+            "weight_decay": 0.02,
+            "layer_decay": 0.8,
+            "global_clipnorm": 1,
+            "warmup_epochs": 1,
+        },
+        "training": {
+            "epochs": 2,
+            "ema": 0.9,
+            "loss": "binary_crossentropy",
+            "gradient_accumulation_steps": 4,
+            "steps_per_execution": 4,
+            "checkpoint_steps": 8,
+            "callbacks": ["my_callbacks:Steps"],
+        },
+    }
+    whole, folder = (TrainConfig(output_dir=tmp_path / name, **settings) for name in ("a", "b"))
+    Steps.seen.clear()
+    metrics = loop.train(whole)
+    assert Steps.seen == [4, 8, 12, 16, 20, 22, 26, 30, 34, 38, 42, 44]
+    assert metrics["history"]["loss"][1] < metrics["history"]["loss"][0]
+    for step in (12, 30):
+
+        def terminate(self, batch, logs=None, step=step):
+            if self.model.steps_done == step:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SaveProgress, "on_train_batch_begin", terminate)
+            with pytest.raises(SystemExit, match=f"stopped at step {step + 4}"):
+                loop.train(folder)
+    again = loop.train(folder)
+    assert "going on after step 34 of 44" in capsys.readouterr().out
+    assert again["history"]["val_loss"] == metrics["history"]["val_loss"]
+    network = create_network(folder.model, 10)
+    for name in ("model.weights.h5", "raw.weights.h5"):
+        network.load_weights(tmp_path / "a" / name)
+        expected = network.get_weights()
+        network.load_weights(tmp_path / "b" / name)
+        for one, other in zip(expected, network.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_recomputation_is_for_jax(tmp_path):
+    config = TrainConfig(output_dir=tmp_path / "run", training={"recompute": True})
+    if keras.backend.backend() == "jax":
+        loop._check_backend(config)
+        return
+    with pytest.raises(ValueError, match=r"training\.recompute: expected false on TensorFlow"):
+        loop.train(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_batch_that_parts_do_not_divide(tmp_path):
+    settings = {"data": {"batch_size": 64}, "training": {"gradient_accumulation_steps": 3}}
+    with pytest.raises(ValueError, match="multiple of 3, the number of devices times"):
+        loop.train(TrainConfig(output_dir=tmp_path / "run", **settings))
+    assert not (tmp_path / "run").exists()
 
 
 def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
@@ -227,8 +331,10 @@ def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 
-def test_early_stopping_keeps_the_best_weights(tmp_path):
+def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     """A rate that is far too high: the first epochs are the best ones."""
+    tiny = partial(networks.tiny_model, (8, 8, 3), classes=10, classifier_activation="softmax")
+    monkeypatch.setattr(loop, "create_network", lambda *_: tiny())
     config = TrainConfig(
         output_dir=tmp_path / "run",
         model={"image_size": 8},

@@ -11,14 +11,14 @@ import pytest
 import tensorflow as tf
 from loopback import free_port
 
-from zoo.train.model import TrainingModel
+from zoo.train.model import TrainingModel, mark_blocks
 
 TESTS = Path(__file__).parents[2]
 BACKEND = keras.backend.backend()
 # A smooth activation: at the corner of a ReLU rounding decides whether there is a gradient.
 PROGRAM = """
 import loopback, os, sys
-kind, steps_per_execution, rank, ports, output = sys.argv[1:]
+kind, steps_per_execution, recipe, rank, ports, output = sys.argv[1:]
 devices = 2 if kind == "mirrored" else 1
 flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"  # of JAX
@@ -34,8 +34,11 @@ from zoo.devices import find_devices
 devices = find_devices(kind)
 print(devices)
 import keras, networks, numpy as np
+from zoo.config import OptimizerConfig
+from zoo.train.accumulation import GradientAccumulation
+from zoo.train.losses import Objective
 from zoo.train.model import TrainingModel
-from zoo.train.optimizer import add_weight_decay
+from zoo.train.optimizer import add_weight_decay, create_optimizer, decayed
 rng = np.random.default_rng(0)
 images = rng.normal(size=(160, 16, 16, 3)).astype("float32")
 labels = np.eye(5, dtype="float32")[rng.integers(0, 5, len(images))]
@@ -54,9 +57,20 @@ with devices.scope():
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.synchronized = keras.backend.backend() == "tensorflow"
             layer.momentum = 0.8
-    model = TrainingModel(network, steps_per_epoch=6, evaluation_steps=3, ema=0.5)
+            layer.trainable = recipe == "plain"  # parts of a batch are others on two hosts
+    optimizer, objective, parts = keras.optimizers.SGD(0.005, momentum=0.9), None, 1
+    if recipe == "modern":
+        settings = {"global_clipnorm": 0.3, "layer_decay": 0.8, "nesterov": True}
+        config = OptimizerConfig(learning_rate=0.1, warmup_epochs=0, **settings)
+        optimizer, parts = create_optimizer(config, 16, 6, 2, network), 2
+        optimizer.decay(decayed(network), 0.5)
+        optimizer = GradientAccumulation(optimizer, parts)
+        loss = keras.losses.CategoricalCrossentropy()
+        teacher = networks.tiny_model(activation="silu")
+        objective = Objective(loss, np.linspace(0.5, 1.5, 5), teacher, 2.0, 0.5)
+    model = TrainingModel(network, 6, 3, ema=0.5, objective=objective)
     model.compile(
-        keras.optimizers.SGD(0.005, momentum=0.9),
+        optimizer,
         keras.losses.CategoricalCrossentropy(reduction="mean_with_sample_weight"),
         weighted_metrics=[
             "accuracy", keras.metrics.CategoricalCrossentropy(name="cross_entropy")
@@ -66,7 +80,10 @@ with devices.scope():
     )
     test = lambda host: batches(host, images[:48], labels[:48], weights)
     history = model.fit(
-        devices.distribute(lambda host: batches(host, images, labels).repeat(), 16),
+        devices.distribute(
+            lambda host: batches(host, images, labels).repeat().rebatch(16 // host.count // parts),
+            16 // parts,
+        ),
         epochs=2,
         steps_per_epoch=6,
         validation_data=devices.distribute(test, 16),
@@ -88,11 +105,13 @@ if rank == "0":
 """
 
 
-def run(folder: Path, kind: str, steps_per_execution: int) -> dict[str, np.ndarray]:
+def run(
+    folder: Path, kind: str, steps_per_execution: int, recipe: str = "plain"
+) -> dict[str, np.ndarray]:
     """Weights, averages and losses after two epochs of six steps."""
     ports = ",".join(str(free_port()) for _ in range(2))
     output = folder / f"{kind}{steps_per_execution}.npz"
-    arguments = [kind, str(steps_per_execution)]
+    arguments = [kind, str(steps_per_execution), recipe]
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *arguments, str(rank), ports, str(output)],
@@ -119,17 +138,22 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths}
 
 
-@pytest.fixture(scope="module")
-def one_by_one(tmp_path_factory) -> dict[str, np.ndarray]:
-    return run(tmp_path_factory.mktemp("one_by_one"), "one_device", 1)
+@pytest.fixture(scope="module", params=["plain", "modern"])
+def one_by_one(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
+    folder = tmp_path_factory.mktemp("one_by_one")
+    return request.param, run(folder, "one_device", 1, request.param)
 
 
 @pytest.mark.very_slow
 @pytest.mark.timeout(1200)  # processes that compile beside other tests
 @pytest.mark.parametrize("kind", ["mirrored", "multi_worker"])
 def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tmp_path):
-    """Six steps per epoch, four per execution: none is lost or done twice."""
-    received = run(tmp_path, kind, 4)
+    """Six steps per epoch, four per execution: none is lost or done twice.
+
+    The modern recipe adds up gradients, clips them, has rates and decays by variable and a teacher.
+    """
+    recipe, one_by_one = one_by_one
+    received = run(tmp_path, kind, 4, recipe)
     assert received.keys() == one_by_one.keys()
     for name, array in one_by_one.items():
         scale = max(np.abs(array).max(), 1e-3)
@@ -155,9 +179,11 @@ def test_epoch_has_its_steps(steps_per_execution):
     assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 10
 
 
-def fitted(steps_per_execution=1, ema=None, evaluation_steps=2):
+def fitted(steps_per_execution=1, ema=None, evaluation_steps=2, recompute=False):
     network = networks.tiny_model(classifier_activation="softmax", dropout_rate=0.5)
-    model = TrainingModel(network, 5, evaluation_steps, ema)
+    if recompute:
+        mark_blocks(network)
+    model = TrainingModel(network, 5, evaluation_steps, ema, recompute=recompute)
     model.compile(
         keras.optimizers.SGD(0.01),
         "mse",
@@ -169,6 +195,20 @@ def fitted(steps_per_execution=1, ema=None, evaluation_steps=2):
 
 def batch():
     return networks.images(2, 16, 16, 3), np.eye(5, dtype="float32")[:2]
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="TensorFlow refuses it: tests/zoo/train/test_loop.py")
+def test_recomputation_gives_the_same_step():
+    data = tf.data.Dataset.from_tensors(batch()).repeat()
+    states = []
+    for recompute in (False, True):
+        keras.utils.set_random_seed(0)  # of weights, and of dropout
+        model = fitted(ema=0.9, recompute=recompute)
+        networks.randomize(model.network)
+        model.fit(data, epochs=1, steps_per_epoch=2, verbose=0, shuffle=False)
+        states.append(networks.values(model.state))
+    for one, other in zip(*states, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
 
 
 def test_averages_follow_their_equation():

@@ -64,6 +64,24 @@ def test_frozen_backbone_leaves_the_classifier():
     assert len(network.losses) == 1
 
 
+@pytest.mark.parametrize(
+    ("stage", "first"), [("stem", "c2_block1"), ("c3", "c4_block1"), ("c5", "predictions")]
+)
+def test_frozen_up_to_a_stage(stage, first):
+    """Neither weights nor batch statistics of what is frozen change."""
+    network = network_of(freeze_up_to=stage)
+    trained = [layer.name for layer in network.layers if layer.trainable and layer.weights]
+    assert trained[0].startswith(first)
+    frozen = [layer for layer in network.layers if not layer.trainable]
+    assert frozen[0] is network.layers[0]
+    assert not [variable for layer in frozen for variable in layer.trainable_variables]
+    statistics = networks.values(v for layer in frozen for v in layer.weights)
+    network(networks.images(2, 16, 16, 3), training=True)
+    now = networks.values(v for layer in frozen for v in layer.weights)
+    for one, other in zip(statistics, now, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_weights_of_the_same_classes(tmp_path):
     expected, weights = saved(tmp_path)
     received = network_of(weights=weights)

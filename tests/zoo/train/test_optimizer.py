@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoo.config import OptimizerConfig
-from zoo.train.optimizer import add_weight_decay, create_optimizer
+from zoo.train.optimizer import add_weight_decay, create_optimizer, layer_rates
 
 
 def rates(warmup_epochs):
@@ -75,3 +75,46 @@ def test_weight_decay_on_all_but_batch_normalisation():
     assert {v.name for v in decayed} >= {"kernel", "bias", "position_embeddings"}
     expected = 4e-5 / 2 * sum((value**2).sum() for value in networks.values(decayed))
     assert float(sum(network.losses)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adamw", "lamb", "lion"])
+def test_settings_reach_the_optimizer(name):
+    changes = {"sgd": {"nesterov": True}, "rmsprop": {"epsilon": 0.5}, "lion": {"beta_2": 0.5}}
+    config = OptimizerConfig(name=name, global_clipnorm=2, **changes.get(name, {}))
+    optimizer = create_optimizer(config, batch_size=256, steps_per_epoch=10, epochs=20)
+    assert optimizer.global_clipnorm == 2
+    for setting, value in changes.get(name, {}).items():
+        assert getattr(optimizer, setting) == value
+    assert getattr(optimizer, "beta_1", 0.9) == 0.9
+    assert getattr(optimizer, "epsilon", None) == {"rmsprop": 0.5, "adamw": 1e-7, "lamb": 1e-6}.get(
+        name
+    )
+    assert optimizer.weight_decay is None  # Keras' own
+
+
+def test_rates_fall_from_the_classifier_to_the_stem():
+    network = networks.tiny_model()
+    rates = layer_rates(network, 0.5)
+    assert [id(variable) for variable, _ in rates] == [id(v) for v in network.trainable_variables]
+    found = {}
+    for variable, rate in rates:
+        found.setdefault(rate, set()).add(f"/{variable.path}")
+    names = ["stem", "c2_block1", "c2_block2", "c3_block1", "c4_block1", "c5_block1", "c5_block2"]
+    expected = {0.5 ** (7 - i): name for i, name in enumerate(names)} | {1.0: "predictions"}
+    for rate, name in expected.items():
+        assert any(f"/{name}" in path for path in found[rate]), (rate, name)
+    assert found.keys() == expected.keys()
+
+
+def test_decay_and_rates_are_of_the_variables_of_the_network():
+    network = networks.tiny_model()
+    config = OptimizerConfig(name="adamw", weight_decay=0.3, layer_decay=0.5)
+    optimizer = create_optimizer(config, 256, 10, 20, network)
+    decays = {v.path: optimizer.decay_of(v) for v in network.trainable_variables}
+    assert {decay for path, decay in decays.items() if path.endswith("kernel")} == {0.3}
+    assert {decay for path, decay in decays.items() if not path.endswith("kernel")} == {None}
+    rates = {float(optimizer.rate_of(v, 1.0)) for v in network.trainable_variables}
+    assert rates == {0.5**i for i in range(8)}
+    plain = create_optimizer(OptimizerConfig(weight_decay=0.3), 256, 10, 20, network)
+    assert {plain.decay_of(v) for v in network.trainable_variables} == {None}  # it is in the loss
+    assert {float(plain.rate_of(v, 1.0)) for v in network.trainable_variables} == {1.0}

@@ -24,6 +24,13 @@ COMMAND = (
     "--training.checkpoint_steps 8 --training.steps_per_execution 4 "
     "--optimizer.warmup_epochs 1"
 )
+# Besides, what mixes images, adds up gradients, and has variables of its own.
+MODERN = (
+    f"{COMMAND} --optimizer.name lamb --optimizer.learning_rate 0.02 --optimizer.layer_decay 0.8 "
+    "--optimizer.global_clipnorm 1 --training.gradient_accumulation_steps 2 "
+    "--training.loss binary_crossentropy --data.mixup 0.2 --data.cutmix 1 "
+    "--data.random_erasing 0.3 --data.color_jitter 0.4 --data.class_weights balanced"
+)
 # Kills the process as nothing in it can prevent, in the middle of writing a file.
 KILLER = """
 import os, signal, sys
@@ -59,8 +66,10 @@ def as_users_have_it() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if "_THREADS" not in name}
 
 
-def start(folder: Path, moment: str = "never", when: int = 0) -> subprocess.CompletedProcess:
-    arguments = [*COMMAND.split(), "--output_dir", str(folder)]
+def start(
+    folder: Path, command: str, moment: str = "never", when: int = 0
+) -> subprocess.CompletedProcess:
+    arguments = [*command.split(), "--output_dir", str(folder)]
     return subprocess.run(
         [sys.executable, "-c", KILLER, moment, str(when), *arguments],
         env=as_users_have_it(),
@@ -74,16 +83,17 @@ def checkpoints(folder: Path) -> list[int]:
 
 
 @pytest.mark.very_slow  # tests/zoo/train/test_loop.py has a run that is told to stop
-def test_killed_run_gives_the_same_weights(tmp_path):
+@pytest.mark.parametrize("command", [COMMAND, MODERN], ids=["paper", "modern"])
+def test_killed_run_gives_the_same_weights(tmp_path, command):
     whole, folder = tmp_path / "whole", tmp_path / "killed"
-    process = start(whole)
+    process = start(whole, command)
     assert process.returncode == 0, process.stderr
 
     # While the checkpoint at the end of the first epoch is written.
-    assert start(folder, "writing", STEPS).returncode == -signal.SIGKILL
+    assert start(folder, command, "writing", STEPS).returncode == -signal.SIGKILL
     assert checkpoints(folder) == [8, 16]
     # By SIGTERM, which leaves the time to save; and the newest file gets damaged.
-    process = start(folder, "terminated", 2 * STEPS + 5)
+    process = start(folder, command, "terminated", 2 * STEPS + 5)
     assert "going on after step 16 of 66" in process.stdout
     assert "stopped at step 56; the same command goes on from there" in process.stderr
     assert process.returncode == 1
@@ -92,7 +102,7 @@ def test_killed_run_gives_the_same_weights(tmp_path):
     data[-1000] ^= 1
     newest.write_bytes(data)
 
-    process = start(folder)
+    process = start(folder, command)
     assert process.returncode == 0, process.stderr
     assert f"damaged checkpoint {newest} (wrong checksum); using the one before" in process.stderr
     assert json.loads((folder / "metrics.json").read_text())["history"].keys() >= {"val_loss"}

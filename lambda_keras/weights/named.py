@@ -1,0 +1,97 @@
+"""Weights by the names of layers: how networks of `lambda_keras` are kept as safetensors."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from lambda_keras.weights.fit import (
+    CLASSIFIER,
+    assign_all,
+    check_fit,
+    check_preparation,
+    has_classifier,
+    preparation,
+)
+
+# In the header of such a file, which others, of PyTorch, lack or fill otherwise.
+FORMAT = {"format": "lambda_keras"}
+_PREPARATION = "preparation"
+
+
+def save_safetensors(model: keras.Model, path: Path) -> None:
+    """Writes all weights of a model of `lambda_keras.applications`, for `load_weights` to read.
+
+    A file holds arrays alone, in the precision of the model: `"c3_block1_2_lambda/key_kernel"`.
+
+    Args:
+        model: built model.
+        path: file to write, `*.safetensors`; it is replaced.
+
+    Example:
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lambda_keras.applications import LambdaResNet14
+    >>> from lambda_keras.weights import load_weights, save_safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.safetensors"
+    ...     save_safetensors(LambdaResNet14(classes=3), path)
+    ...     load_weights(LambdaResNet14(classes=3), path, "lambda_resnet14")
+    """
+    # Imported here, because most models are built without such a file.
+    from safetensors.numpy import save_file
+
+    arrays = {
+        name: np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
+        for name, variable in named_weights(model).items()
+    }
+    save_file(arrays, path, FORMAT | {_PREPARATION: " ".join(sorted(preparation(model)))})
+
+
+def named_weights(model: keras.Model) -> dict[str, Any]:
+    """The variables of a model by their layers and their names in them."""
+    named = {}
+    for layer in model.layers:
+        for weight in layer.weights:
+            _, _, inner = f"/{weight.path}".partition(f"/{layer.name}/")
+            name = f"{layer.name}/{inner}"
+            if name in named:
+                raise ValueError(f"expected weights with names of their own. Received: two {name}")
+            named[name] = weight
+    return named
+
+
+def is_named(metadata: Mapping[str, str]) -> bool:
+    """Whether the header of a safetensors file is that of `save_safetensors`."""
+    return metadata.items() >= FORMAT.items()
+
+
+def assign_named(
+    model: keras.Model, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str], source: str
+) -> None:
+    """Assigns what `save_safetensors` wrote; a model without classifier takes the rest.
+
+    Args:
+        model: built model; it is left as it was if the weights do not fit.
+        arrays: by their names in the file.
+        metadata: header of the file.
+        source: where they come from, for messages.
+
+    Raises:
+        ValueError: if they are those of another network, or hold numbers that are not finite.
+    """
+    variables = named_weights(model)
+    if not has_classifier(model):
+        head = f"{CLASSIFIER}/"
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(head)}
+    expected = {name: tuple(variable.shape) for name, variable in variables.items()}
+    received = {name: array.shape for name, array in arrays.items()}
+    check_fit(model, source, "array", expected, received)
+    check_preparation(model, set(metadata.get(_PREPARATION, "").split()), source)
+    assign_all(
+        ((name, variable, arrays[name]) for name, variable in variables.items()),
+        source,
+    )

@@ -1,0 +1,130 @@
+"""Batch normalization: what Keras' own gives, values, gradients and statistics."""
+
+import backends
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from lambda_keras.layers import BatchNormalization
+
+SHAPES = [(4, 6), (3, 5, 6), (2, 5, 4, 6), (2, 3, 2, 4, 6), (1, 1, 1, 6)]
+VARIANTS = [
+    {},
+    {"center": False, "epsilon": 1e-5},
+    {"scale": False, "momentum": 0.9},
+    *([{"synchronized": True}] if keras.backend.backend() == "tensorflow" else []),
+    {"renorm": True},
+    {"trainable": False},
+    {"axis": 1},
+]
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(2, 3, size=shape).astype("float32")
+
+
+def results(layer_type, x, cotangent, training=True, **arguments):
+    """Output, gradients and weights after the call."""
+    layer = layer_type(**arguments)
+    layer.build(x.shape)
+    layer.set_weights([array + 0.3 for array in layer.get_weights()])
+    output, inputs, weights = backends.output_and_gradients(
+        layer, [x], cotangent, training=training
+    )
+    return [output, *inputs, *weights], layer
+
+
+def assert_same(x, training=True, tolerance=2e-5, **arguments):
+    cotangent = normal(*x.shape, seed=1)
+    expected, theirs = results(keras.layers.BatchNormalization, x, cotangent, training, **arguments)
+    received, ours = results(BatchNormalization, x, cotangent, training, **arguments)
+    if keras.backend.backend() != "jax":  # where gradients are of a function without state
+        expected, received = expected + theirs.get_weights(), received + ours.get_weights()
+    for one, other in zip(expected, received, strict=True):
+        scale = max(np.abs(one).max(), 1e-3)
+        np.testing.assert_allclose(other, one, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_keras(shape, training):
+    assert_same(normal(*shape), training)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("arguments", VARIANTS)
+def test_every_argument(arguments, training):
+    assert_same(normal(2, 5, 4, 6), training, **arguments)
+
+
+def test_statistics_far_from_zero():
+    """The variance is not a difference of large numbers."""
+    assert_same(100 + normal(4, 5, 5, 6), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_mask(training):
+    x, mask = normal(2, 5, 6), np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]], bool)
+    layers = keras.layers.BatchNormalization(), BatchNormalization()
+    expected, received = (
+        ops.convert_to_numpy(layer(x, training=training, mask=ops.convert_to_tensor(mask)))
+        for layer in layers
+    )
+    np.testing.assert_allclose(received, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "bfloat16",
+        "mixed_bfloat16",
+        "mixed_float16",
+        pytest.param("float64", marks=pytest.mark.one_backend),
+    ],
+)
+def test_precisions(dtype):
+    x = normal(4, 5, 5, 6)
+    layers = keras.layers.BatchNormalization(dtype=dtype), BatchNormalization(dtype=dtype)
+    outputs = [layer(x, training=True) for layer in layers]
+    assert outputs[0].dtype == outputs[1].dtype
+    expected, received = (ops.convert_to_numpy(ops.cast(one, "float32")) for one in outputs)
+    np.testing.assert_allclose(received, expected, atol=1e-5 if dtype == "float64" else 0.02)
+    for one, other in zip(*(layer.get_weights() for layer in layers), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4)
+
+
+def test_batch_without_examples_leaves_the_statistics():
+    layer = BatchNormalization()
+    outputs = layer(np.zeros((0, 5, 5, 6), "float32"), training=True)
+    assert tuple(outputs.shape) == (0, 5, 5, 6)
+    if keras.backend.backend() == "tensorflow":
+        np.testing.assert_array_equal(np.stack(layer.get_weights()[2:]), [[0] * 6, [1] * 6])
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_compiled_for_maps_of_any_size(jit_compile):
+    import tensorflow as tf
+
+    layer, theirs = BatchNormalization(), keras.layers.BatchNormalization()
+    layer.build((None, None, None, 6))
+    call = tf.function(lambda x: layer(x, training=True), jit_compile=jit_compile)
+    spec = tf.TensorSpec((None, None, None, 6))
+    assert call.get_concrete_function(spec).output_shapes.as_list() == [None, None, None, 6]
+    for size in ((3, 5, 4, 6), (2, 7, 2, 6)):
+        x = normal(*size)
+        expected = ops.convert_to_numpy(theirs(x, training=True))
+        np.testing.assert_allclose(call(tf.constant(x)).numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(layer.moving_variance, theirs.moving_variance, rtol=1e-5)
+
+
+def test_saved_and_loaded(tmp_path):
+    model = keras.Sequential([keras.Input((4, 4, 6)), BatchNormalization(momentum=0.5)])
+    model(normal(2, 4, 4, 6), training=True)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded.layers[-1]) is BatchNormalization
+    assert loaded.layers[-1].get_config() == model.layers[-1].get_config()
+    for one, other in zip(model.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)

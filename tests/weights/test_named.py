@@ -1,0 +1,85 @@
+"""Weights of networks as safetensors, by the names of layers."""
+
+import keras
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from zoo_weights import same_weights
+
+from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14, ResNetRS50
+from lambda_keras.weights import load_weights, named, save_safetensors
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Random weights of a small network for three classes, and that network."""
+    model = LambdaResNet14(classes=3)
+    save_safetensors(model, tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors", model
+
+
+def test_weights_survive_writing(file):
+    path, model = file
+    keras.utils.set_random_seed(1)
+    other = LambdaResNet14(classes=3)
+    assert not same_weights(model, other)
+    load_weights(other, path, "lambda_resnet14")
+    assert same_weights(model, other)
+    assert same_weights(model, LambdaResNet14(classes=3, weights=path.parent))
+
+
+@pytest.mark.one_backend
+def test_names_are_those_of_layers(file):
+    path, model = file
+    with safe_open(path, "numpy") as opened:
+        names = set(opened.keys())
+        assert opened.metadata()["format"] == "lambda_keras"
+    assert len(names) == len(model.weights)
+    assert {"predictions/kernel", "predictions/bias"} <= names
+    assert any(name.endswith("_lambda/query_batch_norm/gamma") for name in names)
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "build",
+    [LambdaResNet14, LambdaMobileNetV2, ResNetRS50],
+)
+def test_names_are_the_same_in_every_model(build):
+    """Keras numbers layers of a process, which names must not show."""
+    first, second = (list(named.named_weights(build(classes=2))) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.one_backend
+def test_a_model_without_classifier_takes_the_rest(file):
+    path, model = file
+    backbone = LambdaResNet14(include_top=False, weights=path)
+    assert same_weights(backbone, keras.Model(model.input, model.layers[-2].output))
+
+
+@pytest.mark.one_backend
+def test_other_classes_layers_and_padding_are_refused(file):
+    path, model = file
+    before = model.get_weights()
+    with pytest.raises(ValueError, match=r"predictions/bias: expected \(4,\), received \(3,\)"):
+        LambdaResNet14(classes=4, weights=path)
+    with pytest.raises(ValueError, match="do not fit the model"):
+        LambdaResNet14(classes=3, scope=5, weights=path)
+    arrays = load_file(path)
+    save_file(arrays, path, named.FORMAT | {"preparation": "other_pad"})
+    with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):
+        load_weights(model, path, "lambda_resnet14")
+    arrays["predictions/bias"] = np.full(3, np.nan, "float32")
+    preparation = " ".join(sorted(named.preparation(model)))
+    save_file(arrays, path, named.FORMAT | {"preparation": preparation})
+    with pytest.raises(ValueError, match="finite weights"):
+        load_weights(model, path, "lambda_resnet14")
+    for received, expected in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
+@pytest.mark.one_backend
+def test_a_folder_without_weights_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a folder with model\.safetensors or model\.weights"):
+        LambdaResNet14(weights=tmp_path)

@@ -1,0 +1,164 @@
+"""The commands as functions."""
+
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from zoo.api import evaluate, load_classifier, train
+from zoo.config import TrainConfig
+from zoo.data.digits import digits_arrays
+from zoo.inference.classifier import Classifier
+from zoo.run_folder import load_metrics
+from zoo.train import loop
+
+
+@pytest.fixture(scope="module")
+def classifier(run) -> Classifier:
+    return load_classifier(run)
+
+
+@pytest.fixture
+def china() -> np.ndarray:
+    return load_sample_images().images[0][::4, ::4]
+
+
+@pytest.fixture
+def weights(tmp_path) -> str:
+    """Random weights of lambda_resnet14 for three classes."""
+    from zoo.registry import create_model
+
+    path = tmp_path / "random.weights.h5"
+    create_model("lambda_resnet14", classes=3, input_shape=(32, 32, 3)).save_weights(path)
+    return str(path)
+
+
+def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, china):
+    path = tmp_path / "china.png"
+    Image.fromarray(china).save(path)
+    (expected,) = classifier.ask([path], 3)
+    assert classifier(path, top=3) == classifier(str(path), top=3) == expected.top
+    assert classifier(china, top=3) == expected.top
+    several = [[path, china], np.stack([china, china])]
+    for images in several:
+        for scores in classifier(images, top=3):
+            assert [score.name for score in scores] == [score.name for score in expected.top]
+            assert [score.probability for score in scores] == pytest.approx(
+                [score.probability for score in expected.top], abs=1e-6
+            )
+    assert classifier([]) == []
+    assert len(classifier(china, top=99)) == 10
+    assert sum(score.probability for score in classifier(china, top=10)) == pytest.approx(1)
+
+
+def test_many_images_come_in_order(classifier):
+    _, (images, _) = digits_arrays()
+    arrays = list(images[:40])  # more than a batch
+    expected = [classifier(image, top=1)[0].name for image in arrays]
+    assert [scores[0].name for scores in classifier(arrays, top=1)] == expected
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (7, "expected images. Received: a int"),
+        ([7], "expected the path of an image, or a uint8 array"),
+        (
+            np.zeros((4, 4, 3)),
+            "a uint8 array of shape (height, width, 3). Received: a ndarray of fl",
+        ),
+        (np.zeros((4, 4, 1), "uint8"), "shape=(4, 4, 1)"),
+        (np.zeros((0, 4, 3), "uint8"), "shape=(0, 4, 3)"),
+        (np.zeros((4, 4), "uint8"), "shape=(4,)"),
+        ("missing.jpg", "unreadable photograph: missing.jpg"),
+    ],
+)
+def test_what_is_no_image_is_refused(classifier, images, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        classifier(images)
+
+
+@pytest.mark.parametrize("top", [0, -1, 1.5, True])
+def test_top_is_a_positive_integer(classifier, china, top):
+    with pytest.raises(ValueError, match="expected top to be a positive integer"):
+        classifier(china, top=top)
+
+
+def test_models_by_name(weights, china):
+    classifier = load_classifier("lambda_resnet14", weights, ["a", "b", "c"], image_size=32)
+    assert {score.name for score in classifier(china)} == {"a", "b", "c"}
+    with pytest.raises(ValueError, match="expected class_names and image_size with weights alone"):
+        load_classifier("lambda_resnet14", image_size=32)
+    with pytest.raises(ValueError, match="the folder of a finished run"):
+        load_classifier("lambda_resnet14")
+
+
+def test_training_is_that_of_the_command(tmp_path, monkeypatch):
+    """tests/zoo/test_docs.py trains with it."""
+    monkeypatch.setattr(loop, "train", lambda config: {"settings": config.to_yaml()})
+    received = train("lambda_resnet14_digits", output_dir=tmp_path, training={"epochs": 3})
+    line = f"--config lambda_resnet14_digits --output_dir {tmp_path} --training.epochs 3"
+    expected = TrainConfig.from_command_line(line.split())
+    assert received["settings"] == expected.to_yaml()
+    assert expected.data.batch_size == 32  # the configuration's
+    assert train(output_dir=tmp_path)["settings"] == TrainConfig(output_dir=tmp_path).to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "message"),
+    [
+        (None, {"training": {"epochs": 0}}, "training.epochs: Input should be greater than"),
+        (None, {"training": {"epoch": 1}}, "training.epoch: no such setting. Received: 'epoch'"),
+        (None, {"trainin": {}}, "trainin: no such setting. Received: 'trainin' (did you mean 'tr"),
+        (None, {"training": 3}, "training: Input should be a valid dictionary"),
+        ("lambda_resnet14_digit", {}, "or the name of a configuration. Received: 'lambda_resnet14"),
+        ("missing.yaml", {}, "expected a YAML file. Received: 'missing.yaml'"),
+    ],
+)
+def test_wrong_settings_are_one_line(tmp_path, monkeypatch, config, settings, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        train(config, **settings)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_run_and_published_network_are_measured_alike(run, published):
+    own, other = evaluate(run), evaluate(published)
+    assert own.top1 == other.top1 == pytest.approx(load_metrics(run).test.accuracy)
+    np.testing.assert_array_equal(own.predicted, other.predicted)
+    np.testing.assert_array_equal(own.labels, other.labels)
+    assert own.loss == other.loss
+
+
+def test_evaluation_of_other_images(run, photos):
+    data = {"source": "image_folder", "dir": str(photos)}
+    with pytest.raises(ValueError, match="expected images of 10 classes"):
+        evaluate(run, data)
+    with pytest.raises(ValueError, match=r"data\.batch_sice: no such setting"):
+        evaluate(run, {"batch_sice": 3})
+    with pytest.raises(ValueError, match="data: source=tfds needs the name of a data set"):
+        evaluate(run, {"source": "tfds"})
+
+
+def test_evaluation_of_weights(weights):
+    with pytest.raises(ValueError, match="for the 10 classes of the data"):
+        evaluate("lambda_resnet14", weights=weights, image_size=32)
+
+
+@pytest.mark.parametrize("function", [load_classifier, evaluate])
+def test_places_that_are_none(function, tmp_path):
+    expected = r"expected (the folder of a finished run|a repository|hf://OWNER/NAME)"
+    for place in (tmp_path, tmp_path / "missing", "hf://owner"):
+        with pytest.raises(ValueError, match=expected):
+            function(place)
+
+
+def test_another_backend_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "torch")
+    with pytest.raises(ValueError, match="expected Keras on tensorflow or jax"):
+        load_classifier(Path("runs/x"))

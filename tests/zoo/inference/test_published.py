@@ -1,0 +1,108 @@
+"""What a folder of zoo.publish says, and what is refused of it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from zoo.inference import published as source
+from zoo.inference.classifier import Classifier
+
+
+@pytest.fixture
+def copy(published, tmp_path) -> Path:
+    return shutil.copytree(published, tmp_path / "copy")
+
+
+def change(folder: Path, **changes) -> None:
+    path = folder / "lambda_keras.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_description_survives_writing(copy):
+    network, weights = source.read(str(copy))
+    assert weights == copy / "model.safetensors"
+    assert (network.model, network.license) == ("lambda_resnet14", "CC-BY-4.0")
+    assert network.trained_on == "digits, 1,437 images, 1 epochs"
+    assert network.test.images == 360
+    (copy / "lambda_keras.json").write_text(source.to_json(network))
+    assert source.read(str(copy))[0] == network
+
+
+VIEW = {
+    "image_size": 16,
+    "crop_fraction": 1.0,
+    "interpolation": "bilinear",
+    "mean": [0.485, 0.456, 0.406],
+    "std": [0.229, 0.224, 0.225],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format: Input should be 1"),
+        ({"model": "lambda_resnet15"}, "expected the name of a model. Received: 'lambda_resnet15'"),
+        ({"model": "../../model"}, "expected the name of a model"),
+        ({"overrides": {"weights": "/etc/passwd"}}, "Received: weights"),
+        ({"overrides": {"classes": 3}}, "Received: classes"),
+        ({"overrides": [1]}, "overrides: Input should be"),
+        ({"class_names": ["one"]}, "class_names: List should have at least 2 items"),
+        ({"class_names": [0, 1]}, "class_names.0: Input should be a valid string"),
+        ({"preprocessing": VIEW | {"image_size": 10**6}}, "preprocessing.image_size: Input should"),
+        ({"preprocessing": VIEW | {"crop_fraction": 0}}, "expected crop_fraction above 0"),
+        ({"preprocessing": VIEW | {"interpolation": "nearest"}}, "preprocessing.interpolation: "),
+        ({"preprocessing": VIEW | {"mean": [0, 0, 0]}}, "of preprocess_input"),
+        ({"test": {"accuracy": 2, "images": 1}}, "test.accuracy: Input should be less than"),
+        ({"sha256": "abc"}, "sha256: String should match"),
+        ({"code": "import os"}, "code: Extra inputs are not permitted"),
+    ],
+)
+def test_a_description_that_cannot_be_is_refused(copy, changes, message):
+    change(copy, **changes)
+    with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json") as caught:
+        source.read(str(copy))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b" " * (source.MAX_BYTES + 1)])
+def test_what_is_no_description_is_refused(copy, content):
+    (copy / "lambda_keras.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json"):
+        source.read(str(copy))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class_names": ["a", "b"]}, "do not fit the model"),
+        ({"overrides": {"key_dim": 8}}, "do not fit the model"),
+        ({"overrides": {"magic": 7}}, "magic"),
+        ({"model": "resnet50"}, "at least 32 pixels"),
+    ],
+)
+def test_a_description_of_another_network_is_refused(copy, changes, message):
+    change(copy, **changes)
+    with pytest.raises(ValueError, match=message):
+        Classifier.load(copy)
+
+
+def test_damaged_or_missing_weights_are_refused(copy):
+    path = copy / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged file: expected SHA-256"):
+        source.read(str(copy))
+    path.unlink()
+    with pytest.raises(ValueError, match=r"expected model\.safetensors in .*No such file"):
+        source.read(str(copy))
+
+
+def test_a_folder_of_something_else(tmp_path):
+    with pytest.raises(ValueError, match=r"a folder of python -m zoo\.publish"):
+        source.read(str(tmp_path))
+    with pytest.raises(ValueError, match="the folder of a finished run"):
+        Classifier.load(tmp_path)

@@ -1,0 +1,152 @@
+"""The folder that others get of a trained network."""
+
+import shutil
+from functools import partial
+
+import commands
+import keras
+import numpy as np
+import pytest
+import yaml
+from zoo_weights import same_weights
+
+from zoo.cli.model_options import read_labels
+from zoo.config import ModelConfig
+from zoo.inference.classifier import Classifier
+from zoo.publish import __main__ as publish
+from zoo.publish import folder as publish_folder
+from zoo.run_folder import load_metrics
+from zoo.train.network import create_network, prepare
+
+fail = partial(commands.fail, publish.main)
+
+FILES = {"README.md", "config.json", "labels.txt", "lambda_keras.json", "metadata.json"}
+FILES |= {"model.safetensors", "model.weights.h5"}
+
+
+@pytest.fixture(scope="module")
+def own(run) -> Classifier:
+    """The network of the run."""
+    return Classifier.from_run(run)
+
+
+@pytest.fixture
+def copy(published, tmp_path):
+    return shutil.copytree(published, tmp_path / "copy")
+
+
+def test_folder_is_complete(published):
+    assert {path.name for path in published.iterdir()} == FILES
+    assert read_labels(published / "labels.txt") == list("0123456789")
+    assert [path.name for path in published.parent.iterdir()] == [published.name]
+
+
+def test_it_answers_as_the_run_does(own, published):
+    other = Classifier.load(published)
+    assert (other.name, other.preprocessing) == (own.name, own.preprocessing)
+    assert list(other.class_names) == list(own.class_names)
+    assert same_weights(own.model, other.model)
+
+
+def test_keras_loads_it_alone(own, published):
+    assert same_weights(keras.saving.load_model(published), own.model)
+
+
+def test_card(run, published):
+    _, head, card = (published / "README.md").read_text("utf-8").split("---\n", 2)
+    facts = yaml.safe_load(head)
+    assert (facts["library_name"], facts["license"]) == ("keras", "cc-by-4.0")
+    assert facts["pipeline_tag"] == "image-classification"
+    (result,) = facts["model-index"][0]["results"]
+    accuracy = load_metrics(run).test.accuracy
+    assert result["metrics"][0]["value"] == accuracy
+    assert f"| Test accuracy | {accuracy:.4f} (360 images) |" in card
+    assert "| License | CC-BY-4.0 |" in card
+    assert "load_classifier('digits')" in card
+
+
+def test_nothing_says_where_the_run_was(run, published):
+    for name in FILES:
+        content = (published / name).read_bytes()
+        assert str(run.parent).encode() not in content
+
+
+def test_training_starts_from_it(own, published):
+    config = ModelConfig(image_size=16, weights=str(published))
+    network = create_network(config, 10)
+    prepare(network, config)
+    assert same_weights(network, own.model)
+
+
+def test_training_of_other_classes_starts_from_all_but_the_classifier(own, published, capsys):
+    config = ModelConfig(image_size=16, weights=str(published))
+    network = create_network(config, 3)
+    prepare(network, config)
+    assert "the classifier starts from random weights" in capsys.readouterr().out
+    source = own.model
+    for layer in network.layers[:-1]:
+        pairs = zip(layer.get_weights(), source.get_layer(layer.name).get_weights(), strict=True)
+        assert all(np.array_equal(*pair) for pair in pairs)
+
+
+def test_a_published_network_is_replaced_when_asked(run, copy, monkeypatch, capsys):
+    before = (copy / "README.md").read_text()
+    line = fail(monkeypatch, capsys, "--run", str(run), str(copy))
+    assert "expected a new folder, or --overwrite true" in line
+    assert (copy / "README.md").read_text() == before
+    publish.main(["--run", str(run), str(copy), "--overwrite", "true"])
+    assert {path.name for path in copy.iterdir()} == FILES
+    assert "none is stated for these weights" in (copy / "README.md").read_text()
+
+
+def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise ValueError("not the same")
+
+    monkeypatch.setattr(publish_folder, "_check_same", refuse)
+    before = (copy / "README.md").read_text()
+    for target in (tmp_path / "new", copy):
+        arguments = ["--run", str(run), str(target), "--overwrite", "true"]
+        assert "not the same" in fail(monkeypatch, capsys, *arguments)
+    assert (copy / "README.md").read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+@pytest.mark.parametrize("part", ["model.safetensors", "model.weights.h5"])
+def test_other_weights_than_those_of_the_run_are_noticed(run, own, copy, part):
+    other = Classifier.from_run(run)
+    bias = other.model.get_layer("predictions").bias
+    bias.assign(bias + 1)
+    if part == "model.weights.h5":
+        other.model.save(copy, zipped=False)
+        other = own
+    with pytest.raises(ValueError, match="expected copy to hold the weights of the run"):
+        publish_folder._check_same(other, copy)
+
+
+ROWS = [
+    ("x", "run: Field required"),
+    ("--run run", "the following arguments are required: TARGET"),
+    ("--run missing x", "the folder of a finished run. Received: 'missing'"),
+    ("--run run full", "expected a new folder. Received: 'full', with other files"),
+    ("--run run file.txt", "a folder to write to. Received: 'file.txt'"),
+    ("--run run gs://bucket/x", "expected a folder of this machine, or hf://OWNER/NAME"),
+    ("--run run hf://owner", "expected hf://OWNER/NAME. Received: 'hf://owner'"),
+    ("--run run hf://owner/a/b", "expected hf://OWNER/NAME. Received: 'hf://owner/a/b'"),
+    ("--run run hf://owner/name@main", "expected hf://OWNER/NAME. Received: 'hf://owner/name@m"),
+    ("--run run hf://../..", "expected hf://OWNER/NAME. Received: 'hf://../..'"),
+    ("--run run x --private true", "private: only for hf://OWNER/NAME. Received: 'x'"),
+    ("--run run hf://o/n --overwrite true", "overwrite: only for a folder"),
+    ("--run run x --license a|b", "license: expected an SPDX identifier"),
+    ("--run run x --licence mit", "did you mean '--license'?"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), ROWS, ids=[line for line, _ in ROWS])
+def test_bad_input(tmp_path, monkeypatch, capsys, line, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "photo.jpg").touch()
+    (tmp_path / "file.txt").touch()
+    assert message in fail(monkeypatch, capsys, *line.split(" "))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.txt", "full"]

@@ -1,0 +1,94 @@
+"""Parts of a batch one after the other give the step of the whole batch."""
+
+import keras
+import networks
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from zoo.config import OptimizerConfig
+from zoo.train.accumulation import GradientAccumulation
+from zoo.train.losses import Objective
+from zoo.train.model import TrainingModel
+from zoo.train.network import give_logits
+from zoo.train.optimizer import add_weight_decay, create_optimizer
+
+BACKEND = keras.backend.backend()
+STEPS, BATCH = 3, 12
+
+
+def fitted(parts: int, name: str, policy: str = "float32", steps_per_execution: int = 2):
+    """Two epochs of three steps; batch statistics are each part's, so they are frozen."""
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy(policy)
+    try:
+        network = networks.linear_model(classes=5)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    give_logits(network)
+    for layer in network.layers:
+        layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)
+        if isinstance(layer, keras.layers.Dropout):
+            layer.rate = 0.0
+    settings = {"weight_decay": 0.1, "global_clipnorm": 0.5, "layer_decay": 0.7}
+    config = OptimizerConfig(name=name, learning_rate=0.2, warmup_epochs=1, **settings)
+    if not config.decoupled:
+        add_weight_decay(network, config.weight_decay)
+    optimizer = create_optimizer(config, BATCH, STEPS, 2, network)
+    if policy == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0**8)
+    if parts > 1:
+        optimizer = GradientAccumulation(optimizer, parts)
+    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+    weights = np.linspace(0.5, 1.5, 5)
+    model = TrainingModel(network, STEPS, 1, ema=0.9, objective=Objective(loss, weights))
+    model.compile(
+        optimizer,
+        loss,
+        steps_per_execution=steps_per_execution,
+        jit_compile=BACKEND == "jax",
+        auto_scale_loss=False,
+    )
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(STEPS * BATCH, 8, 8, 3)).astype("float32")
+    labels = np.eye(5, dtype="float32")[rng.integers(0, 5, len(images))]
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH // parts).repeat()
+    history = model.fit(data, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0).history
+    assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 2 * STEPS
+    assert model.steps_done == 2 * STEPS
+    return networks.values([*network.weights, *model.averages.weights]), history["loss"]
+
+
+@pytest.mark.parametrize("name", ["lamb", "sgd"])
+def test_parts_give_the_step_of_the_whole_batch(name):
+    whole, loss = fitted(1, name)
+    parts, loss_of_parts = fitted(3, name)
+    np.testing.assert_allclose(loss_of_parts, loss, rtol=1e-5)
+    start = networks.linear_model(classes=5).count_params()
+    assert sum(value.size for value in whole) == 2 * start
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.very_slow
+def test_parts_with_a_scaled_loss():
+    whole, _ = fitted(1, "sgd", "mixed_float16", 1)
+    parts, _ = fitted(2, "sgd", "mixed_float16", 1)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(other, one, rtol=2e-2, atol=2e-3)
+
+
+def test_sums_are_empty_after_every_step():
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = GradientAccumulation(keras.optimizers.SGD(0.5), 2)
+    optimizer.build([variable])
+    gradient = keras.ops.convert_to_tensor([1.0, 3.0])
+    optimizer.last = False
+    optimizer.apply([gradient], [variable])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), [1, 2])
+    optimizer.last = True
+    optimizer.apply([2 * gradient], [variable])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), [0.25, -0.25])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(optimizer.sums[0]), 0)
+    assert int(keras.ops.convert_to_numpy(optimizer.iterations)) == 1
+    assert len({id(v) for v in optimizer.variables}) == len(optimizer.variables)

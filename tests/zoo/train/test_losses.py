@@ -1,0 +1,82 @@
+"""Losses against NumPy."""
+
+import keras
+import networks
+import numpy as np
+import pytest
+from keras import ops
+
+from zoo.config import TrainingConfig
+from zoo.train.losses import DistillationLoss, Objective, SoftBinaryCrossentropy, create_loss
+from zoo.train.network import give_logits
+
+LOGITS = np.array([[1.5, -0.5, 0.2], [-2.0, 0.3, 1.0]], "float32")
+LABELS = np.array([[0.7, 0.3, 0.0], [0.0, 0.1, 0.9]], "float32")
+
+
+def softmax(logits):
+    exponents = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponents / exponents.sum(-1, keepdims=True)
+
+
+def binary(logits, labels):
+    there = 1 / (1 + np.exp(-logits.astype("float64")))
+    return -(labels * np.log(there) + (1 - labels) * np.log(1 - there)).mean(-1)
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "threshold", "labels"),
+    [
+        (0.0, None, LABELS),
+        (0.3, None, LABELS * 0.7 + 0.1),
+        (0.0, 0.2, [[1, 1, 0], [0, 0, 1]]),
+        (0.3, 0.2, [[0.8, 0.8, 0.1], [0.1, 0.1, 0.8]]),
+    ],
+)
+def test_binary_cross_entropy_of_soft_labels(smoothing, threshold, labels):
+    loss = SoftBinaryCrossentropy(smoothing, threshold, reduction="sum_over_batch_size")
+    expected = binary(LOGITS, np.array(labels)).mean()
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [1, 3])
+def test_distillation_is_the_divergence_at_a_temperature(temperature):
+    teacher = np.array([[0.0, 2.0, 1.0], [1.0, 1.0, -1.0]], "float32")
+    one, other = (softmax(logits.astype("float64") / temperature) for logits in (teacher, LOGITS))
+    expected = temperature**2 * (one * np.log(one / other)).sum(-1).mean()
+    loss = DistillationLoss(temperature, reduction="sum_over_batch_size")
+    assert float(loss(teacher, LOGITS)) == pytest.approx(expected, rel=1e-5)
+    assert float(loss(LOGITS, LOGITS)) == pytest.approx(0, abs=1e-6)
+
+
+def test_objective_weighs_classes_and_hears_the_teacher():
+    teacher = networks.linear_model(classes=3)
+    give_logits(teacher)
+    before = networks.values(teacher.weights)
+    images = networks.images(2, 8, 8, 3)
+    loss = create_loss(TrainingConfig(label_smoothing=0), "sum_over_batch_size")
+    objective = Objective(loss, [0.5, 2.0, 1.0], teacher, temperature=2, share=0.25)
+    received = float(objective.of(ops.convert_to_tensor(images), LABELS, LOGITS))
+
+    weights = LABELS @ np.array([0.5, 2.0, 1.0])
+    entropy = -(LABELS * np.log(softmax(LOGITS))).sum(-1)
+    answers = networks.predict(teacher, images)
+    assert not np.allclose(answers.sum(-1), 1)
+    one, other = softmax(answers / 2), softmax(LOGITS / 2)
+    divergence = 4 * (one * np.log(one / other)).sum(-1)
+    expected = (weights * (0.75 * entropy + 0.25 * divergence)).mean()
+    assert received == pytest.approx(expected, rel=1e-5)
+    assert teacher.trainable_variables == []
+    assert objective.trainable_variables == []
+    for value, now in zip(before, networks.values(teacher.weights), strict=True):
+        np.testing.assert_array_equal(value, now)
+
+
+def test_loss_by_its_settings():
+    config = TrainingConfig(loss="binary_crossentropy", binary_threshold=0.2, label_smoothing=0.3)
+    assert isinstance(create_loss(config, "sum"), SoftBinaryCrossentropy)
+    loss = create_loss(TrainingConfig(label_smoothing=0.3), "sum_over_batch_size")
+    assert isinstance(loss, keras.losses.CategoricalCrossentropy)
+    labels = LABELS * 0.7 + 0.1
+    expected = -(labels * np.log(softmax(LOGITS))).sum(-1).mean()
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)

@@ -1,0 +1,41 @@
+"""The console command: `lambda-keras VERB` does what `python -m zoo.VERB` does."""
+
+import runpy
+import sys
+from collections.abc import Sequence
+
+from zoo.cli.run import BACKENDS, run_command
+from zoo.errors import unknown
+
+VERBS = {
+    "list": "the models of the zoo",
+    "train": "train a model, or go on with a run",
+    "evaluate": "measure how well a model classifies",
+    "predict": "name what photographs show",
+    "export": "write a model for a server or another runtime",
+    "publish": "write a trained model for others, or upload it",
+    "demo": "serve a page that shows where a model looks",
+    "client": "ask a server what photographs show",
+    "convert": "turn weights from elsewhere into a file for Keras",
+    "flops": "count the operations of a model",
+    "benchmark": "measure layers, models and pipelines",
+}
+
+
+def main() -> None:
+    """Runs the verb that the first argument of this process names with the other ones."""
+    if sys.argv[1:] and sys.argv[1] in VERBS:
+        verb, *arguments = sys.argv[1:]
+        sys.argv = [f"lambda-keras {verb}", *arguments]
+        runpy.run_module(f"zoo.{verb}", run_name="__main__", alter_sys=True)
+    else:
+        run_command(_explain, BACKENDS)
+
+
+def _explain(arguments: Sequence[str]) -> None:
+    if arguments and arguments[0] not in ("-h", "--help"):
+        raise ValueError(f"expected a verb. {unknown(arguments[0], VERBS)}")
+    print("usage: lambda-keras VERB [OPTIONS]\n\nverbs:")
+    for verb, summary in VERBS.items():
+        print(f"  {verb:11}{summary}")
+    print("\nlambda-keras VERB --help shows the options of one.")

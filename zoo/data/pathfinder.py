@@ -1,0 +1,107 @@
+"""Images of paths: which colour is at the other end of the marked one?"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Of the right ends of the paths, each of which has another one; RGB.
+COLORS = {
+    "red": (255, 64, 64),
+    "green": (64, 255, 64),
+    "blue": (64, 64, 255),
+    "yellow": (255, 255, 64),
+}
+CLASS_NAMES = tuple(COLORS)
+PATH, MARK = 128, 255  # grey levels, on black
+TRAIN_COUNT, TEST_COUNT = 6_400, 2_000
+
+SIZE = 32  # height and width of an image in pixels
+MARGIN = 3  # rows from the border to an end, at least
+GAP = 7  # rows between ends of two paths, at least
+LENGTHS = (6, 26)  # columns from one end of a path to the other, at least and at most
+POINTS = 2 * SIZE  # of a path that are drawn
+
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+class Drawings(NamedTuple):
+    """Images with what is known of them, all read-only.
+
+    Attributes:
+        images: uint8 of shape `(count, 32, 32, 3)`.
+        labels: int64 of shape `(count,)`, indices in `CLASS_NAMES`.
+        lengths: int64 of shape `(count,)`, columns from the mark to the colour that it asks for.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    lengths: np.ndarray
+
+
+def pathfinder_arrays() -> tuple[Arrays, Arrays]:
+    """Returns training and test images of the source `pathfinder` with their labels."""
+    train, test = draw_pathfinder(TRAIN_COUNT, seed=0), held_out_drawings()
+    return (train.images, train.labels), (test.images, test.labels)
+
+
+def held_out_drawings() -> Drawings:
+    """Returns the test images of the source `pathfinder`."""
+    return draw_pathfinder(TEST_COUNT, seed=1)
+
+
+@cache
+def draw_pathfinder(count: int, seed: int) -> Drawings:
+    """Draws an easy Pathfinder task (after Linsley et al., 2018, arXiv:1805.08315).
+
+    Four paths go from the left to the right and do not touch. Their right ends are squares of the
+    four colours, in any order. A white square marks one of the left ends; the label is the colour
+    at the other end of that path. As all colours are in every image, neither what is there nor what
+    surrounds the mark says anything of the label: one has to relate two places that are apart.
+
+    Args:
+        count: Number of images.
+        seed: Seed of all that is random, from 0.
+
+    Returns:
+        Images, labels, and lengths of the marked paths.
+
+    Example:
+
+    >>> from zoo.data.pathfinder import draw_pathfinder
+    >>> images, labels, lengths = draw_pathfinder(8, seed=0)
+    >>> images.shape, labels.shape
+    ((8, 32, 32, 3), (8,))
+    """
+    rng = np.random.default_rng(seed)
+    shape = count, len(COLORS)  # a row of paths for each image
+    free = SIZE - 2 * MARGIN - GAP * (len(COLORS) - 1)
+    steps = np.sort(rng.integers(0, free, (2, *shape)), axis=-1)
+    left, right = steps + MARGIN + GAP * np.arange(len(COLORS))
+    lengths = rng.integers(LENGTHS[0], LENGTHS[1] + 1, shape)
+    begin = rng.integers(MARGIN - 1, SIZE - MARGIN + 1 - lengths)
+    colors = rng.permuted(np.tile(np.arange(len(COLORS)), (count, 1)), axis=1)
+    marked = np.arange(count), rng.integers(0, len(COLORS), count)
+
+    images = np.zeros((count, SIZE, SIZE, 3), "uint8")
+    t = np.linspace(0, 1, POINTS)
+    rows = left[..., None] + (right - left)[..., None] * t**2 * (3 - 2 * t)
+    _paint(images, rows, begin[..., None] + lengths[..., None] * t, PATH)
+    _paint_squares(images, right, begin + lengths, np.array([*COLORS.values()])[colors])
+    _paint_squares(images, left[marked][:, None], begin[marked][:, None], np.full(3, MARK))
+    drawings = Drawings(images, colors[marked], lengths[marked])
+    for array in drawings:
+        array.setflags(write=False)
+    return drawings
+
+
+def _paint(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:
+    """Sets pixels; rows and columns are those of each image, `(count, paths, points)`."""
+    number = np.arange(len(images))[:, None, None]
+    images[number, np.rint(rows).astype(int), np.rint(columns).astype(int)] = color
+
+
+def _paint_squares(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:
+    """Sets 3 x 3 pixels around each place, `(count, paths)`, to colours `(count, paths, 3)`."""
+    down, across = np.mgrid[-1:2, -1:2].reshape(2, 9)
+    _paint(images, rows[..., None] + down, columns[..., None] + across, color[..., None, :])

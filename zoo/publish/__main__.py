@@ -1,0 +1,102 @@
+"""Publishes the model of a run: `python -m zoo.publish --run runs/FOLDER hf://OWNER/NAME`."""
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import CliPositionalArg
+
+from zoo.cli.run import run_command
+from zoo.cli.settings import AnyPath, Settings, checked_by
+from zoo.errors import printable
+from zoo.files import check_output
+
+HUB = "hf://"
+NAME = r"[\w-][\w.-]*"
+
+
+def _check_target(target: str) -> None:
+    if target.startswith(HUB):
+        if not re.fullmatch(f"{HUB}{NAME}/{NAME}", target, re.ASCII):
+            raise ValueError(f"expected {HUB}OWNER/NAME. Received: {target!r}")
+    elif "://" in target or not target:
+        raise ValueError(f"expected a folder of this machine, or {HUB}OWNER/NAME")
+
+
+def _check_license(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", name):
+        raise ValueError(f"expected an SPDX identifier, such as cc-by-4.0. Received: {name!r}")
+
+
+class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
+    """Writes the model of a finished run for others, into a folder or to the Hugging Face hub.
+
+    They give the folder, or hf://OWNER/NAME, as --model to zoo.predict, zoo.evaluate, zoo.export
+    and zoo.demo, and as --model.weights to zoo.train. Labels and preprocessing are in it. Keras
+    itself loads it, too, after import lambda_keras. The hub needs a login: hf auth login, or a
+    token in HF_TOKEN. Examples:
+
+      python -m zoo.publish --run runs/digits published/digits
+      python -m zoo.publish --run runs/digits hf://OWNER/NAME --license apache-2.0 --private true
+    """
+
+    target: CliPositionalArg[Annotated[str, checked_by(_check_target)]] = Field(
+        description="Folder to write, or hf://OWNER/NAME."
+    )
+    run: AnyPath = Field(description="Folder of a finished run, local or gs://.")
+    license: Annotated[str, checked_by(_check_license)] | None = Field(
+        default=None,
+        description="License of the weights by its SPDX identifier, such as cc-by-4.0; None: none "
+        "is stated, and others may not know what they may do with them.",
+    )
+    private: bool = Field(
+        default=False, description="hf://: a new repository is for its owner alone."
+    )
+    overwrite: bool = Field(
+        default=False, description="Replace a model that was published into the folder."
+    )
+
+    @model_validator(mode="after")
+    def _fits_target(self) -> Self:
+        if self.repository is None:
+            if self.private:
+                raise ValueError(f"private: only for {HUB}OWNER/NAME. Received: {self.target!r}")
+            check_output(Path(self.target))
+        elif self.overwrite:
+            raise ValueError(
+                "overwrite: only for a folder; the hub keeps what was there before. "
+                f"Received: {self.target!r}"
+            )
+        return self
+
+    @property
+    def repository(self) -> str | None:
+        """OWNER/NAME on the hub; None for a folder."""
+        return self.target.removeprefix(HUB) if self.target.startswith(HUB) else None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, writes the folder, and uploads it if it is for the hub."""
+    config = PublishConfig.from_command_line(arguments)
+    from zoo.publish import folder, upload
+
+    if config.repository is None:
+        target = Path(config.target)
+        folder.check_is_free(target, config.overwrite)
+        folder.write(config.run, target, config.license, target.resolve().name)
+        print(f"published to {printable(target)}")
+        return
+    user = upload.check_login()
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) / "network"
+        folder.write(config.run, written, config.license, config.target)
+        print(f"uploading as {user}", flush=True)
+        page = upload.upload(written, config.repository, config.private)
+    print(f"published to {printable(page)}")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,92 @@
+"""Gradients of several batches, added up to those of one."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+class GradientAccumulation(keras.optimizers.Optimizer):
+    """Gives another optimizer the mean gradients of so many batches, as if they were one batch.
+
+    Steps of learning rates, of momentum and of checkpoints stay those of the optimizer. Keras' own
+    `gradient_accumulation_steps` counts batches instead, and fails on several devices. Whether a
+    batch is the last of its step is decided while a function is traced, not while it runs.
+
+    Args:
+        inner: The optimizer, which may scale the loss.
+        steps: Batches to a step.
+    """
+
+    _variables: Any  # these are Keras'
+    _trainable_variables: Any
+
+    def __init__(self, inner: Any, steps: int) -> None:
+        super().__init__(learning_rate=0.0, name="accumulation")
+        self.inner = inner
+        self.steps = steps
+        self.last = True
+
+    def build(self, variables: list) -> None:
+        """Creates the sums, of each device its own."""
+        self.sums = [
+            keras.Variable(
+                "zeros",
+                shape=variable.shape,
+                dtype=variable.dtype,
+                trainable=False,
+                aggregation="sum",
+                synchronization="on_read",
+                name=f"sum_{number}",
+            )
+            for number, variable in enumerate(variables)
+        ]
+        self.inner.build(variables)
+        super().build(variables)
+
+    @property
+    def variables(self) -> list:
+        """Those of both."""
+        return [*self._variables, *self.inner.variables]
+
+    @property
+    def iterations(self) -> Any:
+        """Steps of the optimizer."""
+        return self.inner.iterations
+
+    @property
+    def learning_rate(self) -> Any:
+        """That of the optimizer."""
+        return self.inner.learning_rate
+
+    def scale_loss(self, loss: Any) -> Any:
+        """As the optimizer does it."""
+        return self.inner.scale_loss(loss)
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        """Adds gradients to the sums; the last ones of a step change the variables."""
+        variables = trainable_variables or self._trainable_variables
+        totals = [total + gradient for total, gradient in zip(self.sums, grads, strict=True)]
+        if not self.last:
+            for total, value in zip(self.sums, totals, strict=True):
+                total.assign(value)
+            return
+        self.inner.apply([total / self.steps for total in totals], variables)
+        for total in self.sums:
+            total.assign(ops.zeros(total.shape, total.dtype))
+
+    def stateless_apply(
+        self, optimizer_variables: list, grads: list, trainable_variables: list
+    ) -> tuple[list, list]:
+        """The same on JAX, from values to values."""
+        first, end = len(self._variables) - len(self.sums), len(self._variables)
+        own, sums = optimizer_variables[:first], optimizer_variables[first:end]
+        inner = optimizer_variables[end:]
+        totals = [total + gradient for total, gradient in zip(sums, grads, strict=True)]
+        if self.last:
+            means = [total / self.steps for total in totals]
+            trainable_variables, inner = self.inner.stateless_apply(
+                inner, means, trainable_variables
+            )
+            totals = [ops.zeros_like(total) for total in totals]
+        return trainable_variables, [*own, *totals, *inner]

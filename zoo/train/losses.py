@@ -1,0 +1,117 @@
+"""What training minimizes: cross-entropy with soft labels, and the answers of a teacher."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from zoo.config import TrainingConfig
+
+
+class SoftBinaryCrossentropy(keras.losses.Loss):
+    """Binary cross-entropy of every class, from logits; the mean over classes.
+
+    As in ResNet Strikes Back (arXiv:2110.00476, Section 3.1): the classes of a mixed image can all
+    be there. Labels are smoothed to `1 - smoothing + smoothing / classes` and
+    `smoothing / classes`; Keras' own smooths to `smoothing / 2`.
+
+    Args:
+        label_smoothing: Probability spread evenly over all classes. Defaults to 0.
+        threshold: Labels above count as 1, others as 0; None takes them as they are.
+        **arguments: Those of Keras' losses.
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.0, threshold: float | None = None, **arguments: Any
+    ) -> None:
+        super().__init__(name="binary_crossentropy", **arguments)
+        self.label_smoothing = label_smoothing
+        self.threshold = threshold
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns one loss per image of labels and logits `(batch, classes)`."""
+        labels = ops.cast(y_true, y_pred.dtype)
+        if self.threshold is not None:
+            labels = ops.cast(labels > self.threshold, y_pred.dtype)
+        smoothing = self.label_smoothing
+        labels = labels * (1 - smoothing) + smoothing / y_pred.shape[-1]
+        return ops.mean(ops.binary_crossentropy(labels, y_pred, from_logits=True), axis=-1)
+
+
+class DistillationLoss(keras.losses.Loss):
+    """How far answers are from those of a teacher (Hinton et al., arXiv:1503.02531, Section 2).
+
+    `temperature^2 * KL(softmax(teacher / temperature) || softmax(student / temperature))`, from the
+    logits of both; 0 where they agree.
+    """
+
+    def __init__(self, temperature: float, **arguments: Any) -> None:
+        super().__init__(name="distillation", **arguments)
+        self.temperature = temperature
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns one loss per image of the logits of the teacher and of the student."""
+        teacher, student = (
+            ops.log_softmax(ops.cast(logits, "float32") / self.temperature, axis=-1)
+            for logits in (y_true, y_pred)
+        )
+        return self.temperature**2 * ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+
+
+def create_loss(config: TrainingConfig, reduction: str) -> keras.losses.Loss:
+    """Returns the loss of logits and labels that the settings ask for."""
+    if config.loss == "binary_crossentropy":
+        return SoftBinaryCrossentropy(
+            config.label_smoothing, config.binary_threshold, reduction=reduction
+        )
+    return keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=config.label_smoothing, reduction=reduction
+    )
+
+
+class Objective(keras.layers.Layer):
+    """What a training step minimizes, a mean over the images of a batch.
+
+    A mean over all of them, whatever their weights: so it is also the mean over devices, and over
+    the batches whose gradients are added up.
+
+    Args:
+        loss: Of logits and labels.
+        class_weights: What an image of each class counts; with mixed labels in their proportion.
+            Defaults to None: 1.
+        teacher: Network that answers the same images with logits; it stays as it is. Defaults to
+            None: none.
+        temperature: Of the teacher's answers and those that are compared with them.
+        share: Part of the teacher in the loss; the rest is that of the labels.
+    """
+
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        class_weights: Sequence[float] | None = None,
+        teacher: keras.Model | None = None,
+        temperature: float = 1.0,
+        share: float = 0.5,
+    ) -> None:
+        super().__init__(name="objective", trainable=False, dtype="float32")
+        self.loss = loss
+        self.class_weights = None if class_weights is None else np.array(class_weights, "float32")
+        self.teacher = teacher
+        self.distillation = DistillationLoss(temperature, reduction="sum_over_batch_size")
+        self.share = share
+        if teacher is not None:
+            teacher.trainable = False
+        self.built = True
+
+    def of(self, x: Any, y: Any, y_pred: Any) -> Any:
+        """Returns the loss of images, labels and the logits of the network."""
+        weights = None
+        if self.class_weights is not None:
+            weights = ops.matmul(y, ops.convert_to_tensor(self.class_weights))
+        loss = self.loss(y, y_pred, weights)
+        if self.teacher is None:
+            return loss
+        answers = ops.stop_gradient(self.teacher(x, training=False))
+        return (1 - self.share) * loss + self.share * self.distillation(answers, y_pred, weights)

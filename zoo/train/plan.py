@@ -1,0 +1,29 @@
+"""What a run is going to do, in a few lines before its first step."""
+
+import numpy as np
+
+from zoo.config import TrainConfig
+from zoo.data.load import ImageData
+from zoo.errors import printable
+
+
+def plan(config: TrainConfig, data: ImageData) -> list[str]:
+    """Returns lines on the classes, the steps and the images of a run, and what may go wrong."""
+    training, batch_size = config.training, config.data.batch_size
+    steps = data.train.steps_per_epoch(batch_size)
+    parts = training.gradient_accumulation_steps
+    in_parts = f" in {parts} parts" if parts > 1 else ""
+    lines = [
+        f"{training.epochs} epochs of {steps:,} steps, {training.epochs * steps:,} in all, of "
+        f"{batch_size} images of {config.model.size} x {config.model.size} pixels{in_parts}"
+    ]
+    labels = data.train.labels
+    if labels is not None:
+        counts = np.bincount(labels, minlength=len(data.class_names))
+        least, most = int(counts.argmin()), int(counts.argmax())
+        lines.insert(
+            0,
+            f"training images of a class: {counts[least]:,} ({printable(data.class_names[least])}) "
+            f"to {counts[most]:,} ({printable(data.class_names[most])})",
+        )
+    return [*lines, *(f"warning: {finding}" for finding in data.findings)]
