@@ -127,7 +127,8 @@ def _load(path: Path) -> Json:
 def _categories(found: list[Json], path: Path) -> dict[int, str]:
     categories: dict[int, str] = {}
     for one in found:
-        number, name = one.get("id"), one.get("name")
+        number: Any = one.get("id")
+        name = one.get("name")
         if not _is_integer(number, 1, MAX_CATEGORY) or not isinstance(name, str) or not name:
             raise ValueError(
                 f"expected categories with an id from 1 to {MAX_CATEGORY} and a name in "
@@ -148,7 +149,8 @@ def _images(found: list[Json], folder: Path, faults: Faults) -> dict[int, Json]:
         raise ValueError(f"expected a folder of images. Received: {str(folder)!r}")
     images: dict[int, Json] = {}
     for one in found:
-        number, name = one.get("id"), one.get("file_name")
+        number: Any = one.get("id")
+        name = one.get("file_name")
         if not _is_integer(number, 0, 2**63 - 1) or number in images:
             faults.add(f"image {number!r}", "expected a whole number of its own as id")
         elif not isinstance(name, str) or not _stays_inside(name):
@@ -192,7 +194,8 @@ def _objects(
     objects: dict[int, list[Json]] = defaultdict(list, {number: [] for number in images})
     for place, one in enumerate(found):
         try:
-            image, category = one.get("image_id"), one.get("category_id")
+            image: Any = one.get("image_id")
+            category: Any = one.get("category_id")
             if not _is_integer(image, 0, 2**63 - 1) or image not in images:
                 raise ValueError(f"expected the id of an image, received image_id={image!r}")
             if not _is_integer(category, 1, MAX_CATEGORY) or category not in categories:
@@ -232,15 +235,12 @@ def _mask(one: Json, image: Json) -> Json:
 
     That takes a single uncompressed RLE of a crowd, of others lists of these or of polygons.
     """
-    with needs_extra("detection"):
-        from pycocotools import mask
-
     crowd, area = one.get("iscrowd", 0), one.get("area")
     if crowd not in (0, 1):
         raise ValueError(f"expected iscrowd to be 0 or 1, received {crowd!r}")
     segmentation = one.get("segmentation")
     size = image["height"], image["width"]
-    pixels = int(mask.area(read_mask(segmentation, *size)))
+    pixels = int(_pycocotools().area(read_mask(segmentation, *size)))
     if not pixels:
         raise ValueError("expected a mask of at least one pixel, received none")
     area = pixels if area is None else area
@@ -264,13 +264,11 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     Raises:
         ValueError: If it is neither, or of another size.
     """
-    with needs_extra("detection"):
-        from pycocotools import mask
-
     if isinstance(segmentation, list) and segmentation:
         for polygon in segmentation:
             if not _is_numbers(polygon) or len(polygon) < 6 or len(polygon) % 2:
                 raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points")
+        mask = _pycocotools()
         return mask.merge(mask.frPyObjects(segmentation, height, width))
     if not isinstance(segmentation, dict) or segmentation.get("size") != [height, width]:
         raise ValueError(f"expected polygons, or an RLE with size=[{height}, {width}]")
@@ -284,7 +282,7 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
         raise ValueError(
             f"expected an RLE of {height * width} pixels, received {sum(counts)} pixels"
         )
-    return mask.frPyObjects({"size": [height, width], "counts": counts}, height, width)
+    return _pycocotools().frPyObjects({"size": [height, width], "counts": counts}, height, width)
 
 
 def _runs(text: str) -> list[int]:
@@ -319,10 +317,7 @@ def decode_mask(segmentation: Any, height: int, width: int) -> np.ndarray:
     >>> decode_mask({"size": [2, 2], "counts": [1, 3]}, 2, 2).tolist()
     [[0, 1], [1, 1]]
     """
-    with needs_extra("detection"):
-        from pycocotools import mask
-
-    return mask.decode(read_mask(segmentation, height, width))
+    return _pycocotools().decode(read_mask(segmentation, height, width))
 
 
 def encode_mask(pixels: np.ndarray) -> Json:
@@ -331,6 +326,14 @@ def encode_mask(pixels: np.ndarray) -> Json:
     bounds = [0, *(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]
     counts = [0] * bool(flat[0]) + np.diff(bounds).tolist()
     return {"size": list(pixels.shape), "counts": counts}
+
+
+def _pycocotools() -> Any:
+    """Returns its module of masks, with no types: the published ones leave some of its data out."""
+    with needs_extra("detection"):
+        from pycocotools import mask
+
+    return mask
 
 
 def _is_integer(value: Any, least: int, most: int) -> bool:

@@ -7,7 +7,8 @@ from pydantic import Field, field_validator, model_validator
 
 from zoo.cli.model_options import Weights
 from zoo.cli.settings import AnyPath, Section, checked_by
-from zoo.config import Overrides, RunConfig
+from zoo.config import RunConfig
+from zoo.config.model import Overrides
 from zoo.registry import find_model
 
 STRIDE = 64  # of the coarsest feature map; images are multiples of it

@@ -68,8 +68,9 @@ def evaluate(annotations: Path, found: Sequence[Json]) -> Evaluation:
         found: What `zoo.detection.detector.to_coco` returns, for all images.
     """
     with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(str(annotations))
+        truth: Any = COCO(str(annotations))
         runs = {}
+        name: Any
         for kind, name in KINDS.items():
             # With boxes, pycocotools would take their areas for those of the masks.
             left_out = "bbox" if kind == "mask" else "segmentation"

@@ -116,7 +116,7 @@ def draw(
         The image, of shape `(size, size, 3)`, and its objects in COCO's format: masks are what
         is seen of each.
     """
-    photo = photographs[random.integers(len(photographs))]
+    photo = photographs[int(random.integers(len(photographs)))]
     top, left = (random.integers(side - min(side, size) + 1) for side in photo.shape[:2])
     image = photo[top : top + size, left : left + size]
     missing = [(0, size - side) for side in image.shape[:2]]

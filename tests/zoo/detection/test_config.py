@@ -43,10 +43,3 @@ def test_resolved_settings_are_read_back(tmp_path):
     assert run_folder.read_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
     with pytest.raises(ValueError, match=r"model\.\w+: no such setting"):
         run_folder.load_config(folder)  # of classifiers
-
-
-def test_run_of_a_classifier_gives_its_weights(tmp_path):
-    for name in (run_folder.METRICS, run_folder.WEIGHTS):
-        (tmp_path / name).touch()
-    model = settings.DetectorConfig(weights=str(tmp_path))
-    assert model.weights == str(tmp_path / run_folder.WEIGHTS)
