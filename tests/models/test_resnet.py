@@ -76,7 +76,8 @@ def test_global_scope_with_known_size():
     assert networks.predict(model, networks.images(2, 16, 24, 3)).shape == (2, 5)
 
 
-@pytest.mark.parametrize("shortcut", backends.elsewhere(["conv", "pool"], ["pool"]))
+@backends.slow_elsewhere
+@pytest.mark.parametrize("shortcut", ["conv", "pool"])
 @pytest.mark.parametrize("training", [False, True])
 def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
     model = networks.tiny_model(shortcut=shortcut)

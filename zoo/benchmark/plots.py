@@ -122,13 +122,16 @@ def plot_attention(result: dict[str, Any], path: Path) -> None:
 def plot_models(result: dict[str, Any], path: Path) -> None:
     """Draws speed against published accuracy: one panel per mode, one line per family.
 
-    Networks without a published accuracy are dotted lines at their speed.
+    Networks without a published accuracy are dotted lines at their speed; if none has one, bars.
     """
     modes = result["settings"]["modes"]
     figure = new_figure(6.2 * len(modes) + 2, 5.2)
     for axis, mode in zip(figure.subplots(1, len(modes), squeeze=False)[0], modes, strict=True):
-        _draw_families(axis, result["rows"], mode)
         axis.set_title(TITLES[mode])
+        if not any(row["top1"] for row in result["rows"]):
+            _draw_bars(axis, result["rows"], mode)
+            continue
+        _draw_families(axis, result["rows"], mode)
         axis.set(xlabel="Images per second", ylabel="Published ImageNet top-1 (%)", xscale="log")
         _mark(axis.xaxis, (1, 1.5, 2, 3, 4, 5, 7))
         axis.margins(x=0.25, y=0.15)
@@ -288,6 +291,17 @@ def _draw_families(axis: Axes, rows: list[dict[str, Any]], mode: str) -> None:
             speeds, accuracies = zip(*sorted(points), strict=True)
             style = {"color": color, "marker": marker, "lw": 1.5, "ms": 7}
             axis.plot(speeds, accuracies, label=family, **style)
+
+
+def _draw_bars(axis: Axes, rows: list[dict[str, Any]], mode: str) -> None:
+    rows = [row for row in rows if row[mode]["images_per_second"]]
+    speeds = [row[mode]["images_per_second"] for row in rows]
+    bars = axis.barh([row["entry"] for row in rows], speeds, color=COLORS[0], height=0.6)
+    axis.bar_label(bars, fmt="{:.3g}", padding=4)
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    axis.margins(x=0.12)
+    axis.set(xlabel="Images per second")
 
 
 PICTURES = {

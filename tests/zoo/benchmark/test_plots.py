@@ -155,6 +155,21 @@ def test_networks_are_drawn_by_mode_with_and_without_accuracy(tmp_path, monkeypa
         assert "1@64" not in {text.get_text() for text in axis.texts}
 
 
+def test_networks_without_accuracies_are_bars(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    result = {
+        "hardware": {"cpu": "a CPU", "cores": 2, "accelerator": None},
+        "backend": "tensorflow",
+        "settings": {"xla": False, "dtype": "float32", "batch": 8, "modes": ["forward"]},
+        "rows": [network("resnet50", None, (15, 5)), network("resnet26t", None, (None, 5))],
+    }
+    plots.plot_models(result, tmp_path / "models.png")
+    (axis,) = drawn[0].axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["resnet50@64"]
+    assert [bar.get_width() for bar in axis.patches] == [15]
+
+
 def test_labels_of_a_family():
     row = network("lambda_resnet50_c4", 80.0, (1, 1), overrides={"dropout_rate": 0.2})
     assert plots._family(row) == "lambda_resnet*_c4"

@@ -1,5 +1,6 @@
 """One compiled function answers as Keras does."""
 
+import backends
 import keras
 import networks
 import numpy as np
@@ -9,6 +10,7 @@ from lambda_keras.layers import LambdaLayer
 from zoo.inference.compiled import compiled
 
 
+@backends.slow_elsewhere
 def test_batches_of_every_size():
     model = LambdaResNet14(input_shape=(16, 16, 3), classes=5, scope=7)
     networks.randomize(model)
