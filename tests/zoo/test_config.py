@@ -36,6 +36,12 @@ def test_command_line_over_file_over_default(tmp_path):
     assert config.data.source == "digits"
 
 
+def test_a_value_may_be_named_as_a_section_is():
+    config = parse("--data.dir", "data", "--data.source", "image_folder", "--output_dir", "model")
+    assert config.data.dir == "data"
+    assert str(config.output_dir) == "model"
+
+
 def test_environment_variables_are_no_settings(monkeypatch):
     monkeypatch.setenv("STRATEGY", "mirrored")
     monkeypatch.setenv("OUTPUT_DIR", "elsewhere")

@@ -114,9 +114,9 @@ class Settings(BaseSettings):
         Raises:
             ValueError: One line that names the wrong key or value, and what is allowed.
         """
-        sections = [name for name, field in cls.model_fields.items() if _is_section(field)]
+        sections = [f"--{name}" for name, field in cls.model_fields.items() if _is_section(field)]
         for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
-            if argument.removeprefix("--") in sections and value.startswith("--"):
+            if argument in sections and value.startswith("--"):
                 raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
         try:
             return cls(_cli_parse_args=list(arguments))  # pyright: ignore[reportCallIssue]
