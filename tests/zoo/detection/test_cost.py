@@ -14,7 +14,7 @@ def conv(size, inputs, outputs):
     return size * size * inputs * outputs
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_heads_by_hand():
     parts = cost.count("mobilenet_v2", SIZE, IDS)
     sides = {level: SIZE // 2**level for level in range(2, 7)}
