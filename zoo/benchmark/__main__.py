@@ -14,6 +14,8 @@ COMMANDS = {
     "attention": "lambda layers beside attention: theory, time, memory, growth (Tables 2 and 4)",
     "models": "whole networks against those of keras.applications",
     "parts": "where the time of a training step goes",
+    "layer-parts": "where the time of the layer goes on small maps",
+    "folding": "how far networks with folded batch normalization are from those they come from",
     "fit": "fit against a bare tf.function of the same training steps",
     "pathfinder": "accuracy of lambda layers, attention and convolutions where distances are long",
     "serving": "latency of Keras and of every exported format",

@@ -157,7 +157,8 @@ class Implementation(LayerSubject):
         return layer
 
 
-def _odd(scope: int) -> None:
+def check_odd(scope: int) -> None:
+    """Raises `ValueError` for what is no scope."""
     if scope < 1 or scope % 2 == 0:
         raise ValueError(f"expected positive odd numbers. Received: {scope}")
 
@@ -176,7 +177,9 @@ def parse_size(size: str) -> list[int]:
     return numbers
 
 
-Scopes = Annotated[tuple[int, ...], EachOnce, each(_odd), Field(description="Scopes: odd numbers.")]
+Scopes = Annotated[
+    tuple[int, ...], EachOnce, each(check_odd), Field(description="Scopes: odd numbers.")
+]
 Sizes = Annotated[
     tuple[str, ...],
     EachOnce,

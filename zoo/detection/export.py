@@ -70,7 +70,7 @@ def run(config: ExportConfig) -> Path:
 
 
 def write(detector: "Detector", folder: Path) -> None:
-    """Writes a SavedModel with two signatures, by the Model Garden.
+    """Writes a SavedModel with the Model Garden's two signatures.
 
     | signature | input |
     | --- | --- |
@@ -79,9 +79,13 @@ def write(detector: "Detector", folder: Path) -> None:
 
     Outputs are those of `Detector.ask`.
     """
-    from official.core import export_base
+    import tensorflow as tf
 
-    export_base.export(detector.module, dict(SIGNATURES), str(folder), timestamped=False)
+    signatures = detector.module.get_inference_signatures(dict(SIGNATURES))
+    # Not the module itself: of its model tf_keras would write the training, too, and fails on it.
+    root: Any = tf.Module()
+    root.used = [list(signature.graph.variables) for signature in signatures.values()]
+    tf.saved_model.save(root, str(folder), signatures=signatures)
 
 
 def compare(detector: "Detector", folder: Path) -> dict[str, float]:
