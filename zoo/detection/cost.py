@@ -1,13 +1,15 @@
 """Parameters and operations of detectors: `python -m zoo.detection.cost NAME ...`."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import Settings, checked_by
+from zoo.cli.settings import AnyPath, Settings, checked_by
 from zoo.detection.config import STRIDE
 from zoo.registry import find_model
 
@@ -16,9 +18,10 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
     """Counts trainable parameters and floating-point operations of Mask R-CNN for one image.
 
     Operations are those of convolutions and products of the whole network, two for each
-    multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Example:
+    multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Examples:
 
       python -m zoo.detection.cost resnet_rs101_no_se lambda_resnet101
+      python -m zoo.detection.cost lambda_resnet101 --image_size 256 --dir coco --batch_size 2
     """
 
     models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]] = Field(
@@ -30,6 +33,25 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
     categories: int = Field(
         default=90, ge=1, description="The last id of a category; that of COCO is 90."
     )
+    dir: AnyPath | None = Field(
+        default=None,
+        description="Folder of shards: also take the time and memory of a training step on their "
+        "images, in float32.",
+    )
+    batch_size: int = Field(default=2, ge=1, description="Images of such a step.")
+
+
+STEPS = 3  # that are timed, after one that is traced
+
+
+class Step(NamedTuple):
+    """A training step: its mean time, and the peak of TensorFlow's allocator, weights included.
+
+    The latter is None where TensorFlow does not tell.
+    """
+
+    seconds: float
+    peak_bytes: int | None
 
 
 class Cost(NamedTuple):
@@ -45,14 +67,21 @@ def main(arguments: Sequence[str]) -> None:
     print(
         f"Mask R-CNN at {config.image_size} x {config.image_size}, {config.categories} categories"
     )
-    print("| backbone | parameters (M) | of the backbone | GFLOPs | of the backbone |")
-    print("| --- | --- | --- | --- | --- |")
+    heads = ["backbone", "parameters (M)", "of the backbone", "GFLOPs", "of the backbone"]
+    heads += ["s / step", "GB"] if config.dir else []
+    for row in (heads, ["---"] * len(heads)):
+        print(f"| {' | '.join(row)} |")
     for name in config.models:
         parts = count(name, config.image_size, config.categories)
         parameters, flops = (sum(part) for part in zip(*parts.values(), strict=True))
         backbone = parts["backbone"]
-        cells = (parameters / 1e6, backbone.parameters / 1e6, flops / 1e9, backbone.flops / 1e9)
-        print(f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} |", flush=True)
+        figures = [parameters / 1e6, backbone.parameters / 1e6, flops / 1e9, backbone.flops / 1e9]
+        cells = [f"{figure:.2f}" for figure in figures]
+        if config.dir is not None:
+            step = time_step(name, config.image_size, config.dir, config.batch_size)
+            memory = "-" if step.peak_bytes is None else f"{step.peak_bytes / 1e9:.2f}"
+            cells += [f"{step.seconds:.2f}", memory]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, Cost]:
@@ -104,6 +133,51 @@ def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, 
         )
         parts[part] = Cost(_parameters(head), int(flops))
     return parts
+
+
+def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step:
+    """Trains a detector for some steps on one batch.
+
+    Args:
+        name: Of the backbone in the zoo.
+        image_size: Height and width in pixels.
+        folder: Of shards.
+        batch_size: Images of a step.
+    """
+    import tensorflow as tf
+
+    from zoo.detection.config import DetectionConfig
+    from zoo.detection.experiment import create_experiment, create_task
+    from zoo.detection.shards import Dataset
+
+    config = DetectionConfig.model_validate(
+        {
+            "model": {"name": name, "image_size": image_size},
+            "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
+        }
+    )
+    experiment = create_experiment(config, Dataset.read(folder).categories)
+    task = create_task(experiment)
+    model = task.build_model()
+    optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
+    inputs = next(iter(task.build_inputs(experiment.task.train_data)))
+
+    @tf.function
+    def step() -> tf.Tensor:
+        return task.train_step(inputs, model, optimizer)[task.loss]
+
+    device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
+    float(step())  # whoever reads the loss waits for it
+    known = tf.config.experimental
+    try:
+        known.reset_memory_stats(device)
+    except ValueError:
+        known = None
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        float(step())
+    seconds = (time.perf_counter() - start) / STEPS
+    return Step(seconds, known and known.get_memory_info(device)["peak"])
 
 
 def _parameters(part: Any) -> int:

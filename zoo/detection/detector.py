@@ -108,6 +108,12 @@ class Detector:
             model=self.model,
         )
 
+    @cached_property
+    def _infer(self) -> Any:
+        # Of any size: else photographs of each size would be traced anew.
+        images = tf.TensorSpec((None, None, None, 3), tf.uint8)
+        return self.module.inference_from_image_tensors.get_concrete_function(images)
+
     def ask(self, images: np.ndarray) -> dict[str, np.ndarray]:
         """Returns what the exported detector does for images of one size.
 
@@ -119,7 +125,7 @@ class Detector:
             resized image, `detection_classes`, `detection_scores`, `detection_masks`,
             `num_detections`, and `image_info` (count, 4, 2), of which row 2 is the scale.
         """
-        outputs: Any = self.module.inference_from_image_tensors(tf.constant(images))
+        outputs = self._infer(tf.constant(images))
         return {name: value.numpy() for name, value in outputs.items()}
 
     def detect_shards(self, files: str, batch_size: int) -> Iterator[list[Json]]:

@@ -79,7 +79,7 @@ def train(config: DetectionConfig) -> dict[str, Any]:
             eval_actions=[progress.evaluated],
             trainer=trainer,
         )
-        begin, first = time.monotonic(), int(trainer.global_step)
+        begin, first = time.monotonic(), int(trainer.global_step.numpy())
         if first:
             print(f"going on after step {first} of {config.training.steps}", file=out, flush=True)
         with _finite(), strategy.scope():
@@ -156,7 +156,7 @@ class _Progress:
 
     def trained(self, logs: Mapping[str, Any]) -> None:
         """Takes the mean losses since the last call, and the rate."""
-        step, now = int(self._trainer.global_step), time.monotonic()
+        step, now = int(self._trainer.global_step.numpy()), time.monotonic()
         speed = f"{(step - self._step) / (now - self._time):.2f} steps/s" if self._step else ""
         self._step, self._time = step, now
         parts = ", ".join(f"{name} {float(logs[key]):.3f}" for key, name in PARTS.items())

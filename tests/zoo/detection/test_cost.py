@@ -50,3 +50,13 @@ def test_command_prints_a_table(monkeypatch, capsys):
     *_, row, last = capsys.readouterr().out.splitlines()
     assert row == "| lambda_resnet50 | 0.00 | 0.00 | 0.00 | 0.00 |"
     assert last.startswith("| mobilenet_v2 |")
+
+
+@pytest.mark.very_slow
+def test_step_on_shards(sharded, capsys):
+    cost.main(["mobilenet_v2", "--image_size", "64", "--dir", str(sharded), "--batch_size", "1"])
+    head, _, row = capsys.readouterr().out.splitlines()[1:]
+    assert head.endswith("| s / step | GB |")
+    seconds, memory = map(float, row.strip("| ").split(" | ")[-2:])
+    assert seconds > 0
+    assert 0.05 < memory < 8  # more than its 20 million weights

@@ -73,6 +73,11 @@ def photo(tmp_path) -> Path:
     return tmp_path / "photo.png"
 
 
+def read(photo: Path) -> np.ndarray:
+    with Image.open(photo) as image:
+        return np.array(image)
+
+
 def test_run_folder_is_complete(finished):
     folder, metrics = finished
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -89,7 +94,7 @@ def test_run_folder_is_complete(finished):
 
 def test_detections_are_within_the_image(finished, photo):
     detector = Detector.from_run(finished[0])
-    image = np.array(Image.open(photo))
+    image = read(photo)
     for one in detector.detect(image, 7):
         left, top, width, height = one["bbox"]
         assert one["image_id"] == 7
@@ -126,7 +131,8 @@ def test_commands(finished, photo, tmp_path, capsys):
     assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
     predict.main([*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "sheet.png")])
     assert str(photo) in capsys.readouterr().out
-    assert Image.open(tmp_path / "sheet.png").size[0] > 300
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.size[0] > 300
     predict.main([*run, str(photo), "--output", str(tmp_path / "found.json")])
     for one in json.loads((tmp_path / "found.json").read_text()):
         assert one.keys() == {
@@ -154,7 +160,7 @@ def test_export_answers_through_a_server(finished, photo, tmp_path):
             process.terminate()
     assert answer.status_code == 200, answer.text
     (found,) = answer.json()["predictions"]
-    expected = Detector.from_run(finished[0]).ask(np.array(Image.open(photo))[None])
+    expected = Detector.from_run(finished[0]).ask(read(photo)[None])
     assert found.keys() == expected.keys()
     for name, value in found.items():
         np.testing.assert_allclose(value, expected[name][0], atol=1e-3)
@@ -197,18 +203,18 @@ def start(config, tmp_path):
 
 def test_killed_run_goes_on(sharded, tmp_path):
     given = settings(sharded, tmp_path / "run", steps=8, evaluation_steps=8)
-    process = start(given, tmp_path)
     checkpoints = tmp_path / "run" / "checkpoints"
-    while not (checkpoints / "checkpoint").is_file():
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with start(given, tmp_path) as process:
+        while not (checkpoints / "checkpoint").is_file():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
     saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(checkpoints)))
     step = saved.get_tensor("global_step/.ATTRIBUTES/VARIABLE_VALUE")
     assert 0 < step < 8
     assert not (tmp_path / "run" / "metrics.json").exists()
-    out, errors = (process := start(given, tmp_path)).communicate()
+    with start(given, tmp_path) as process:
+        out, errors = process.communicate()
     assert process.returncode == 0, errors[-2000:]
     assert f"going on after step {step} of 8" in out
     assert f"step {step + 2}/8" in out
