@@ -56,6 +56,7 @@ COMMAND_LINES = [
     ("unknown precision", "--training.precision float8", "Received: 'float8'"),
     ("unknown optimizer", "--optimizer.name adam", "Received: 'adam'"),
     ("unknown strategy", "--strategy all", "Received: 'all'"),
+    ("neither choice nor None", "--data.class_weights null", "'null'. Allowed: balanced, None"),
     ("TPU of another strategy", "--strategy one_device --tpu a", "Received: 'a'"),
     ("unknown model", "--model.name resnet51", "Received: 'resnet51'"),
     ("nothing to hold out", "--data.test_fraction 0", "Received: '0'"),

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_args
+from types import NoneType
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -217,6 +218,15 @@ def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
     return names
 
 
+def _choices(annotation: Any) -> list[str]:
+    """Returns what may be given for a Literal, or for a Literal or None."""
+    if annotation is NoneType:
+        return ["None"]
+    if get_origin(annotation) is Literal:
+        return list(map(str, get_args(annotation)))
+    return [choice for part in get_args(annotation) for choice in _choices(part)]
+
+
 def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
     """Says in one line which setting is wrong and what is allowed."""
     *section, key = error["loc"] or ("",)
@@ -224,8 +234,8 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"{name}: no such setting. {unknown(str(key), _fields(group, section))}"
     if error["type"] == "literal_error":
-        choices = get_args(_fields(group, section)[str(key)].annotation)
-        return f"{name}: no such choice. {unknown(str(error['input']), map(str, choices))}"
+        choices = _choices(_fields(group, section)[str(key)].annotation)
+        return f"{name}: no such choice. {unknown(str(error['input']), choices)}"
     reason = error["msg"].removeprefix("Value error, ")
     if "Received" not in reason:
         reason += f". Received: {error['input']!r}"
