@@ -15,7 +15,7 @@ from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
 CATEGORIES = ("disc", "square", "triangle")
-SIDES = (0.08, 0.35)  # of a shape, in parts of the image
+SIDES = (0.08, 0.5)  # of a shape, in parts of the image
 MOST = 5  # objects of an image
 EMPTY_EVERY, CROWD_EVERY = 12, 10  # images without objects, and with a crowd
 CROWD = 8  # shapes of a crowd
