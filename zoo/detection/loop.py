@@ -48,11 +48,11 @@ def train(config: DetectionConfig) -> dict[str, Any]:
     _check_shards(config)
     devices = find_devices(config.strategy, config.tpu)
     _check_devices(config, devices)
+    checkpoints = str(config.output_dir / run_folder.CHECKPOINTS)
     # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
-    keras.utils.set_random_seed(config.training.seed)
+    keras.utils.set_random_seed(_seed(config.training.seed, checkpoints))
     experiment = create_experiment(config, dataset.categories)
     strategy = devices.strategy or tf.distribute.get_strategy()
-    checkpoints = str(config.output_dir / run_folder.CHECKPOINTS)
     task = create_task(experiment, checkpoints)
     with precision(config.training.precision), _quiet() as out:
         with strategy.scope():
@@ -99,6 +99,13 @@ def train(config: DetectionConfig) -> dict[str, Any]:
     }
     _write_results(config, dataset, metrics)
     return metrics
+
+
+def _seed(seed: int, checkpoints: str) -> int:
+    """Another seed after every resume: the same one would show the first images again."""
+    path = tf.train.latest_checkpoint(checkpoints)
+    step = int(path.rpartition("-")[2]) if path else 0
+    return (seed + step) % 2**32
 
 
 def _check_shards(config: DetectionConfig) -> None:

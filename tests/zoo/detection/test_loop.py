@@ -16,7 +16,7 @@ import tensorflow as tf
 import yaml
 from PIL import Image
 
-from zoo.detection import evaluate, export, predict, shards
+from zoo.detection import evaluate, export, loop, predict, shards
 from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import create_experiment, create_task
@@ -212,6 +212,8 @@ def test_killed_run_goes_on(sharded, tmp_path):
     saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(checkpoints)))
     step = saved.get_tensor("global_step/.ATTRIBUTES/VARIABLE_VALUE")
     assert 0 < step < 8
+    assert loop._seed(2**32 - 1, str(checkpoints)) == step - 1  # images not seen at the beginning
+    assert loop._seed(5, str(tmp_path)) == 5
     assert not (tmp_path / "run" / "metrics.json").exists()
     with start(given, tmp_path) as process:
         out, errors = process.communicate()
