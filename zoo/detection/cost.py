@@ -162,7 +162,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))
 
-    @tf.function
+    @tf.function(autograph=False)
     def step() -> tf.Tensor:
         return task.train_step(inputs, model, optimizer)[task.loss]
 
