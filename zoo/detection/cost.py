@@ -162,8 +162,8 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))
 
-    @tf.function(autograph=False)
-    def step() -> tf.Tensor:
+    @tf.function
+    def step() -> Any:
         return task.train_step(inputs, model, optimizer)[task.loss]
 
     device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
