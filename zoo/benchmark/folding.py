@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 FOLDED, ROUNDED = "difference", "one_rounding"
 CONVENTIONS = {
-    "weights": "random kernels; gammas from 0.5 to 1.5, betas of standard deviation 0.1; means and "
-    "variances of normalizations are those of one random image, the latter times 0.5 to 2",
+    "weights": "random kernels; gammas from 0.5 to 1.5, betas of standard deviation 0.1; moving "
+    "means are those of one random image, moving variances its mean squares times 0.5 to 2",
     FOLDED: "largest difference of the logits, folded and not, in parts of the largest logit",
     ROUNDED: "the same between an image and that image times 1 + 2^-23, not folded: what rounding "
     "alone does to a network",
@@ -107,5 +107,8 @@ def randomize(model: "keras.Model", images: np.ndarray) -> None:
     model(images, training=True)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
+        # Mean squares: divided by the deviation of what is almost constant, as random attention
+        # gives it, a rounding would grow to any size.
+        squares = norm.moving_variance + norm.moving_mean**2
         spread = random.uniform(0.5, 2.0, norm.moving_variance.shape)
-        norm.moving_variance.assign(norm.moving_variance * spread)
+        norm.moving_variance.assign(squares * spread)

@@ -1,0 +1,84 @@
+"""What two implementations that are on GitHub alone answer: axial and efficient attention.
+
+Run by hand in an environment with PyTorch, with checkouts of both beside each other:
+
+    git clone https://github.com/csrhddlam/axial-deeplab
+    git clone https://github.com/cmsflash/efficient-attention
+    python tests/layers/attention/unpackaged.py axial-deeplab efficient-attention
+
+It writes `unpackaged.npz`: images, the modules' parameters and statistics, and their outputs.
+`test_unpackaged.py` gives the same parameters to our layers.
+"""
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ARRAYS = Path(__file__).with_name("unpackaged.npz")
+DEPTH, FILTERS, HEADS, KEY_DIM, HEIGHT, WIDTH = 6, 8, 2, 3, 5, 4
+
+
+def main() -> None:
+    """Writes the arrays."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("axial_deeplab", type=Path)
+    parser.add_argument("efficient_attention", type=Path)
+    arguments = parser.parse_args()
+    sys.path[:0] = [str(arguments.axial_deeplab / "lib"), str(arguments.efficient_attention)]
+    rng = np.random.default_rng(0)
+    np.savez_compressed(ARRAYS, **axial(rng), **efficient(rng))
+
+
+def axial(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Attention along the height, then along the width, without and with batch statistics."""
+    import torch
+
+    module = importlib.import_module("models.axialnet").AxialAttention
+    columns = module(DEPTH, FILTERS, groups=HEADS, kernel_size=HEIGHT)
+    rows = module(FILTERS, FILTERS, groups=HEADS, kernel_size=WIDTH, width=True)
+    both = torch.nn.Sequential(columns, rows)
+    images = rng.normal(size=(2, DEPTH, HEIGHT, WIDTH)).astype("float32")
+    state = _randomize(both, rng)
+    with torch.no_grad():
+        outputs = both.eval()(torch.tensor(images)).numpy()
+        trained = both.train()(torch.tensor(images)).numpy()
+    named = {"images": images, "outputs": outputs, "training_outputs": trained, **state}
+    return {f"axial/{name}": array for name, array in named.items()}
+
+
+def efficient(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Efficient attention with the residual and the projections that it has."""
+    import torch
+
+    module = importlib.import_module("efficient_attention").EfficientAttention
+    module = module(DEPTH, HEADS * KEY_DIM, HEADS, FILTERS)
+    images = rng.normal(size=(2, DEPTH, HEIGHT, WIDTH)).astype("float32")
+    state = _randomize(module, rng, lambda name: 0 if "bias" in name else 1)
+    with torch.no_grad():
+        outputs = module(torch.tensor(images)).numpy()
+    named = {"images": images, "outputs": outputs, **state}
+    return {f"efficient/{name}": array for name, array in named.items()}
+
+
+def _randomize(module, rng, scale=lambda name: 1) -> dict[str, np.ndarray]:
+    """Gives numbers to all that a module saves, and returns them."""
+    import torch
+
+    state = {}
+    for name, tensor in module.state_dict().items():
+        if not tensor.is_floating_point() or tensor.ndim == 0:
+            continue
+        drawn = rng.normal(size=tensor.shape)
+        if tensor.ndim == 1 and "bias" not in name and "mean" not in name:
+            drawn = rng.uniform(0.5, 1.5, tensor.shape)  # gammas and variances
+        state[name] = (scale(name) * drawn).astype("float32")
+        with torch.no_grad():
+            tensor.copy_(torch.tensor(state[name]))
+    return state
+
+
+if __name__ == "__main__":
+    main()
