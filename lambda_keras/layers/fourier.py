@@ -92,9 +92,10 @@ def _times_conjugate(signal, kernel):
     Inside XLA the result is `(2, f, k, c)`.
     """
     # As real products over (part, u).
-    signal = ops.concatenate([signal[0], signal[1]], axis=1)
-    real = ops.concatenate([kernel[0], kernel[1]], axis=1)
-    imaginary = ops.concatenate([-kernel[1], kernel[0]], axis=1)
+    signal = ops.concatenate(ops.unstack(signal), axis=1)
+    kernel_real, kernel_imaginary = ops.unstack(kernel)
+    real = ops.concatenate([kernel_real, kernel_imaginary], axis=1)
+    imaginary = ops.concatenate([-kernel_imaginary, kernel_real], axis=1)
     kernel = ops.stack([real, imaginary])
     # XLA runs many small products one by one, best with rows that are long.
     if inside_xla():

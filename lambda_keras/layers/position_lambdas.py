@@ -270,7 +270,9 @@ def dense_tiles(grid, scope) -> list[int] | None:
     seen = [size + 2 * (reach // 2) for size, reach in zip(tiles, scope, strict=True)]
     tiles = [n if n <= size else one for n, size, one in zip(grid, seen, tiles, strict=True)]
     seen = [min(n, size) for n, size in zip(grid, seen, strict=True)]
-    return tiles if 2 * math.prod(seen) <= math.prod(grid) else None
+    # Sequences have nothing better: gradients of long convolutions take three times as long.
+    least = 1 if len(grid) == 1 else 2
+    return tiles if least * math.prod(seen) < math.prod(grid) else None
 
 
 def _in_dense_tiles(queries, values, embeddings, grid, tiles):
@@ -328,6 +330,9 @@ def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
     )
 
 
+# In training of sequences up to this long they take less time than long convolutions, too.
+MAX_DENSE_SEQUENCE = 1024
+
 # Inference with scopes up to this size, on more positions than this, is for convolution libraries.
 MAX_CONV_SCOPE, MIN_CONV_POSITIONS = 9, 100
 
@@ -339,7 +344,8 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     * Inference with a small scope where convolutions come from a library, that is not in XLA:
       `"depthwise_conv"` for thin values, else `"conv"`.
     * Small grids: `"query_first"`.
-    * Sequences: `"query_first"` in tiles, but `"conv"` for scopes almost as long.
+    * Sequences: `"query_first"` in tiles. For scopes almost as long or longer `"query_first"` in
+      training of short ones, else `"conv"`.
     * Causal layers: `"conv"`.
     * Everything else: `"fourier"`.
 
@@ -364,6 +370,7 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
         return "depthwise_conv" if thin else "conv"
     if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
-    if len(grid) == 1 and dense_tiles(grid, scope):
+    dense = training and positions <= MAX_DENSE_SEQUENCE
+    if len(grid) == 1 and (dense or dense_tiles(grid, scope)):
         return "query_first"
     return "fourier" if len(grid) > 1 and "fourier" in can else "conv"

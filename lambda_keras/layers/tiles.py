@@ -50,10 +50,9 @@ def tile(tensor, tiles, reach):
         tensor = ops.reshape(
             tensor, (-1, *shape[1:axis], count + further, size, *shape[axis + 1 :])
         )
-        before = (slice(None),) * axis
         taken = [size] * further + [2 * around - (further - 1) * size]
         parts = [
-            tensor[(*before, slice(first, first + count), slice(positions))]
+            part(part(tensor, axis, first, count), axis + 1, 0, positions)
             for first, positions in enumerate(taken)
         ]
         tensor = ops.concatenate(parts, axis=axis + 1)
@@ -73,8 +72,20 @@ def untile(tensor, grid, tiles):
         shape = ops.shape(tensor)
         merged = (-1, *shape[1 : axis + 1], count * size, *shape[axis + 3 :])
         tensor = ops.reshape(tensor, merged)
-        tensor = tensor[(*[slice(None)] * (axis + 1), slice(n))]
+        tensor = part(tensor, axis + 1, 0, n)
     return tensor
+
+
+def part(tensor, axis: int, first: int, size):
+    """Positions of a tensor along an axis, like a slice.
+
+    A split where sizes are known: on TensorFlow the gradient of a slice takes many times as long.
+    """
+    length = tensor.shape[axis]
+    if isinstance(length, int) and isinstance(size, int):
+        ends = [end for end in (first, first + size) if 0 < end < length]
+        return ops.split(tensor, ends, axis=axis)[min(first, 1)] if ends else tensor
+    return tensor[(*(slice(None),) * axis, slice(first, first + size))]
 
 
 def equal_tiles(n: int, largest: int) -> int:

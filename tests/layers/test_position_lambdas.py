@@ -38,7 +38,11 @@ RULE = [
     ((None, 28), (23, 23), 32, 1, False, True, "conv", "conv"),
     ((256, 256), (23, 23), 16, 1, False, True, "fourier", "fourier"),
     ((1000,), (23,), 16, 1, False, True, "query_first", "query_first"),
-    ((1000,), (1999,), 16, 1, True, True, "conv", "conv"),
+    ((1000,), (999,), 16, 1, False, False, "conv", "conv"),
+    ((1000,), (971,), 16, 1, False, False, "query_first", "query_first"),
+    ((1000,), (1999,), 16, 1, True, True, "query_first", "query_first"),
+    ((1000,), (1999,), 16, 1, True, False, "conv", "conv"),
+    ((2000,), (3999,), 16, 1, True, True, "conv", "conv"),
 ]
 
 

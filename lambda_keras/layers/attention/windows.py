@@ -9,6 +9,8 @@ window, c channels.
 
 from keras import ops
 
+from lambda_keras.layers.tiles import part
+
 
 def split_blocks(tensor, size: int):
     """`(b, height, width, c)` -> `(b x, i, j, c)` with `i = j = size`."""
@@ -26,7 +28,7 @@ def join_blocks(tensor, height, width):
     rows, columns = _count(height, i), _count(width, j)
     tensor = ops.transpose(ops.reshape(tensor, (-1, columns, i, j, depth)), (0, 2, 1, 3, 4))
     tensor = ops.reshape(tensor, (-1, rows * i, columns * j, depth))
-    return tensor[:, :height, :width]
+    return part(part(tensor, 1, 0, height), 2, 0, width)
 
 
 def real_positions(height, width, size: int, halo: int):
@@ -56,9 +58,10 @@ def _cut(tensor, axis, size, halo):
     padding = [(0, 0)] * len(tensor.shape)
     padding[axis] = (halo, (count + further) * size - halo - length)
     blocks = ops.reshape(ops.pad(tensor, padding), (*before, count + further, size, *after))
-    leading = (slice(None),) * axis
     parts = [
-        blocks[(*leading, slice(start, count + start), slice(size + 2 * halo - start * size))]
+        part(
+            part(blocks, axis, start, count), axis + 1, 0, min(size, size + 2 * halo - start * size)
+        )
         for start in range(further + 1)
     ]
     return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=axis + 1)
