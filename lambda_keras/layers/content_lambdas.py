@@ -11,6 +11,8 @@ import math
 import keras
 from keras import ops
 
+from lambda_keras.layers.tiles import part
+
 KEY_NORMALIZATIONS = ("softmax", "l2", None)
 # A key of what is not seen, far below all others.
 HIDDEN = -1e30
@@ -83,7 +85,7 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
         _, sums = _running_sums(keys, terms, levels)
     else:
         _, sums = _visible_sums(keys, terms, ops.tril(ops.cast(mask, "bool")))
-    sums, denominators = sums[..., :-1], sums[..., -1:]
+    sums, denominators = ops.split(sums, [sums.shape[-1] - 1], axis=-1)
     return ops.sum(sums / ops.where(denominators > 0, denominators, 1.0), axis=2)
 
 
@@ -116,18 +118,26 @@ def _running_sums(keys, terms, levels):
 
     def joined(tensor):
         *leading, count, _, w = ops.shape(tensor)
-        return ops.reshape(tensor, (*leading, count * BLOCK, w))[..., :n, :]
+        return _positions(ops.reshape(tensor, (*leading, count * BLOCK, w)), 0, n)
 
     up_to_own = ops.tril(ops.ones((BLOCK, BLOCK), "bool"))
     maxima, sums = _visible_sums(blocks(keys), blocks(terms), up_to_own)
     if levels > 1:
         # The sums at the end of the block before.
-        before = _running_sums(maxima[..., -1, :], sums[..., -1, :], levels - 1)
-        before_maxima = _pad(before[0], 1, 0, HIDDEN)[..., :-1, None, :]
-        before_sums = _pad(before[1], 1, 0)[..., :-1, None, :]
+        ends = [_positions(tensor, BLOCK - 1, 1) for tensor in (maxima, sums)]
+        before = _running_sums(*(ops.squeeze(end, -2) for end in ends), levels - 1)
+        before_maxima, before_sums = (
+            ops.expand_dims(_positions(_pad(tensor, 1, 0, value), 0, ops.shape(tensor)[-2]), -2)
+            for tensor, value in zip(before, (HIDDEN, 0.0), strict=True)
+        )
         own_maxima, maxima = maxima, ops.maximum(maxima, before_maxima)
         sums = sums * ops.exp(own_maxima - maxima) + before_sums * ops.exp(before_maxima - maxima)
     return joined(maxima), joined(sums)
+
+
+def _positions(tensor, first, size):
+    """Some of the positions on the axis before the last."""
+    return part(tensor, len(tensor.shape) - 2, first, size)
 
 
 def _pad(tensor, before, after, value=0.0):
