@@ -330,7 +330,7 @@ def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
     )
 
 
-# In training of sequences up to this long they take less time than long convolutions, too.
+# Longest sequence in whose training dense embeddings take less time than a long convolution.
 MAX_DENSE_SEQUENCE = 1024
 
 # Inference with scopes up to this size, on more positions than this, is for convolution libraries.

@@ -1,8 +1,8 @@
 """Pictures of benchmarks."""
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping
+from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def plot_layer(result: dict[str, Any], path: Path) -> None:
     else:
         what += f", depth {rows[0]['depth']}"
         labels = {size: str(size) for size in depths}
-    for axis, (scope, panel) in zip(axes, itertools.product(scopes, panels), strict=True):
+    for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
         mode, key, title, unit, factor = panel
         _draw_lines(axis, [row for row in rows if row["scope"] == scope], mode, key, factor)
         axis.set_title(f"{title}, {mode.replace('_', ' + ')}, scope {scope}")
@@ -110,7 +110,7 @@ def plot_attention(result: dict[str, Any], path: Path) -> None:
     lines = len(parts) * len(panels) // columns
     figure = new_figure(4.6 * columns + 1.4, 3.7 * lines + 0.7)
     axes = figure.subplots(lines, columns, squeeze=False).flat
-    for axis, (part, panel) in zip(axes, itertools.product(parts, panels), strict=True):
+    for axis, (part, panel) in zip(axes, product(parts, panels), strict=True):
         mode, key, title, unit, factor = panel
         own = [row for row in rows if row["part"] == part]
         _draw_lines(axis, own, mode, key, factor, "mixer", names)
@@ -224,7 +224,7 @@ def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
     _mark(axis.yaxis, (1, 3))
     ordered = sorted(sizes)
     # Labels of sizes that the next one all but covers are left out.
-    covered = {size for size, after in itertools.pairwise(ordered) if after < 1.2 * size}
+    covered = {size for size, after in pairwise(ordered) if after < 1.2 * size}
     axis.set_xticks(ordered, ["" if size in covered else sizes[size] for size in ordered])
     axis.xaxis.set_minor_locator(NullLocator())
 
@@ -242,7 +242,7 @@ def _draw_lines(
 
     `names` are all that have lines in the picture, so that these look alike in every panel.
     """
-    others = zip(itertools.cycle(COLORS), itertools.cycle(MARKERS))
+    others = zip(cycle(COLORS), cycle(MARKERS))
     crosses: dict[int, int] = {}
     for name in names or dict.fromkeys(row[by] for row in rows):
         style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, **STYLES.get(name, {})}
@@ -274,7 +274,7 @@ def _short(row: dict[str, Any]) -> str:
 
 
 def _draw_families(axis: Axes, rows: list[dict[str, Any]], mode: str) -> None:
-    looks = zip(itertools.cycle(COLORS), itertools.cycle(MARKERS))
+    looks = zip(cycle(COLORS), cycle(MARKERS))
     for i, family in enumerate(dict.fromkeys(map(_family, rows))):
         color, marker = next(looks)
         # On either side of the line, which falls; families that are close use different sides.
