@@ -3,9 +3,12 @@
 import os
 from pathlib import Path
 
+from zoo.cli.run import use_onednn
+
 # Read when a backend loads, so set before Keras is imported. Several pytest workers share the
 # cores; one thread each is faster than all of them competing.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+use_onednn()
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(variable, "1")

@@ -115,6 +115,7 @@ class Report:
                 "cores": cores(),
                 "machine": platform.machine(),
                 "system": platform.system(),
+                "tf_enable_onednn_opts": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
                 **(hardware or {}),
             },
             "versions": {

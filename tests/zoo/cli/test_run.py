@@ -1,6 +1,7 @@
 """How commands start and fail."""
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -30,6 +31,18 @@ def test_missing_package_names_its_extra(capsys, package, extra):
         run_command(command)
     line = f"error: {package} is not installed: pip install 'SOURCE[{extra}]', SOURCE being the "
     assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="oneDNN for x86")
+@pytest.mark.parametrize(("given", "used"), [(None, True), ("0", False)])
+def test_commands_compute_with_onednn_unless_told_otherwise(given, used):
+    code = "from zoo.cli.run import run_command; run_command(lambda _: __import__('tensorflow'))"
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_ENABLE_ONEDNN_OPTS": given}
+    environment = {name: value for name, value in environment.items() if value is not None}
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ("oneDNN custom operations are on" in process.stderr) is used
 
 
 # Packages that come with the extra "train", which `pip install '.[tensorflow]'` leaves out.
