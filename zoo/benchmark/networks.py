@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import AfterValidator, Field
 
 from zoo.benchmark.report import threads
@@ -139,9 +140,16 @@ class ZooNetwork(Network):
         policy = keras.config.dtype_policy()
         keras.config.set_dtype_policy(self.dtype)
         try:
-            return self.create((self.image_size, self.image_size, 3))
+            model = self.create((self.image_size, self.image_size, 3))
         finally:
             keras.config.set_dtype_policy(policy)
+        # Trained networks have no scales and shifts of 0. Compilers leave out what is multiplied by
+        # 0, and TensorFlow joins a convolution with its activation only if a bias stands between.
+        random = np.random.default_rng(0)
+        for weight in model.trainable_variables:
+            if len(weight.shape) == 1 and not keras.ops.any(weight):
+                weight.assign(random.uniform(0.1, 0.3, weight.shape))
+        return model
 
     def create(self, shape: tuple[int, int, int]) -> Any:
         """Returns a new model for images of a shape."""

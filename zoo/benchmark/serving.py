@@ -138,19 +138,12 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
 
 
 def _classifier(network: Network) -> "Classifier":
-    import numpy as np
-
     from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
     from zoo.inference.classifier import Classifier
 
-    model = network.build()
-    # The last scales of new blocks are 0, and optimizers leave out what is multiplied by 0.
-    rng = np.random.default_rng(0)
-    weights = model.get_weights()
-    model.set_weights([w + rng.uniform(0.1, 0.3, w.shape) if w.ndim == 1 else w for w in weights])
     preprocessing = preprocessing_of(network.model, network.image_size)
     class_names = [name for _, name in imagenet_classes()]
-    return Classifier(network.model, model, preprocessing, class_names)
+    return Classifier(network.model, network.build(), preprocessing, class_names)
 
 
 def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Answer]:

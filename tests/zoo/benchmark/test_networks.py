@@ -93,6 +93,12 @@ def test_forward_is_inference(tiny_networks, name):
     )
 
 
+@pytest.mark.parametrize("name", ["lambda_resnet14@32", "keras.mobilenet@32"])
+def test_nothing_is_zero_that_training_would_change(tiny_networks, name):
+    for weight in arrays(parse(name).built.trainable_variables):
+        assert weight.all(), weight
+
+
 def test_folded_network_does_not_train():
     assert parse("lambda_resnet14@32:folded=true").steps(TRAINING, current_backend()) == {}
 
