@@ -333,16 +333,16 @@ def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
 # Longest sequence in whose training dense embeddings take less time than a long convolution.
 MAX_DENSE_SEQUENCE = 1024
 
-# Inference with scopes up to this size, on more positions than this, is for convolution libraries.
-MAX_CONV_SCOPE, MIN_CONV_POSITIONS = 9, 100
+# Scopes up to the first size, on more positions than the second, are for convolution libraries.
+CONV_IN_INFERENCE, CONV_IN_TRAINING = (11, 100), (7, 4000)
 
 
 def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, training: bool) -> str:
     """The implementation that `"auto"` takes; `docs/benchmarks` has the measurements behind it.
 
     * Unknown sizes: `"conv"`.
-    * Inference with a small scope where convolutions come from a library, that is not in XLA:
-      `"depthwise_conv"` for thin values, else `"conv"`.
+    * A small scope where convolutions come from a library, that is not in XLA: in inference
+      `"depthwise_conv"` for thin values, else `"conv"`; in training on large maps `"conv"`.
     * Small grids: `"query_first"`.
     * Sequences: `"query_first"` in tiles. For scopes almost as long or longer `"query_first"` in
       training of short ones, else `"conv"`.
@@ -364,10 +364,13 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
         return "conv"
     can = capable(causal=causal, intra_depth=intra_depth, axes=len(grid))
     positions = math.prod(grid)
-    local = max(scope) <= MAX_CONV_SCOPE and positions > MIN_CONV_POSITIONS
-    if local and not training and not inside_xla():
-        thin = value_dim <= 32 and "depthwise_conv" in can
-        return "depthwise_conv" if thin else "conv"
+    largest, least = CONV_IN_TRAINING if training else CONV_IN_INFERENCE
+    if max(scope) <= largest and positions > least and not inside_xla():
+        if not training:
+            thin = value_dim <= 32 and "depthwise_conv" in can
+            return "depthwise_conv" if thin else "conv"
+        if len(grid) == 2:
+            return "conv"
     if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
     dense = training and positions <= MAX_DENSE_SEQUENCE

@@ -119,6 +119,24 @@ def test_compiled_for_maps_of_any_size(jit_compile):
     np.testing.assert_allclose(layer.moving_variance, theirs.moving_variance, rtol=1e-5)
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("batch", "training", "joined"),
+    [(None, False, False), (1, False, False), (8, False, True), (None, True, True)],
+)
+def test_single_images_are_not_joined_with_convolutions(batch, training, joined):
+    """OneDNN would take 30 times as long for one image on processors with AVX2."""
+    import tensorflow as tf
+
+    layer = BatchNormalization()
+    layer.build((None, 5, 4, 6))
+    call = tf.function(lambda x: layer(x, training=training), autograph=False)
+    graph = call.get_concrete_function(tf.TensorSpec((batch, 5, 4, 6))).graph
+    (norm,) = (op for op in graph.get_operations() if op.type == "FusedBatchNormV3")
+    assert norm.inputs[0].shape.as_list()[1:] == ([5, 4, 6] if joined else [1, 1, 6])
+    assert graph.outputs[0].shape.as_list() == [batch, 5, 4, 6]
+
+
 def test_saved_and_loaded(tmp_path):
     model = keras.Sequential([keras.Input((4, 4, 6)), BatchNormalization(momentum=0.5)])
     model(normal(2, 4, 4, 6), training=True)
