@@ -50,7 +50,7 @@ def content_outputs(
         normalized = weights / _denominator(
             weights, normalization, lambda terms: ops.sum(terms, axis=1, keepdims=True)
         )
-        content_lambda = ops.einsum("bmku,bmvu->bkv", ops.cast(normalized, values.dtype), values)
+        content_lambda = _summed_products(ops.cast(normalized, values.dtype), values)
         return ops.einsum("bnhk,bkv->bnhv", queries, content_lambda)
 
     # Every query has a lambda, and keys normalised over what it sees (B.2).
@@ -64,6 +64,18 @@ def content_outputs(
     denominator = _denominator(weights, normalization, over_visible)
     lambdas = ops.sum(over_visible(terms) / denominator[:, :, :, None, :], axis=-1)
     return ops.einsum("bnhk,bnkv->bnhv", queries, ops.cast(lambdas, queries.dtype))
+
+
+def _summed_products(keys, values):
+    """`bmku,bmvu->bkv` as a product of matrices.
+
+    In bfloat16 on CPUs TensorFlow's einsum rounds every partial sum: of 3136 terms a fifth is lost.
+    """
+    batch, m, k, u = ops.shape(keys)
+    v = ops.shape(values)[2]
+    keys = ops.reshape(ops.transpose(keys, (0, 2, 1, 3)), (batch, k, m * u))
+    values = ops.reshape(ops.transpose(values, (0, 1, 3, 2)), (batch, m * u, v))
+    return ops.matmul(keys, values)
 
 
 # Sums under a causal softmax: within blocks of positions by products, between them by recursion.

@@ -136,6 +136,15 @@ def test_softmax_of_keys_is_computed_in_float32(causal):
     assert received == pytest.approx(others / (1 + others), rel=5e-3)
 
 
+@pytest.mark.parametrize("u", [1, 4])
+def test_sums_over_many_keys_in_bfloat16(u):
+    """A mean of ones is one. TensorFlow's einsum said 0.82 on CPUs."""
+    shapes = (2, 1, 1, 16), (2, 3136, 16, u), (2, 3136, 64, u)
+    tensors = [keras.ops.ones(shape, "bfloat16") for shape in shapes]
+    outputs = keras.ops.cast(content_outputs(*tensors), "float32")
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(outputs), 16.0 * u, rtol=2e-2)
+
+
 def test_softmax_of_queries_is_computed_in_float32(monkeypatch):
     """Backends may do so themselves for bfloat16; the layer does not rely on it."""
     layer = small(query_normalization="softmax", dtype="bfloat16")
