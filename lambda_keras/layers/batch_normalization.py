@@ -11,8 +11,9 @@ class BatchNormalization(keras.layers.BatchNormalization):
 
     Arguments, weights, values and statistics are those of Keras. Keras computes means, variances
     and normalized values one after the other, and TensorFlow differentiates each. Here a training
-    step takes one kernel, and one for the gradients. In inference on batches of a known size
-    TensorFlow joins that kernel with the convolution before it. JAX does all that by itself.
+    step takes one kernel, and one for the gradients. In inference on batches that are known to be
+    larger than 1 TensorFlow joins that kernel with the convolution before it. JAX does all that by
+    itself.
 
     What the kernel cannot do is Keras' own: masks, several replicas that share statistics, batch
     renormalization, other axes than the last, weights that are not in float32. So are other
@@ -43,10 +44,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
         tf = sys.modules["tensorflow"]
         channels = inputs.shape[-1]
         x = tf.cast(inputs, "float32")
-        # Joined with a convolution, single images take oneDNN 30 times as long on AVX2; a list of
-        # positions is not joined.
-        single = not training and inputs.shape[0] in (None, 1)
-        as_list = len(inputs.shape) != 4 or single
+        # Joined with a convolution, single images take oneDNN over ten times as long on AVX2. A
+        # list of positions is not joined.
+        maybe_single = not training and inputs.shape[0] in (None, 1)
+        as_list = len(inputs.shape) != 4 or maybe_single
         if as_list:
             x = tf.reshape(x, (-1, 1, 1, channels))
         statistics = [self.moving_mean.value, self.moving_variance.value]

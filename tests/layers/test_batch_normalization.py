@@ -125,7 +125,7 @@ def test_compiled_for_maps_of_any_size(jit_compile):
     [(None, False, False), (1, False, False), (8, False, True), (None, True, True)],
 )
 def test_single_images_are_not_joined_with_convolutions(batch, training, joined):
-    """OneDNN would take 30 times as long for one image on processors with AVX2."""
+    """OneDNN would take over ten times as long for one image on processors with AVX2."""
     import tensorflow as tf
 
     layer = BatchNormalization()
