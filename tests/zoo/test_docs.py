@@ -42,6 +42,7 @@ COMMANDS = [
 ]
 # Where the settings of a command are, if not in its own module.
 SETTINGS = {"zoo.train": "zoo.config", "zoo.detection.train": "zoo.detection.config"}
+VARIABLES = r"(?:[A-Z_]+=\S+ )*"  # of the environment, before a command
 # How each command is tested; the first pattern that fits counts.
 RUN, PARSED, EXTRAS, TARGET, NOT_HERE = "run", "parsed", "extras exist", "target exists", "not here"
 HOW = {
@@ -67,7 +68,7 @@ HOW = {
 
 def how(line: str) -> str:
     """How the tests run a command."""
-    return next(kind for pattern, kind in HOW.items() if re.match(pattern, line))
+    return next(kind for pattern, kind in HOW.items() if re.match(VARIABLES + pattern, line))
 
 
 @pytest.mark.one_backend
@@ -124,7 +125,7 @@ def test_readme_is_short():
 
 
 def _arguments(line: str) -> list[str]:
-    return shlex.split(line, comments=True)
+    return shlex.split(re.sub("^" + VARIABLES, "", line), comments=True)
 
 
 def _run(line, request):
