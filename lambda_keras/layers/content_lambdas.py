@@ -11,6 +11,7 @@ import math
 import keras
 from keras import ops
 
+from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.tiles import part
 
 KEY_NORMALIZATIONS = ("softmax", "l2", None)
@@ -44,14 +45,14 @@ def content_outputs(
     """
     if causal and normalization == "softmax":
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
-        return ops.einsum("bnhk,bknv->bnhv", queries, ops.cast(lambdas, queries.dtype))
+        return contract("bnhk,bknv->bnhv", queries, ops.cast(lambdas, queries.dtype))
     weights = _unnormalized(keys, normalization, padding)
     if mask is None and not causal:
         normalized = weights / _denominator(
             weights, normalization, lambda terms: ops.sum(terms, axis=1, keepdims=True)
         )
-        content_lambda = _summed_products(ops.cast(normalized, values.dtype), values)
-        return ops.einsum("bnhk,bkv->bnhv", queries, content_lambda)
+        content_lambda = contract("bmku,bmvu->bkv", ops.cast(normalized, values.dtype), values)
+        return contract("bnhk,bkv->bnhv", queries, content_lambda)
 
     # Every query has a lambda, and keys normalised over what it sees (B.2).
     def over_visible(terms):
@@ -63,19 +64,7 @@ def content_outputs(
     terms = weights[:, :, :, None, :] * ops.cast(values, "float32")[:, :, None, :, :]
     denominator = _denominator(weights, normalization, over_visible)
     lambdas = ops.sum(over_visible(terms) / denominator[:, :, :, None, :], axis=-1)
-    return ops.einsum("bnhk,bnkv->bnhv", queries, ops.cast(lambdas, queries.dtype))
-
-
-def _summed_products(keys, values):
-    """`bmku,bmvu->bkv` as a product of matrices.
-
-    In bfloat16 on CPUs TensorFlow's einsum rounds every partial sum: of 3136 terms a fifth is lost.
-    """
-    batch, m, k, u = ops.shape(keys)
-    v = ops.shape(values)[2]
-    keys = ops.reshape(ops.transpose(keys, (0, 2, 1, 3)), (batch, k, m * u))
-    values = ops.reshape(ops.transpose(values, (0, 1, 3, 2)), (batch, m * u, v))
-    return ops.matmul(keys, values)
+    return contract("bnhk,bnkv->bnhv", queries, ops.cast(lambdas, queries.dtype))
 
 
 # Sums under a causal softmax: within blocks of positions by products, between them by recursion.

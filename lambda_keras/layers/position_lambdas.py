@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from keras import ops
 
+from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.fourier import fourier
 from lambda_keras.layers.tiles import equal_tiles, in_tiles
 from lambda_keras.layers.xla import inside_xla
@@ -130,14 +131,14 @@ def _dense_by_gathering(embeddings, query_grid, context_grid, offsets):
 
 def einsum(queries, values, dense):
     """Figure 3: position lambdas `(b, n, k, v)`, then applied."""
-    lambdas = ops.einsum("nmuk,bmvu->bnkv", dense, values)
-    return ops.einsum("bnhk,bnkv->bnhv", queries, lambdas)
+    lambdas = contract("nmuk,bmvu->bnkv", dense, values)
+    return contract("bnhk,bnkv->bnhv", queries, lambdas)
 
 
 def query_first(queries, values, dense):
     """The same product in the other order, which never holds the lambdas."""
-    mixed = ops.einsum("bnhk,nmuk->bnhmu", queries, dense)
-    return ops.einsum("bnhmu,bmvu->bnhv", mixed, values)
+    mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
+    return contract("bnhmu,bmvu->bnhv", mixed, values)
 
 
 def conv(queries, values, embeddings):
@@ -154,7 +155,7 @@ def conv(queries, values, embeddings):
         folded = ops.reshape(ops.moveaxis(values, -2, 1), (-1, *grid, u))
         lambdas = ops.conv(folded, embeddings, padding="same", data_format="channels_last")
         lambdas = ops.moveaxis(ops.reshape(lambdas, (batch, v, *grid, k)), 1, -2)
-    return ops.einsum("bnhk,bnvk->bnhv", flatten_grid(queries), flatten_grid(lambdas))
+    return contract("bnhk,bnvk->bnhv", flatten_grid(queries), flatten_grid(lambdas))
 
 
 def depthwise_conv(queries, values, embeddings):
@@ -166,7 +167,7 @@ def depthwise_conv(queries, values, embeddings):
         ops.reshape(values, (batch, *grid, v)), kernel, padding="same", data_format="channels_last"
     )
     lambdas = ops.reshape(lambdas, (batch, -1, v, k))
-    return ops.einsum("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
+    return contract("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from lambda_keras.layers.attention.base import (
     split_heads,
 )
 from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.contraction import contract
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -95,9 +96,9 @@ class RowAttention(RelativeAttentionLayer):
             relative_embeddings(table, width, width, width - 1)
             for table in (self.query_embeddings, self.key_embeddings, self.value_embeddings)
         )
-        content = ops.einsum("rhok,rhpk->rhop", queries, keys)
-        query_position = ops.einsum("rhok,opk->rhop", queries, to_query)
-        key_position = ops.einsum("rhpk,opk->rhop", keys, to_key)
+        content = contract("rhok,rhpk->rhop", queries, keys)
+        query_position = contract("rhok,opk->rhop", queries, to_query)
+        key_position = contract("rhpk,opk->rhop", keys, to_key)
         logits = (
             self.content_batch_norm(content, training=training)
             + self.query_position_batch_norm(query_position, training=training)
@@ -111,8 +112,8 @@ class RowAttention(RelativeAttentionLayer):
             return batch_norm(outputs, training=training)
 
         return of_map(
-            ops.einsum("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
-        ) + of_map(ops.einsum("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
+            contract("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
+        ) + of_map(contract("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
 
     def default_key_dim(self, value_dim):
         return value_dim // 2

@@ -16,6 +16,7 @@ from keras import initializers, ops, regularizers
 
 from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
 from lambda_keras.layers.content_lambdas import HIDDEN
+from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.projections import fan_in, project
 
@@ -285,8 +286,8 @@ def position_logits(row_queries, column_queries, rows, columns):
     """
     (i, p, k), (j, q, _) = rows.shape, columns.shape
     batch, heads, _, _ = ops.shape(row_queries)
-    by_row = ops.einsum("aijk,ipk->aijp", ops.reshape(row_queries, (-1, i, j, k)), rows)
-    by_column = ops.einsum("aijk,jqk->aijq", ops.reshape(column_queries, (-1, i, j, k)), columns)
+    by_row = contract("aijk,ipk->aijp", ops.reshape(row_queries, (-1, i, j, k)), rows)
+    by_column = contract("aijk,jqk->aijq", ops.reshape(column_queries, (-1, i, j, k)), columns)
     by_row = ops.reshape(ops.cast(by_row, "float32"), (-1, p, 1))
     by_column = ops.reshape(ops.cast(by_column, "float32"), (-1, 1, q))
     return ops.reshape(by_row + by_column, (batch, heads, i * j, p * q))
@@ -318,7 +319,7 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     _, groups, m, v = ops.shape(values)
     # Heads that share keys are further queries.
     queries = ops.reshape(queries, (batch, groups, heads // groups * n, k))
-    content = ops.einsum("bgnk,bgmk->bgnm", queries, keys)
+    content = contract("bgnk,bgmk->bgnm", queries, keys)
     logits = ops.reshape(ops.cast(content, "float32"), (batch, heads, n, m)) + positions
     if visible is not None:
         of_examples = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
@@ -326,7 +327,7 @@ def softmax_attention(queries, keys, values, positions, visible=None):
         logits = ops.reshape(logits, (batch, heads, n, m))
     weights = ops.cast(softmax(logits), values.dtype)
     weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
-    outputs = ops.einsum("bgnm,bgmv->bgnv", weights, values)
+    outputs = contract("bgnm,bgmv->bgnv", weights, values)
     return ops.reshape(outputs, (batch, heads, n, v))
 
 

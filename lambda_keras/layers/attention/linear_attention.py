@@ -8,6 +8,7 @@ from keras import ops
 
 from lambda_keras.layers.arguments import check_number, check_positive_integers, received
 from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
+from lambda_keras.layers.contraction import contract
 
 # Their epsilons; that of "softmax" is for nothing.
 EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
@@ -125,11 +126,11 @@ class LinearAttention(AttentionLayer):
             of_positions = keys / ops.maximum(totals, TINY)  # 0 / 0 where all features are 0
         of_features = ops.cast(of_features, values.dtype)
         of_positions = ops.cast(of_positions, values.dtype)
-        sums = ops.einsum("bgmk,bgmv->bgkv", of_positions, values)
+        sums = contract("bgmk,bgmv->bgkv", of_positions, values)
         # Heads that share keys are further queries.
         features = of_features.shape[-1]
         of_features = ops.reshape(of_features, (batch, self.groups, -1, features))
-        outputs = ops.einsum("bgnk,bgkv->bgnv", of_features, sums)
+        outputs = contract("bgnk,bgkv->bgnv", of_features, sums)
         outputs = ops.reshape(outputs, (batch, self.num_heads, -1, self.value_dim))
         return join_heads(outputs, height, width)
 

@@ -1,0 +1,48 @@
+"""Sums of products over the axes that two tensors share."""
+
+import math
+
+import keras
+from keras import ops
+
+
+def contract(equation: str, a, b):
+    """`ops.einsum` of two tensors; in TensorFlow as one product of matrices.
+
+    On CPUs TensorFlow's einsum rounds every partial sum to the type of the tensors: of 3136 equal
+    terms in bfloat16 a fifth is lost, of 784 up to two thirds. Products of matrices sum in
+    float32, and their gradients take up to half of the time.
+
+    Args:
+        equation: such as `"bnhk,bkv->bnhv"`. An axis that is missing in the result is one of both.
+        a: the first tensor.
+        b: the second tensor.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.einsum(equation, a, b)
+    inputs, result = equation.split("->")
+    left, right = inputs.split(",")
+    batch = [axis for axis in left if axis in right and axis in result]
+    summed = [axis for axis in left if axis not in result]
+    rows = [axis for axis in result if axis not in right]
+    columns = [axis for axis in result if axis not in left]
+    sizes = dict(zip(left + right, (*ops.shape(a), *ops.shape(b)), strict=True))
+
+    def matrices(tensor, letters, *groups):
+        """`(*batch, rows, columns)`, each of the two groups as one axis."""
+        tensor = _in_order(tensor, letters, [*batch, *groups[0], *groups[1]])
+        if all(len(group) == 1 for group in groups):
+            return tensor
+        merged = [math.prod(sizes[axis] for axis in group) for group in groups]
+        return ops.reshape(tensor, [*(sizes[axis] for axis in batch), *merged])
+
+    products = ops.matmul(matrices(a, left, rows, summed), matrices(b, right, summed, columns))
+    if len(rows) != 1 or len(columns) != 1:
+        products = ops.reshape(products, [sizes[axis] for axis in (*batch, *rows, *columns)])
+    return _in_order(products, [*batch, *rows, *columns], list(result))
+
+
+def _in_order(tensor, axes, wanted):
+    if list(axes) == wanted:
+        return tensor
+    return ops.transpose(tensor, [list(axes).index(axis) for axis in wanted])
