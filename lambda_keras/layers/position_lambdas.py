@@ -331,22 +331,25 @@ def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
     )
 
 
-# Longest sequence in whose training dense embeddings take less time than a long convolution.
-MAX_DENSE_SEQUENCE = 1024
+# Most positions in whose training dense embeddings take less time than a large convolution.
+MAX_DENSE_IN_TRAINING = 1024
 
-# Scopes up to the first size, on more positions than the second, are for convolution libraries.
-CONV_IN_INFERENCE, CONV_IN_TRAINING = (11, 100), (7, 4000)
+# Longest side of a scope for which no transform is worth it where XLA does not compile, and the
+# fewest positions on which a convolution is faster than dense embeddings there.
+SMALL_SCOPE, LEAST_FOR_CONV = 11, 100
 
 
 def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, training: bool) -> str:
     """The implementation that `"auto"` takes; `docs/benchmarks` has the measurements behind it.
 
     * Unknown sizes: `"conv"`.
-    * A small scope where convolutions come from a library, that is not in XLA: in inference
-      `"depthwise_conv"` for thin values, else `"conv"`; in training on large maps `"conv"`.
+    * A small scope in inference where convolutions come from a library, that is not in XLA:
+      `"depthwise_conv"` for thin values, else `"conv"`.
     * Small grids: `"query_first"`.
     * Sequences: `"query_first"` in tiles. For scopes almost as long or longer `"query_first"` in
       training of short ones, else `"conv"`.
+    * Training on maps outside of XLA: `"query_first"` in tiles for small scopes and for causal
+      layers, for the latter without tiles on small ones, too.
     * Causal layers: `"conv"`.
     * Everything else: `"fourier"`.
 
@@ -365,16 +368,16 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
         return "conv"
     can = capable(causal=causal, intra_depth=intra_depth, axes=len(grid))
     positions = math.prod(grid)
-    largest, least = CONV_IN_TRAINING if training else CONV_IN_INFERENCE
-    if max(scope) <= largest and positions > least and not inside_xla():
-        if not training:
-            thin = value_dim <= 32 and "depthwise_conv" in can
-            return "depthwise_conv" if thin else "conv"
-        if len(grid) == 2:
-            return "conv"
+    library, small = not inside_xla(), max(scope) <= SMALL_SCOPE
+    if library and small and not training and positions > LEAST_FOR_CONV:
+        return "depthwise_conv" if value_dim <= 32 and "depthwise_conv" in can else "conv"
     if positions <= MAX_DENSE_POSITIONS:
         return "query_first"
-    dense = training and positions <= MAX_DENSE_SEQUENCE
-    if len(grid) == 1 and (dense or dense_tiles(grid, scope)):
+    tiles = dense_tiles(grid, scope) is not None
+    few = training and positions <= MAX_DENSE_IN_TRAINING
+    if len(grid) == 1 and (tiles or few):
+        return "query_first"
+    trained_map = len(grid) == 2 and training and library
+    if trained_map and ((tiles and small) or (causal and (tiles or few))):
         return "query_first"
     return "fourier" if len(grid) > 1 and "fourier" in can else "conv"
