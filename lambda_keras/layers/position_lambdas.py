@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -348,8 +349,8 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     * Small grids: `"query_first"`.
     * Sequences: `"query_first"` in tiles. For scopes almost as long or longer `"query_first"` in
       training of short ones, else `"conv"`.
-    * Training on maps outside of XLA: `"query_first"` in tiles for small scopes and for causal
-      layers, for the latter without tiles on small ones, too.
+    * Training on maps in TensorFlow outside of XLA: `"query_first"` in tiles for small scopes and
+      for causal layers, for the latter without tiles on small ones, too.
     * Causal layers: `"conv"`.
     * Everything else: `"fourier"`.
 
@@ -377,7 +378,8 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     few = training and positions <= MAX_DENSE_IN_TRAINING
     if len(grid) == 1 and (tiles or few):
         return "query_first"
-    trained_map = len(grid) == 2 and training and library
-    if trained_map and ((tiles and small) or (causal and (tiles or few))):
+    products = (tiles and small) or (causal and (tiles or few))
+    tensorflow = library and keras.backend.backend() == "tensorflow"
+    if len(grid) == 2 and training and products and tensorflow:
         return "query_first"
     return "fourier" if len(grid) > 1 and "fourier" in can else "conv"
