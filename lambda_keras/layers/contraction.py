@@ -9,14 +9,25 @@ from keras import ops
 def contract(equation: str, a, b):
     """`ops.einsum` of two tensors; in TensorFlow as one product of matrices.
 
-    On CPUs TensorFlow's einsum rounds every partial sum to the type of the tensors: of 3136 equal
-    terms in bfloat16 a fifth is lost, of 784 up to two thirds. Products of matrices sum in
-    float32, and their gradients take up to half of the time.
+    TensorFlow's einsum rounds every partial sum to bfloat16 on CPUs without AVX-512: of 3136 equal
+    terms a fifth is lost, of 784 in other shapes two thirds. Products of matrices sum in float32.
+    Their gradients take 0.5 to 1.1 of the time in float32.
 
     Args:
-        equation: such as `"bnhk,bkv->bnhv"`. An axis that is missing in the result is one of both.
+        equation: such as `"bnhk,bkv->bnhv"`. Axes that the result lacks are axes of both tensors.
         a: the first tensor.
         b: the second tensor.
+
+    Returns:
+        Tensor with the axes of the result, of the dtype of both.
+
+    Example:
+
+    >>> import keras
+    >>> from lambda_keras.layers.contraction import contract
+    >>> queries, lambdas = keras.ops.ones((2, 5, 3, 4)), keras.ops.ones((2, 4, 6))
+    >>> keras.ops.shape(contract("bnhk,bkv->bnhv", queries, lambdas))
+    (2, 5, 3, 6)
     """
     if keras.backend.backend() != "tensorflow":
         return ops.einsum(equation, a, b)
