@@ -7,7 +7,7 @@ import networks
 import numpy as np
 import pytest
 
-from lambda_keras.applications import feature_extractor
+from lambda_keras.applications import feature_extractor, fold_batch_normalization
 from zoo.registry import create_model, find_model, list_models
 
 DEPTHS = ("101", "152", "200", "270", "350", "420")
@@ -136,6 +136,19 @@ def test_mixed_bfloat16(name, model, policy):
     errors = networks.layer_errors(model, mixed, images(name))
     assert len(errors) == len(model.layers) - 1
     assert {layer: error for layer, error in errors.items() if not error < 0.02} == {}
+
+
+def test_folded_batch_normalization(name, model):
+    """Outputs change by rounding, of which networks of attention amplify any."""
+    data = images(name)
+
+    def logits(network: keras.Model, images: np.ndarray) -> np.ndarray:
+        return np.log(networks.predict(network, images).astype("float64"))
+
+    expected = logits(model, data)
+    rounding = np.abs(logits(model, data * np.float32(1 + 2**-23)) - expected).max()
+    difference = np.abs(logits(fold_batch_normalization(model), data) - expected).max()
+    assert difference < max(1e-5 * np.abs(expected).max(), 4 * rounding)
 
 
 def test_channels_first_is_refused(name):

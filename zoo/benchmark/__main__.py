@@ -9,14 +9,9 @@ from zoo.errors import unknown
 
 # What they measure. Each is a module with `Config` and `run`, imported when it is asked for.
 COMMANDS = {
-    "data": "decoding, cropping and RandAugment, in images/s per core",
     "layer": "time and memory of every implementation of the layer",
     "attention": "lambda layers beside attention: theory, time, memory, growth (Tables 2 and 4)",
     "models": "whole networks against those of keras.applications",
-    "parts": "where the time of a training step goes",
-    "layer-parts": "where the time of the layer goes on small maps",
-    "folding": "how far networks with folded batch normalization are from those they come from",
-    "fit": "fit against a bare tf.function of the same training steps",
     "pathfinder": "accuracy of lambda layers, attention and convolutions where distances are long",
     "serving": "latency of Keras and of every exported format",
     "tpu-compile": "layers and training steps compiled for TPU v5e",

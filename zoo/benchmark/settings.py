@@ -53,36 +53,21 @@ class BenchmarkSettings(Settings):
     )
 
 
-class KerasSettings(BenchmarkSettings):
-    """Settings of every command that runs on any Keras backend."""
+class BackendSettings(BenchmarkSettings):
+    """Settings of every command that times subjects on a Keras backend."""
 
     backend: Literal["tensorflow", "jax", "torch"] | None = Field(
         default=None, description="Keras backend; None: KERAS_BACKEND, or else tensorflow."
     )
+    xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
+    repeats: Rounds = 7
+    min_ms: MinMs = 50
+    memory: Memory = False
 
     @property
     def keras_backend(self) -> str:
         """Name of the backend to use."""
         return self.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
-
-    def import_backend(self) -> None:
-        """Imports the backend.
-
-        Raises:
-            ImportError: If it is not installed.
-        """
-        use_backend(self.keras_backend)
-        with needs_extra(self.keras_backend):
-            import_module(self.keras_backend)
-
-
-class BackendSettings(KerasSettings):
-    """Settings of every command that times subjects on a Keras backend."""
-
-    xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
-    repeats: Rounds = 7
-    min_ms: MinMs = 50
-    memory: Memory = False
 
     @model_validator(mode="after")
     def _xla_of_tensorflow(self) -> Self:
@@ -100,7 +85,9 @@ class BackendSettings(KerasSettings):
             ImportError: If the backend is not installed.
             ValueError: If memory is wanted that cannot be measured here.
         """
-        self.import_backend()
+        use_backend(self.keras_backend)
+        with needs_extra(self.keras_backend):
+            import_module(self.keras_backend)
         from zoo.benchmark.backends import current_backend
         from zoo.benchmark.memory import check_platform
 

@@ -78,9 +78,6 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
         ("models --modes forward,forward", "each once"),
         ("models --dtype float16", "Allowed: float32, mixed_bfloat16, mixed_float16"),
         ("models --batch 0", "batch"),
-        ("fit --model lambda_resnet15", "did you mean 'lambda_resnet152'"),
-        ("data --images 0", "images"),
-        ("data --batch 999", "batch"),
         ("serving --models keras.resnet50", "expected networks of the zoo"),
         ("serving --batches 0", "batches"),
         ("serving --batches 1,1", "each once"),
@@ -149,7 +146,6 @@ def test_missing_backend_is_one_line():
             f"tpu-compile --backend tensorflow --model {NETWORK}",
             "pip install tensorflow-tpu==.*tpu==",
         ),
-        ("data", r"pip install 'SOURCE\[train\]'"),
         ("serving", r"pip install 'SOURCE\[export\]'"),
     ],
 )
