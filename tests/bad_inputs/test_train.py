@@ -253,7 +253,7 @@ OUTPUTS = [
     (evaluate, f"{SOURCE} --output", ""),
     (export, f"{SOURCE} --output", ""),
     (predict, f"photo.png {SOURCE} --output", ".json"),
-    (benchmark, "data --output", ".json"),
+    (benchmark, "layer --output", ".json"),
     (convert, f"{SOURCE} --output", ".weights.h5"),
 ]
 PLACES = [

@@ -15,7 +15,7 @@ from zoo.benchmark.settings import BenchmarkSettings, EachOnce, each
 from zoo.cli.run import use_backend
 from zoo.cli.settings import OutputFolder
 from zoo.config import TrainConfig
-from zoo.data.pathfinder import held_out_drawings
+from zoo.data.sources.pathfinder import held_out_drawings
 from zoo.errors import unknown
 
 # What is in the place of lambda layers, and the widths with which parameters are as many.

@@ -21,7 +21,7 @@ from zoo.benchmark.settings import (
     SEQUENCES,
     TRAINING,
 )
-from zoo.data.pathfinder import draw_pathfinder
+from zoo.data.sources.pathfinder import draw_pathfinder
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
 from zoo.registry import RESULTS

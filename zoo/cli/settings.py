@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -50,6 +50,16 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
         return value
 
     return AfterValidator(checked)
+
+
+def one_of(kind: str, names: Collection[str]) -> AfterValidator:
+    """Returns what validates that a value is one of some names."""
+
+    def check(name: str) -> None:
+        if name not in names:
+            raise ValueError(f"no such {kind}. {unknown(name, names)}")
+
+    return checked_by(check)
 
 
 def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:

@@ -1,17 +1,41 @@
 """Settings of the images that a run trains and tests on."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.settings import Section
+from zoo.cli.settings import Section, one_of
 
-# Settings of some sources of images alone, and as what a source needs one; "" if it does not.
-_OF_SOURCES = {
-    "dir": {"image_folder": "a folder of images", "tfds": "", "tfrecord": "a folder of shards"},
-    "name": {"tfds": "the name of a data set"},
-    "classes": {"tfrecord": "the number of classes"},
-    "class_weights": {"digits": "", "image_folder": ""},
+
+class SourceRow(NamedTuple):
+    """A data source, whose code is the module of its name in `zoo.data.sources`.
+
+    Attributes:
+        purpose: What it reads.
+        settings: Settings that not all sources have, and what is required of each; "" if the
+            source does without.
+    """
+
+    purpose: str
+    settings: Mapping[str, str] = {}
+
+
+SOURCES = {
+    "digits": SourceRow("scikit-learn's handwritten digits", {"class_weights": ""}),
+    "pathfinder": SourceRow(
+        "drawings of paths, of which one is marked; its class is the color at the other end"
+    ),
+    "image_folder": SourceRow(
+        "JPEG and PNG files", {"dir": "a folder of images", "class_weights": ""}
+    ),
+    "tfds": SourceRow(
+        "a data set of TensorFlow Datasets", {"dir": "", "name": "the name of a data set"}
+    ),
+    "tfrecord": SourceRow(
+        "shards of tf.train.Example",
+        {"dir": "a folder of shards", "classes": "the number of classes"},
+    ),
 }
 
 # Those that come on top of crops, flips and shifts.
@@ -21,11 +45,9 @@ AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mix
 class DataConfig(Section):
     """Which images to train and test on."""
 
-    source: Literal["digits", "pathfinder", "image_folder", "tfds", "tfrecord"] = Field(
+    source: Annotated[str, one_of("source", SOURCES)] = Field(
         default="digits",
-        description="digits: scikit-learn's handwritten digits; pathfinder: drawings of paths, of "
-        "which one is marked, and asked for its colour; image_folder: JPEG and PNG files; "
-        "tfds: a data set of TensorFlow Datasets; tfrecord: shards of tf.train.Example.",
+        description="; ".join(f"{name}: {row.purpose}" for name, row in SOURCES.items()) + ".",
     )
     dir: str | None = Field(
         default=None,
@@ -118,11 +140,13 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:
-        for name, sources in _OF_SOURCES.items():
-            value, needed = getattr(self, name), sources.get(self.source)
-            if value is None and needed:
-                raise ValueError(f"source={self.source} needs {needed}. Received: {name}=None")
-            if value is not None and self.source not in sources:
+        own = SOURCES[self.source].settings
+        for name in dict.fromkeys(name for row in SOURCES.values() for name in row.settings):
+            value = getattr(self, name)
+            if value is None and own.get(name):
+                raise ValueError(f"source={self.source} needs {own[name]}. Received: {name}=None")
+            if value is not None and name not in own:
+                sources = [key for key, row in SOURCES.items() if name in row.settings]
                 allowed = " or ".join(f"source={source}" for source in sources)
                 raise ValueError(f"{name} is for {allowed} only. Received: {name}={value}")
         for name in AUGMENTATIONS:

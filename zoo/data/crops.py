@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.errors import in_one_line, reason
-from zoo.data.sources import no_autograph
+from zoo.data.records import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # what such files begin with

@@ -11,7 +11,7 @@ from lambda_keras.applications import preprocess_input
 from zoo.data.augment import fold_in
 from zoo.data.errors import naming_errors
 from zoo.data.mix import Mix
-from zoo.data.sources import IndexedSource, Record, Source, no_autograph
+from zoo.data.records import IndexedSource, Record, Records, no_autograph
 from zoo.devices import ALL, Shard
 
 MIXING = 100  # with the number of a host, what makes the seed of a batch another than an image's
@@ -30,7 +30,7 @@ class Images:
         view: Decodes one, and augments it if it is for training.
     """
 
-    source: Source
+    source: Records
     view: View
 
     @property

@@ -11,7 +11,7 @@ from sklearn.datasets import load_sample_images
 
 from zoo.api import evaluate, load_classifier, train
 from zoo.config import TrainConfig
-from zoo.data.digits import digits_arrays
+from zoo.data.sources.digits import digits_arrays
 from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
 from zoo.train import loop

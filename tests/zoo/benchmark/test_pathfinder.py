@@ -9,7 +9,7 @@ from PIL import Image
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import pathfinder, plots
-from zoo.data import pathfinder as drawings
+from zoo.data.sources import pathfinder as drawings
 from zoo.registry import trainable_parameters
 from zoo.train import loop, network
 

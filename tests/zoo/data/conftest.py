@@ -5,7 +5,7 @@ import pytest
 from record_files import jpeg, write_imagenet, write_tfrecords
 
 from zoo.config import DataConfig
-from zoo.data import pathfinder
+from zoo.data.sources import pathfinder
 
 TRAIN, TEST = 60, 21  # images of `records` and `imagenet`
 

@@ -6,15 +6,15 @@ from scipy import ndimage
 
 from zoo.config import DataConfig
 from zoo.data.load import load_data
-from zoo.data.pathfinder import (
+from zoo.data.sources.pathfinder import (
     CLASS_NAMES,
     COLORS,
     GAP,
     LENGTHS,
     MARK,
     PATH,
+    Source,
     draw_pathfinder,
-    pathfinder_arrays,
 )
 
 TOUCHING = np.ones((3, 3))
@@ -91,7 +91,7 @@ def test_some_training_images_are_upside_down_and_no_test_images_are(few_paths):
     data = load_data(DataConfig(source="pathfinder", batch_size=8), image_size=32)
     assert (data.train.count, data.test.count) == (200, 60)
     assert data.class_names == CLASS_NAMES
-    (train, train_labels), (test, test_labels) = pathfinder_arrays()
+    (train, train_labels), (test, test_labels) = Source(DataConfig(source="pathfinder")).arrays()
     known = {
         image[::way].tobytes(): (label, way)
         for image, label in zip(train, train_labels, strict=True)

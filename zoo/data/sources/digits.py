@@ -1,14 +1,33 @@
 """Scikit-learn's handwritten digits."""
 
-import numpy as np
+from typing import ClassVar
 
+import numpy as np
+import tensorflow as tf
+
+from zoo.data.augment import random_shift
+from zoo.data.records import Record
+from zoo.data.sources.base import Arrays, ArraySource
 from zoo.data.split import stratified_split
 from zoo.errors import needs_extra
 
 DIGITS_TEST_COUNT = 360
 
 
-def digits_arrays() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+class Source(ArraySource):
+    """Scikit-learn's digits, shifted at random in training."""
+
+    class_names: ClassVar = tuple("0123456789")
+
+    def arrays(self) -> tuple[Arrays, Arrays]:
+        return digits_arrays()
+
+    def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+        image, readable = self.read(record)
+        return random_shift(tf.image.resize(image, (size, size)), seed, size), readable
+
+
+def digits_arrays() -> tuple[Arrays, Arrays]:
     """Returns scikit-learn's handwritten digits, split once and for all.
 
     Returns:

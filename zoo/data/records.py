@@ -153,4 +153,4 @@ class StreamSource:
         return self.read(shard, None)
 
 
-Source = IndexedSource | StreamSource
+Records = IndexedSource | StreamSource

@@ -1,9 +1,13 @@
 """Images of paths: which colour is at the other end of the marked one?"""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import tensorflow as tf
+
+from zoo.data.records import Record
+from zoo.data.sources.base import Arrays, ArraySource
 
 # Of the right ends of the paths, each of which has another one; RGB.
 COLORS = {
@@ -22,8 +26,6 @@ GAP = 7  # rows between ends of two paths, at least
 LENGTHS = (6, 26)  # columns from one end of a path to the other, at least and at most
 POINTS = 2 * SIZE  # of a path that are drawn
 
-Arrays = tuple[np.ndarray, np.ndarray]
-
 
 class Drawings(NamedTuple):
     """Images with what is known of them, all read-only.
@@ -39,10 +41,19 @@ class Drawings(NamedTuple):
     lengths: np.ndarray
 
 
-def pathfinder_arrays() -> tuple[Arrays, Arrays]:
-    """Returns training and test images of the source `pathfinder` with their labels."""
-    train, test = draw_pathfinder(TRAIN_COUNT, seed=0), held_out_drawings()
-    return (train.images, train.labels), (test.images, test.labels)
+class Source(ArraySource):
+    """Drawings of paths, flipped upside down at random in training."""
+
+    class_names: ClassVar = CLASS_NAMES
+
+    def arrays(self) -> tuple[Arrays, Arrays]:
+        train, test = draw_pathfinder(TRAIN_COUNT, seed=0), held_out_drawings()
+        return (train.images, train.labels), (test.images, test.labels)
+
+    def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+        image, readable = self.read(record)
+        image = tf.image.resize(image, (size, size))
+        return tf.image.stateless_random_flip_up_down(image, seed), readable
 
 
 def held_out_drawings() -> Drawings:
@@ -68,7 +79,7 @@ def draw_pathfinder(count: int, seed: int) -> Drawings:
 
     Example:
 
-    >>> from zoo.data.pathfinder import draw_pathfinder
+    >>> from zoo.data.sources.pathfinder import draw_pathfinder
     >>> images, labels, lengths = draw_pathfinder(8, seed=0)
     >>> images.shape, labels.shape
     ((8, 32, 32, 3), (8,))

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import reason
-from zoo.data.sources import Read, Record, StreamSource, file_sizes, no_autograph
+from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
+from zoo.data.sources.base import DataSource, Split
 from zoo.devices import Shard
 from zoo.errors import needs_extra
 
@@ -41,9 +42,15 @@ class Contents:
     texts: dict[int, str]
 
 
-def open_tfrecords(
-    folder: str, classes: int, shuffle_buffer: int
-) -> tuple[StreamSource, StreamSource, tuple[str, ...]]:
+class Source(DataSource):
+    """Shards `train-*` and `validation-*` of `tf.train.Example`."""
+
+    def open(self, image_size: int) -> Split:
+        config = self.config
+        return open_tfrecords(config.dir or "", config.classes or 0, config.shuffle_buffer)
+
+
+def open_tfrecords(folder: str, classes: int, shuffle_buffer: int) -> Split:
     """Finds and counts records; reads each of them once, for their labels.
 
     Args:
@@ -52,7 +59,7 @@ def open_tfrecords(
         shuffle_buffer: Number of records that are shuffled among each other.
 
     Returns:
-        Records to train and to test on, and the names of the classes.
+        Their records, undecoded.
 
     Raises:
         ValueError: If there are no such files, they are damaged or hold something else, or a label
@@ -70,11 +77,11 @@ def open_tfrecords(
         )
     texts = test.texts | train.texts
     names = tuple(texts.get(i + first) or str(i) for i in range(classes))
-    sources = (
+    train_records, test_records = (
         StreamSource(sum(part.counts), _reader(part, first), shuffle_buffer)
         for part in (train, test)
     )
-    return *sources, names  # pyright: ignore[reportReturnType]
+    return Split(train_records, test_records, names)
 
 
 def _find(folder: str, pattern: str) -> list[str]:

@@ -4,8 +4,8 @@ import numpy as np
 
 from lambda_keras.applications import preprocess_input
 from zoo.config import DataConfig
-from zoo.data.digits import DIGITS_TEST_COUNT, digits_arrays
 from zoo.data.load import load_data
+from zoo.data.sources.digits import DIGITS_TEST_COUNT, digits_arrays
 
 
 def as_rows(images):

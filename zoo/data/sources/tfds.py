@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from zoo.data.errors import in_one_line, naming_errors, reason
-from zoo.data.sources import Read, Record, StreamSource, file_sizes, no_autograph
+from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
+from zoo.data.sources.base import DataSource, Split
 from zoo.devices import ALL, Shard
 from zoo.errors import needs_extra
 
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
 
 
-def open_tfds(
-    name: str, folder: str | None, splits: tuple[str, str], shuffle_buffer: int
-) -> tuple[StreamSource, StreamSource, tuple[str, ...]]:
+class Source(DataSource):
+    """A prepared data set of TensorFlow Datasets with the features `image` and `label`."""
+
+    def open(self, image_size: int) -> Split:
+        config = self.config
+        splits = config.train_split, config.test_split
+        return open_tfds(config.name or "", config.dir, splits, config.shuffle_buffer)
+
+
+def open_tfds(name: str, folder: str | None, splits: tuple[str, str], shuffle_buffer: int) -> Split:
     """Finds a prepared data set.
 
     Args:
@@ -29,7 +37,7 @@ def open_tfds(
         shuffle_buffer: Number of records that are shuffled among each other.
 
     Returns:
-        Records to train and to test on, and the names of the classes.
+        Its records, undecoded.
 
     Raises:
         ValueError: If it is unknown, not prepared, or has no such splits, or no images and labels.
@@ -65,7 +73,7 @@ def open_tfds(
                 next(iter(source.read(ALL, None)))
         except (tf.errors.OpError, ImportError) as error:
             raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
-    return train, test, tuple(label.names)
+    return Split(train, test, tuple(label.names))
 
 
 def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
