@@ -40,6 +40,9 @@ class Arguments:
         classifier_activation: activation of the classifier, `None` for logits.
         name: str, name of the model.
         dropout_rate: float, of the pooled features before the classifier (Table 20).
+        batch_norm_momentum: float in [0, 1), momentum of the moving statistics of all batch
+            normalizations. Inference is near chance until they have followed the batches, which
+            takes some 20 steps with 0.9, 200 with 0.99 and 2000 with 0.999.
         adapt_weights: bool, whether weights of another number of classes or channels are taken,
             too: a classifier of other classes stays random then, and for other channels the first
             convolution is summed over its own for one, else repeated and scaled, as in timm.
@@ -55,6 +58,7 @@ class Arguments:
     name: str | None = None
     _: KW_ONLY
     dropout_rate: float = 0.0
+    batch_norm_momentum: float = 0.9
     adapt_weights: bool = False
 
 
@@ -183,9 +187,9 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
         raise ValueError(
             f"expected classes to be a positive integer. Received: classes={given.classes!r}"
         )
-    for field in ("dropout_rate", "stochastic_depth_rate"):
-        rate = getattr(spec, field, 0)
-        check_number(lambda x: 0 <= x < 1, "a rate from 0 to 1, below 1", **{field: rate})
+    for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
+        value = getattr(spec, field, 0)
+        check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **{field: value})
     name = given.name
     if name is not None and (not isinstance(name, str) or not name or "/" in name):
         raise ValueError(f"expected a name without a slash. Received: name={name!r}")

@@ -494,7 +494,11 @@ class LambdaLayer(keras.layers.Layer):
 
     def _batch_norm(self, name, kernel):
         batch_norm = BatchNormalization(
-            momentum=self.momentum, epsilon=self.epsilon, dtype=self.dtype_policy, name=name
+            momentum=self.momentum,
+            epsilon=self.epsilon,
+            trainable=self.trainable,
+            dtype=self.dtype_policy,
+            name=name,
         )
         batch_norm.build((None, None, kernel.shape[-1]))
         return batch_norm

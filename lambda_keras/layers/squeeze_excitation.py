@@ -42,12 +42,9 @@ class SqueezeExcitation(keras.layers.Layer):
         channels = input_shape[-1]
         self.input_spec = keras.layers.InputSpec(min_ndim=3, axes={-1: channels})
         squeezed = max(1, int(channels * self.ratio))
-        self.squeeze = keras.layers.Dense(
-            squeezed, activation="relu", dtype=self.dtype_policy, name="squeeze"
-        )
-        self.excite = keras.layers.Dense(
-            channels, activation="sigmoid", dtype=self.dtype_policy, name="excite"
-        )
+        shared = {"trainable": self.trainable, "dtype": self.dtype_policy}
+        self.squeeze = keras.layers.Dense(squeezed, activation="relu", name="squeeze", **shared)
+        self.excite = keras.layers.Dense(channels, activation="sigmoid", name="excite", **shared)
         self.squeeze.build((None, channels))
         self.excite.build((None, squeezed))
 

@@ -4,6 +4,7 @@ A mixer is a row of `MIXERS`. The lambda layer is one of them; the others are th
 LambdaNetworks compares it with (Tables 2 to 4).
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -40,6 +41,11 @@ class Mixer:
     def is_lambda_layer(self) -> bool:
         """Whether its hyper-parameters are those of `LambdaSpec`."""
         return self.layer is LambdaLayer
+
+    @property
+    def has_batch_norm(self) -> bool:
+        """Whether the layer takes the momentum of batch normalizations."""
+        return "momentum" in inspect.signature(self.layer).parameters
 
 
 _LAMBDA = tuple(one.name for one in fields(LambdaSpec))
@@ -102,6 +108,8 @@ class AttentionLayers:
         mixer = MIXERS[spec.mixer]
         self.layer = mixer.layer
         self.arguments = {**mixer.arguments, **spec.mixer_arguments}
+        if mixer.has_batch_norm:
+            self.arguments["momentum"] = spec.batch_norm_momentum
         for name, value in self.arguments.items():
             if isinstance(value, (tuple, list)) and len(value) != len(STAGES):
                 raise ValueError(

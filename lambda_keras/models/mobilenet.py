@@ -31,8 +31,7 @@ BLOCKS = [
 STEM, LAST = 32, 1280  # channels
 # The last blocks of strides 4, 8, 16 and 32.
 ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
-# Values of the implementation of its authors.
-MOMENTUM = 0.999
+# The value of its authors' implementation.
 EPSILON = 1e-3
 
 
@@ -50,20 +49,20 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
     places = [(_stage(number), widths[number - 2]) for number in spec.lambda_blocks]
     lambda_layers = LambdaLayers(
-        spec.lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON
+        spec.lambda_layer, places, inputs, momentum=spec.batch_norm_momentum, epsilon=EPSILON
     )
     x = inputs
     if inputs.shape[-1] == 3:
         # Its authors' network takes [-1, 1], not what `preprocess_input` returns, and pads by it.
         scale, offset = 2 * np.array(IMAGENET_STD), 2 * np.array(IMAGENET_MEAN) - 1
         x = layers.Rescaling(scale.tolist(), offset.tolist(), name="rescaling")(x)
-    x = _conv_bn(x, _width(STEM, spec.alpha), 3, strides=2, name="stem")
+    x = _conv_bn(x, spec, _width(STEM, spec.alpha), 3, strides=2, name="stem")
     for number, (expansion, _, strides) in enumerate(BLOCKS, start=1):
         x = _inverted_bottleneck(
             x, spec, number, expansion, widths[number - 1], strides, lambda_layers
         )
     # The last features do not become fewer in narrow networks.
-    x = _conv_bn(x, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
+    x = _conv_bn(x, spec, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
     return head(spec, inputs, x, **top)
 
 
@@ -88,11 +87,11 @@ def _inverted_bottleneck(
     if number in spec.lambda_blocks:
         # Lightweight (D.3.2): the first pointwise convolution keeps the number of channels.
         if spec.expand_lambda:
-            x = _conv_bn(x, depth, 1, name=f"{name}_expand")
+            x = _conv_bn(x, spec, depth, 1, name=f"{name}_expand")
         x = lambda_layers(x, depth, _stage(number), strides=strides, name=f"{name}_lambda")
     else:
         if expansion > 1:
-            x = _conv_bn(x, expansion * depth, 1, name=f"{name}_expand")
+            x = _conv_bn(x, spec, expansion * depth, 1, name=f"{name}_expand")
         x = layers.DepthwiseConv2D(
             3,
             strides=strides,
@@ -102,21 +101,22 @@ def _inverted_bottleneck(
             data_format="channels_last",
             name=f"{name}_depthwise",
         )(x)
-    x = _activation(_bn(x, f"{name}_middle_bn"), f"{name}_middle")
+    x = _activation(_bn(x, spec, f"{name}_middle_bn"), f"{name}_middle")
     name_of_output = ENDPOINTS.get(number, f"{name}_out")
     residual = strides == 1 and depth == filters
     x = conv(x, filters, 1, 1, f"{name}_project_conv")
-    x = _bn(x, f"{name}_project_bn" if residual else name_of_output)
+    x = _bn(x, spec, f"{name}_project_bn" if residual else name_of_output)
     return layers.Add(name=name_of_output)([inputs, x]) if residual else x
 
 
-def _conv_bn(x, filters, kernel_size, strides=1, name=""):
+def _conv_bn(x, spec, filters, kernel_size, strides=1, name=""):
     x = conv(x, filters, kernel_size, strides, f"{name}_conv")
-    return _activation(_bn(x, f"{name}_bn"), name)
+    return _activation(_bn(x, spec, f"{name}_bn"), name)
 
 
-def _bn(x, name):
-    return BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=name)(x)
+def _bn(x, spec, name):
+    momentum = spec.batch_norm_momentum
+    return BatchNormalization(momentum=momentum, epsilon=EPSILON, name=name)(x)
 
 
 def _activation(x, name):

@@ -11,8 +11,7 @@ from lambda_keras.models.lambda_layers import LambdaLayers
 from lambda_keras.models.mixers import MIXERS, AttentionLayers, check_mixer, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
-# Values of the ResNet implementations of TensorFlow; the paper names none but the decay of E.2.
-MOMENTUM = 0.99
+# The value of TensorFlow's ResNet implementations; the paper names none.
 EPSILON = 1e-5
 
 PADDINGS = ("same", "fixed", "symmetric")
@@ -92,7 +91,9 @@ def _mixers(spec: ResNetSpec, inputs) -> LambdaLayers | AttentionLayers:
         return AttentionLayers(spec, places, inputs)
     arguments = {**MIXERS[spec.mixer].arguments, **spec.mixer_arguments}
     lambda_layer = replace(spec.lambda_layer, **arguments)
-    return LambdaLayers(lambda_layer, places, inputs, momentum=MOMENTUM, epsilon=EPSILON)
+    return LambdaLayers(
+        lambda_layer, places, inputs, momentum=spec.batch_norm_momentum, epsilon=EPSILON
+    )
 
 
 def _stem(x, spec):
@@ -131,7 +132,7 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
         x = _conv_bn(x, spec, filters, 3, strides=strides, name=f"{name}_2")
     x = _conv(x, spec, 4 * filters, 1, 1, f"{name}_3")
     # A block starts as the identity: gamma of its last batch normalization is 0 (E.1).
-    x = _bn(x, f"{name}_3", gamma_initializer="zeros")
+    x = _bn(x, spec, f"{name}_3", gamma_initializer="zeros")
     if spec.squeeze_excitation[number] and not has_mixer:
         x = SqueezeExcitation(spec.squeeze_ratio, name=f"{name}_se")(x)
     rate = spec.stochastic_depth_rate * (number + 2) / 5
@@ -148,7 +149,7 @@ def _shortcut(x, spec, filters, strides, name):
             2, strides, padding="same", data_format="channels_last", name=f"{name}_pool"
         )(x)
         strides = 1
-    return _bn(_conv(x, spec, filters, 1, strides, name), name)
+    return _bn(_conv(x, spec, filters, 1, strides, name), spec, name)
 
 
 def _mixer_bn(x, spec, mixers, number, strides, name):
@@ -164,7 +165,7 @@ def _mixer_bn(x, spec, mixers, number, strides, name):
     )
     if strides > 1 and not own_strides:
         x = _torch_average_pool(x, spec.mixer_pool_size, strides, name)
-    x = _bn(x, name)
+    x = _bn(x, spec, name)
     return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
 
 
@@ -179,7 +180,7 @@ def _torch_average_pool(x, pool_size, strides, name):
 
 
 def _conv_bn(x, spec, filters, kernel_size, strides=1, name=""):
-    x = _bn(_conv(x, spec, filters, kernel_size, strides, name), name)
+    x = _bn(_conv(x, spec, filters, kernel_size, strides, name), spec, name)
     return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
 
 
@@ -210,7 +211,10 @@ def conv(x, filters, kernel_size, strides, name, padding="same"):
     )(x)
 
 
-def _bn(x, name, gamma_initializer="ones"):
+def _bn(x, spec, name, gamma_initializer="ones"):
     return BatchNormalization(
-        momentum=MOMENTUM, epsilon=EPSILON, gamma_initializer=gamma_initializer, name=f"{name}_bn"
+        momentum=spec.batch_norm_momentum,
+        epsilon=EPSILON,
+        gamma_initializer=gamma_initializer,
+        name=f"{name}_bn",
     )(x)

@@ -80,6 +80,7 @@ class ResNetSpec:
             `"symmetric"`, with PyTorch's poolings.
         mixer_pool_size: width of the average pooling after a mixer with stride 2: 3 in the paper
             (E.1), 2 in timm.
+        batch_norm_momentum: of the moving statistics of all batch normalizations.
         dropout_rate: of the pooled features, before the classifier (Table 20).
         stochastic_depth_rate: of the branches of c5; those of the stages before drop less, in
             proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
@@ -101,6 +102,7 @@ class ResNetSpec:
     activation: str = "relu"
     padding: str = "same"
     mixer_pool_size: int = 3
+    batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
     stochastic_depth_rate: float = 0.0
 
@@ -127,6 +129,8 @@ class MobileNetSpec:
             number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
         alpha: width of the network, in parts of the published one.
         lambda_layer: hyper-parameters of the lambda layers.
+        batch_norm_momentum: of the moving statistics of all batch normalizations; the default is
+            that of its authors.
         dropout_rate: of the pooled features, before the classifier (E.2).
     """
 
@@ -134,6 +138,7 @@ class MobileNetSpec:
     expand_lambda: bool = True
     alpha: float = 1.0
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
+    batch_norm_momentum: float = 0.999
     dropout_rate: float = 0.0
 
 

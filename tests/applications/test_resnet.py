@@ -267,6 +267,24 @@ def test_defaults_are_those_of_the_network():
     assert of_halos == {"mixer": "halo", "num_heads": 8, "halo_size": 2}
     assert defaults["LambdaMobileNetV2"]["key_dim"] == 32
     assert defaults["ResNet50"]["placement"] == "CCCC"
+    momenta = {one.__name__: 0.999 if "MobileNet" in one.__name__ else 0.9 for one in CONSTRUCTORS}
+    assert {name: each["batch_norm_momentum"] for name, each in defaults.items()} == momenta
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("constructor", "arguments"),
+    [(LambdaResNet14, {}), (LambdaResNet14, {"mixer": "axial"}), (LambdaMobileNetV2, {})],
+)
+def test_momentum_of_every_batch_normalization(constructor, arguments):
+    """Those within lambda layers and axial attention, too."""
+    model = constructor(input_shape=(32, 32, 3), batch_norm_momentum=0.5, **arguments)
+    norms, outer = (
+        [layer for layer in one if isinstance(layer, keras.layers.BatchNormalization)]
+        for one in (model._flatten_layers(), model.layers)
+    )
+    assert {layer.momentum for layer in norms} == {0.5}
+    assert len(norms) > len(outer)
 
 
 def test_example_in_the_docstrings():

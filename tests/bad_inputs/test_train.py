@@ -114,6 +114,11 @@ COMMAND_LINES = [
     ("input of its own", "--model.overrides input_tensor=null", "Received: input_tensor"),
     ("name of its own", "--model.overrides name=mine", "Received: name"),
     (
+        "momentum twice",
+        "--model.overrides batch_norm_momentum=0.5",
+        "Received: batch_norm_momentum",
+    ),
+    (
         "logits",
         "--model.overrides classifier_activation=null",
         "Received: classifier_activation",

@@ -167,6 +167,19 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
     assert config.data.batch_size in (2048, 4096)
 
 
+@every_file
+def test_momentum_of_batch_normalization(file):
+    """That of runs where a file has none; in the paper's recipes `training.ema` averages."""
+    name = file.stem
+    if name.endswith("mobilenet_v2_i224_350ep") or file == FINE_TUNE or "image_folder" in name:
+        expected = 0.99
+    elif STRIKES_BACK in name or file in (PHOTOS, WARM_START) or "digits" in name:
+        expected = 0.9
+    else:
+        expected = 0
+    assert load(name).model.batch_norm_momentum == expected
+
+
 @pytest.mark.parametrize("row", TABLE_20, ids=str)
 def test_table_20(row):
     depth, size = row

@@ -13,6 +13,7 @@ from zoo.registry import find_model
 # many classes as the data have.
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
+_DECIDED |= {"batch_norm_momentum"}
 
 
 def _typed(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -68,10 +69,11 @@ class ModelConfig(Section):
         "are; None: train all.",
     )
     batch_norm_momentum: float | None = Field(
-        default=None,
+        default=0.99,
         ge=0,
         lt=1,
-        description="Momentum of the moving statistics of every batch normalisation; None: 0.99.",
+        description="Momentum of the moving statistics of every batch normalization; None: that of "
+        "the constructor, 0.9 or for MobileNets 0.999.",
     )
     synchronized_batch_norm: bool = Field(
         default=False,

@@ -123,7 +123,12 @@ class RowAttention(RelativeAttentionLayer):
 
     def _batch_norm(self, name, shape, dtype, axis=-1):
         batch_norm = BatchNormalization(
-            axis=axis, momentum=self.momentum, epsilon=self.epsilon, dtype=dtype, name=name
+            axis=axis,
+            momentum=self.momentum,
+            epsilon=self.epsilon,
+            trainable=self.trainable,
+            dtype=dtype,
+            name=name,
         )
         batch_norm.build(shape)
         return batch_norm
@@ -208,6 +213,7 @@ class AxialAttention(keras.layers.Layer):
                 embeddings_initializer=embeddings_initializer,
                 kernel_regularizer=kernel_regularizer,
                 embeddings_regularizer=embeddings_regularizer,
+                trainable=self.trainable,
                 dtype=self.dtype_policy,
                 name=name,
                 **arguments,

@@ -37,6 +37,20 @@ def test_another_mixer():
     assert [(layer.num_heads, layer.block_size) for layer in layers] == [(4, 2)] * 2
 
 
+def momenta(network):
+    return {
+        layer.momentum
+        for layer in network._flatten_layers()
+        if isinstance(layer, keras.layers.BatchNormalization)
+    }
+
+
+def test_momentum_of_runs_is_not_that_of_constructors():
+    """Recipes without one keep the momentum that runs have always had."""
+    assert momenta(network_of()) == {0.99}
+    assert momenta(network_of(batch_norm_momentum=None)) == {0.9}
+
+
 @pytest.mark.parametrize("mixer", ["lambda", "axial"])
 def test_batch_normalisation_of_every_layer(mixer):
     settings = {"batch_norm_momentum": 0.9, "synchronized_batch_norm": True}
@@ -50,7 +64,7 @@ def test_batch_normalisation_of_every_layer(mixer):
     assert len(layers) > sum(
         isinstance(layer, keras.layers.BatchNormalization) for layer in network.layers
     )
-    assert {layer.momentum for layer in layers} == {0.9}
+    assert momenta(network) == {0.9}
     assert {layer.synchronized for layer in layers} == {True}
 
 
