@@ -15,7 +15,6 @@ from zoo.benchmark.settings import BenchmarkSettings, EachOnce, each
 from zoo.cli.run import use_backend
 from zoo.cli.settings import OutputFolder
 from zoo.config import TrainConfig
-from zoo.data.sources.pathfinder import held_out_drawings
 from zoo.errors import unknown
 
 # What is in the place of lambda layers, and the widths with which parameters are as many.
@@ -169,6 +168,7 @@ def accuracy_by_length(folder: Path) -> dict[str, float]:
     Raises:
         ValueError: If the folder holds no finished run.
     """
+    from zoo.data.sources.pathfinder import held_out_drawings
     from zoo.inference.classifier import Classifier, predict
 
     images, labels, lengths = held_out_drawings()
