@@ -8,9 +8,11 @@ import keras
 import numpy as np
 from keras import layers
 
-from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers import BatchNormalization, LambdaLayer
 
+# Subclasses may compute something else, so only these very types are folded.
 _LINEAR = (layers.Conv2D, layers.DepthwiseConv2D, layers.Dense)
+_NORMS = (layers.BatchNormalization, BatchNormalization)
 
 
 def fold_batch_normalization(model: keras.Model) -> keras.Model:
@@ -19,7 +21,9 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     In inference a batch normalization multiplies and adds constants. The kernels of a convolution
     take the former, its bias the latter; so do the projections to queries and values in a lambda
     layer. What follows a lambda layer or a pooling stays, because the heads of a lambda layer share
-    their values. Layers keep their names: those that were folded pass their inputs on.
+    their values, and so does a batch normalization with `training=True` fixed in the graph. Layers
+    that are not exactly of Keras or of this package stay as they are: subclasses, quantized layers,
+    those with LoRA. Layers keep their names: those that were folded pass their inputs on.
 
     In float32 its outputs differ by rounding, by less than 1e-5 of the largest one in most networks
     and up to 3e-5 in deep ones; more where a network itself amplifies rounding, as random ones with
@@ -34,7 +38,7 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
         A functional `keras.Model` with inputs, outputs, layer names and dtype policies of `model`.
 
     Raises:
-        ValueError: if it is no functional model.
+        ValueError: if it is no functional model, or one with a `call` of its own.
 
     Example:
 
@@ -48,10 +52,18 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     """
     if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
         raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
-    if isinstance(model, keras.Sequential):
-        model = keras.Model(model.inputs[0], model.outputs[0], name=model.name)
-    else:  # a copy that is not compiled
-        model = keras.Model(model.input, model.output, name=model.name)
+    is_sequential = isinstance(model, keras.Sequential)
+    copy: Any = (  # not compiled
+        keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+        if is_sequential
+        else keras.Model(model.input, model.output, name=model.name)
+    )
+    if type(model).call not in (keras.Sequential.call, type(copy).call):
+        raise ValueError(
+            "expected a functional keras.Model without a call of its own. "
+            f"Received: a {type(model)}"
+        )
+    model = copy
     norms = _followed_by_norm(model)
     folded_norms = {norm.name for norm in norms.values()}
 
@@ -65,13 +77,14 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
         }
         if layer.name in norms:
             config["use_bias"] = True
-        if isinstance(layer, LambdaLayer):
+        if type(layer) is LambdaLayer:
             config |= _without_norms(layer)
         return type(layer).from_config(config)
 
     def call(layer: Any, *inputs: Any, **arguments: Any) -> Any:
-        # A batch normalization was given a mask, too.
-        return layer(*inputs) if layer.name in folded_norms else layer(*inputs, **arguments)
+        if layer.name in folded_norms:  # called with a mask or training=False, too
+            return layer(inputs[0] if inputs else arguments["inputs"])
+        return layer(*inputs, **arguments)
 
     folded: Any = keras.models.clone_model(model, clone_function=clone, call_function=call)
     for layer in folded.layers:
@@ -82,7 +95,7 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
             kernel, bias = _folded(source.kernel, source.bias, norms[layer.name])
             layer.kernel.assign(kernel)
             layer.bias.assign(bias)
-        elif isinstance(layer, LambdaLayer):
+        elif type(layer) is LambdaLayer:
             _assign_lambda_layer(layer, source)
         else:
             layer.set_weights(source.get_weights())
@@ -92,21 +105,25 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
 def _followed_by_norm(model: keras.Model) -> dict[str, Any]:
     """Batch normalizations by the names of the linear layers whose outputs they alone see."""
     config = model.get_config()
-    sources = {one["name"]: list(_tensors(one["inbound_nodes"])) for one in config["layers"]}
-    calls = {one["name"]: len(one["inbound_nodes"]) for one in config["layers"]}
+    calls = {one["name"]: one["inbound_nodes"] for one in config["layers"]}
+    sources = {name: list(_tensors(nodes)) for name, nodes in calls.items()}
     seen = Counter(name for names in sources.values() for name in names)
     seen.update(_tensors(config["output_layers"]))
+    by_name: dict[str, Any] = {one.name: one for one in model.operations}  # such as x + y, too
     found = {}
     for norm in model.layers:
-        if not isinstance(norm, layers.BatchNormalization) or len(sources[norm.name]) != 1:
+        if type(norm) not in _NORMS or len(sources[norm.name]) != 1:
             continue
-        before: Any = model.get_layer(sources[norm.name][0])
+        before = by_name[sources[norm.name][0]]
         if (
-            isinstance(before, _LINEAR)
+            type(before) in _LINEAR
+            and not calls[norm.name][0]["kwargs"].get("training")
             and before.activation is keras.activations.linear
-            and seen[before.name] == calls[before.name] == 1
-            and norm.axis in (-1, len(norm.input.shape) - 1)
+            and seen[before.name] == len(calls[before.name]) == 1
+            and norm.axis in (-1, norm.input_spec.ndim - 1)
             and getattr(before, "data_format", "channels_last") == "channels_last"
+            # Quantization and LoRA add weights.
+            and {weight.name for weight in before.weights} <= {"kernel", "bias"}
         ):
             found[before.name] = norm
     return found

@@ -1,5 +1,7 @@
 """Folded networks answer like those they came from."""
 
+from typing import Any
+
 import backends
 import keras
 import networks
@@ -52,6 +54,8 @@ SHARED = {"query_normalization": "batch_softmax", "position_embedding": "shared"
 NETWORKS = [
     (LambdaResNet14, SHARED),
     (LambdaResNet14, {"scope": 7}),
+    (LambdaResNet14, {"scope": 3, "query_normalization": "softmax"}),
+    (LambdaResNet14, {"scope": 3, "query_normalization": None, "value_normalization": None}),
     (LambdaResNet26T, {"include_top": False, "pooling": "max"}),
     (LambdaMobileNetV2, {}),
 ]
@@ -139,6 +143,74 @@ def test_what_others_see_too_is_not_folded():
     folded = fold_batch_normalization(model)
     assert sorted(norms(folded)) == ["activated_bn", "output_bn", "seen_bn", "shared_bn"]
     assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
+
+
+class Doubled:
+    """Layers and models of a user, which compute something else than their bases."""
+
+    def call(self, inputs, **arguments):
+        return super().call(2 * inputs, **arguments)
+
+
+Conv2D = type("Conv2D", (Doubled, layers.Conv2D), {})
+Dense = type("Dense", (Doubled, layers.Dense), {})
+Norm = type("Norm", (Doubled, layers.BatchNormalization), {})
+Functional = type("Functional", (Doubled, keras.Model), {})
+
+STAY = [
+    ("another_axis", lambda x: layers.BatchNormalization(axis=1)(layers.Conv2D(8, 1)(x))),
+    ("fixed_training", lambda x: layers.BatchNormalization()(layers.Dense(4)(x), training=True)),
+    ("sum", lambda x: layers.BatchNormalization()(layers.Dense(4)(x) + layers.Dense(4)(x))),
+    ("operation", lambda x: layers.BatchNormalization()(keras.ops.tanh(layers.Dense(4)(x)))),
+    ("another_convolution", lambda x: layers.BatchNormalization()(Conv2D(4, 3)(x))),
+    ("another_dense", lambda x: layers.BatchNormalization()(Dense(4)(x))),
+    ("another_norm", lambda x: Norm()(layers.Dense(4)(x))),
+]
+
+
+@pytest.mark.parametrize("graph", [row[1] for row in STAY], ids=[row[0] for row in STAY])
+def test_what_is_not_known_stays(graph):
+    inputs = keras.Input((8, 8, 3))
+    model = keras.Model(inputs, graph(inputs))
+    strange_statistics(model)
+    folded = fold_batch_normalization(model)
+    assert len(norms(folded)) == 1
+    assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
+
+
+@pytest.mark.parametrize("change", ["quantize", "enable_lora"])
+def test_layers_with_other_weights_stay(change):
+    """The convolution before the first normalization is folded all the same."""
+    x = inputs = keras.Input((8, 8, 3))
+    for layer in (layers.DepthwiseConv2D(3), layers.Dense(4, name="dense")):
+        x = layers.BatchNormalization()(layer(x))
+    model = keras.Model(inputs, x)
+    strange_statistics(model)
+    dense: Any = model.get_layer("dense")
+    if change == "quantize":
+        dense.quantize("int8")
+    else:
+        dense.enable_lora(2)
+        dense.lora_kernel_b.assign(np.ones((2, 4)))
+    folded = fold_batch_normalization(model)
+    assert len(norms(folded)) == 1
+    assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
+
+
+def test_inputs_by_their_name():
+    inputs = keras.Input((8, 8, 3))
+    outputs = layers.BatchNormalization()(inputs=layers.Dense(4)(inputs), training=False)
+    model = keras.Model(inputs, outputs)
+    strange_statistics(model)
+    folded = fold_batch_normalization(model)
+    assert norms(folded) == []
+    assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
+
+
+def test_refuses_a_model_with_a_call_of_its_own():
+    inputs = keras.Input((8, 8, 3))
+    with pytest.raises(ValueError, match=r"a call of its own\. Received: a .*Functional"):
+        fold_batch_normalization(Functional(inputs, layers.Dense(1)(inputs)))
 
 
 @backends.slow_elsewhere
