@@ -1,15 +1,9 @@
 """Random changes of one training image; the same seed gives the same change."""
 
-import itertools
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
 
-from zoo.errors import needs_extra
-
-SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
 ERASING_TRIALS = 10  # windows of which the first that fits is erased
 
 # Another seed, for a choice that is independent of the others. TensorFlow annotates an int.
@@ -86,55 +80,3 @@ def random_erasing(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.
     window = (y >= top) & (y < top + rows[index]) & (x >= left) & (x < left + columns[index])
     noise = tf.random.stateless_uniform(tf.shape(image), fold_in(seed, 5), 0, 255)
     return tf.where(window & wanted & tf.reduce_any(fits), noise, image)
-
-
-def rand_augment(
-    layers: int, magnitude: float, size: int
-) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Returns the RandAugment of TensorFlow's Model Garden, on the scale of the paper.
-
-    Args:
-        layers: Operations per image.
-        magnitude: Their strength; 10 is nominally the highest.
-        size: Height and width of the images in pixels. Shifts and holes are in pixels, whatever the
-            size, down to 128 (the smallest in the paper); below that they shrink with it.
-
-    Returns:
-        Function of an image in [0, 255] and a seed of two integers.
-
-    Raises:
-        ImportError: If tf-models-official is not installed.
-    """
-    with needs_extra("train"):
-        from official.vision.ops import augment
-    scale = min(1.0, size / SMALLEST_IMAGE)
-    policy = augment.RandAugment(
-        layers, magnitude, cutout_const=40 * scale, translate_const=100 * scale
-    )
-
-    def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        # The policy draws numbers with `tf.random.uniform`, which goes on from those drawn before:
-        # after an interruption, or decoded in parallel, the same image would change otherwise.
-        augment.tf = _Tensorflow(seed)
-        try:
-            return policy.distort(image)
-        finally:
-            augment.tf = tf
-
-    return apply
-
-
-class _Tensorflow:
-    """TensorFlow, but `random.uniform` draws numbers that follow from a seed."""
-
-    def __init__(self, seed: tf.Tensor) -> None:
-        calls = itertools.count()
-
-        def uniform(shape, minval=0, maxval=None, dtype=tf.float32) -> tf.Tensor:
-            own_seed = fold_in(seed, next(calls))
-            return tf.random.stateless_uniform(shape, own_seed, minval, maxval, dtype)
-
-        self.random = SimpleNamespace(uniform=uniform)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(tf, name)

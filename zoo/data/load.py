@@ -10,12 +10,13 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import color_jitter, fold_in, rand_augment, random_erasing
+from zoo.data.augment import color_jitter, fold_in, random_erasing
 from zoo.data.crops import resize_centre
 from zoo.data.errors import naming_errors
 from zoo.data.findings import of_classes
 from zoo.data.mix import either
 from zoo.data.pipeline import EvalImages, TrainingImages, View
+from zoo.data.rand_augment import rand_augment
 from zoo.data.records import Record, no_autograph
 from zoo.data.sources.base import DataSource
 from zoo.devices import ALL

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from zoo.data.augment import (
     color_jitter,
-    rand_augment,
     random_erasing,
     random_shift,
     random_window,
@@ -46,63 +45,6 @@ def test_windows_are_those_of_imagenet_training():
     assert 0.74 < ratios.min() < 0.85
     assert 1.2 < ratios.max() < 1.35
     np.testing.assert_array_equal(random_window(shape, seeds(3)[2]), windows[2])
-
-
-@pytest.fixture(scope="module")
-def photo():
-    return tf.constant(np.random.default_rng(0).integers(0, 256, (32, 32, 3)).astype("float32"))
-
-
-def test_randaugment_follows_the_seed_alone(photo):
-    apply = tf.function(rand_augment(2, 10, 32), autograph=False)
-    first = [apply(photo, seed) for seed in seeds(30)]
-    tf.random.set_seed(7)
-    for seed, image in reversed(list(zip(seeds(30), first, strict=True))):
-        np.testing.assert_array_equal(apply(photo, seed), image)
-    assert len({image.numpy().tobytes() for image in first}) > 25
-    assert all(0 <= np.min(image) <= np.max(image) <= 255 for image in first)
-
-
-def test_randaugment_is_the_official_one(photo, monkeypatch):
-    """The same choices of operation, probability and sign give the same image."""
-    from official.vision.ops import augment
-
-    drawn = []
-
-    def choose(shape, minval=0, maxval=1, dtype=tf.float32, **_):
-        drawn.append((shape, maxval, dtype))
-        return tf.cast(3 if dtype == tf.int32 else 0.7, dtype)  # 3 is Rotate
-
-    monkeypatch.setattr(tf.random, "stateless_uniform", lambda s, _, a, b, d: choose(s, a, b, d))
-    ours = rand_augment(1, 10, 128)(photo, seeds(1)[0])
-    ours_drawn, drawn[:] = list(drawn), []
-    monkeypatch.setattr(tf.random, "uniform", choose)
-    theirs = augment.RandAugment(1, 10.0).distort(photo)
-    np.testing.assert_array_equal(ours, theirs)
-    assert len(ours_drawn) == len(drawn)
-    assert not np.array_equal(ours, photo)
-
-
-def test_official_module_is_left_as_it_was(photo):
-    from official.vision.ops import augment
-
-    rand_augment(2, 10, 32)(photo, seeds(1)[0])
-    assert augment.tf is tf
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        rand_augment(2, 10, 32)(tf.zeros([1]), seeds(1)[0])
-    assert augment.tf is tf
-
-
-def test_every_operation_comes_and_magnitudes_beyond_ten_are_stronger(photo):
-    apply = tf.function(rand_augment(1, 10, 32), autograph=False)
-    changes = [np.abs(apply(photo, seed) - photo).mean() for seed in seeds(150)]
-    assert sum(change == 0 for change in changes) < 40  # one of 17 choices is none
-    kinds = {round(float(change), 1) for change in changes}
-    assert len(kinds) > 16
-    stronger = tf.function(rand_augment(1, 20, 32), autograph=False)
-    assert np.mean([np.abs(stronger(photo, s) - photo).mean() for s in seeds(150)]) > np.mean(
-        changes
-    )
 
 
 GREY = np.array([0.2989, 0.587, 0.114], "float32")

@@ -1,0 +1,191 @@
+"""RandAugment (arXiv:1909.13719) as in TensorFlow's Model Garden, as a function of a seed.
+
+Operations work on uint8 images of shape `(height, width, 3)`. A strength of 1 is magnitude 10.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from zoo.data.augment import fold_in
+
+SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
+
+Operation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of an image and a seed
+
+
+def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
+    """Builds the augmentation of an image.
+
+    Each layer applies one operation of `operations`, or none: 17 choices with equal probability.
+
+    Args:
+        num_layers: Operations per image.
+        magnitude: Strength of the operations; 10 is nominally the highest.
+        size: Height and width of the images in pixels. Shifts and holes are in pixels, whatever the
+            size, down to 128 (the smallest in the paper); below that they shrink with it.
+
+    Returns:
+        Function of a float32 image in [0, 255] and a seed of two integers.
+    """
+    choices = [lambda image, seed: image, *operations(magnitude / 10, size).values()]
+
+    def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        image = tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8)
+        for layer_seed in tf.unstack(tf.random.split(seed, num_layers)):
+            choice = _uniform_int(len(choices), fold_in(layer_seed, 0))
+            branches = [partial(op, image, fold_in(layer_seed, 1)) for op in choices]
+            image = tf.switch_case(choice, branches)
+        return tf.cast(image, tf.float32)
+
+    return apply
+
+
+def operations(strength: float, size: int) -> Mapping[str, Operation]:
+    """Returns the 16 operations of a strength, by name, for images of so many pixels.
+
+    The Model Garden's table of levels. Its quirks are kept: `solarize` inverts the whole image at
+    strength 1, as its threshold of 256 is 0 in 8 bits, and the part above 128 at 1.5.
+    """
+    scale = min(1.0, size / SMALLEST_IMAGE)
+    factor = 1.8 * strength + 0.1
+    mask = 256 - 2 ** (8 - min(8, max(1, int(4 * strength))))
+    half, shift = int(40 * scale * strength), 100 * scale * strength
+    return {
+        "auto_contrast": _seedless(auto_contrast),
+        "equalize": _seedless(equalize),
+        "invert": _seedless(lambda image: 255 - image),
+        "rotate": _signed(rotate, 30 * strength),
+        "posterize": _seedless(lambda image: image & mask),
+        "solarize": _seedless(partial(solarize, threshold=int(256 * strength) % 256)),
+        "color": _seedless(lambda image: blend(_gray(image), image, factor)),
+        "contrast": _seedless(lambda image: tf.image.adjust_contrast(image, factor)),
+        "brightness": _seedless(lambda image: blend(tf.zeros_like(image), image, factor)),
+        "sharpness": _seedless(partial(sharpness, factor=factor)),
+        "shear_x": _signed(lambda image, by: _affine(image, 1, by, 0, 0, 1, 0), 0.3 * strength),
+        "shear_y": _signed(lambda image, by: _affine(image, 1, 0, 0, by, 1, 0), 0.3 * strength),
+        "translate_x": _signed(lambda image, by: _affine(image, 1, 0, by, 0, 1, 0), shift),
+        "translate_y": _signed(lambda image, by: _affine(image, 1, 0, 0, 0, 1, by), shift),
+        "cutout": partial(cutout, half=half),
+        "solarize_add": _seedless(partial(solarize_add, addition=int(110 * strength))),
+    }
+
+
+def auto_contrast(image: tf.Tensor) -> tf.Tensor:
+    """Stretches each channel to [0, 255]; a channel of one value stays."""
+    values: Any = tf.cast(image, tf.float32)
+    low = tf.reduce_min(values, (0, 1))
+    high = tf.reduce_max(values, (0, 1))
+    scale = 255.0 / (high - low)
+    stretched = _to_uint8(values * scale - low * scale)
+    return tf.where(high > low, stretched, image)
+
+
+def equalize(image: tf.Tensor) -> tf.Tensor:
+    """Flattens each channel's histogram, as PIL's `ImageOps.equalize`."""
+    return tf.stack([_equalize_channel(channel) for channel in tf.unstack(image, axis=-1)], -1)
+
+
+def _equalize_channel(channel: tf.Tensor) -> tf.Tensor:
+    values = tf.cast(channel, tf.int32)
+    histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
+    # Pixels but for those of the highest value.
+    step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
+    ranks = tf.cumsum(histogram, exclusive=True) + step // 2
+    # PIL's table begins with 0; one step or none at all leaves the channel as it is.
+    ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
+    equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
+    return tf.where(step > 0, equalized, channel)
+
+
+def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
+    """Turns an image about its center, counterclockwise for positive degrees."""
+    angle = degrees * (math.pi / 180)
+    cos, sin = tf.cos(angle), tf.sin(angle)
+    height, width = (tf.cast(tf.shape(image)[axis] - 1, tf.float32) for axis in (0, 1))
+    x = (width - (cos * width - sin * height)) / 2
+    y = (height - (sin * width + cos * height)) / 2
+    return _affine(image, cos, -sin, x, sin, cos, y)
+
+
+def solarize(image: tf.Tensor, threshold: int) -> tf.Tensor:
+    """Inverts the pixels from a threshold on."""
+    return tf.where(image < threshold, image, 255 - image)
+
+
+def solarize_add(image: tf.Tensor, addition: int) -> tf.Tensor:
+    """Brightens the pixels below 128."""
+    brighter = tf.minimum(tf.cast(image, tf.int32) + addition, 255)
+    return tf.where(image < 128, tf.cast(brighter, tf.uint8), image)
+
+
+def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
+    """Blends an image with its smoothed version; the border of one pixel stays."""
+    kernel = tf.constant([[1, 1, 1], [1, 5, 1], [1, 1, 1]], tf.float32) / 13
+    kernel = tf.tile(kernel[:, :, None, None], (1, 1, 3, 1))
+    smooth = tf.nn.depthwise_conv2d(
+        tf.cast(image, tf.float32)[None], kernel, (1, 1, 1, 1), "VALID"
+    )[0]
+    inner = tf.pad(tf.ones_like(smooth, tf.bool), ((1, 1), (1, 1), (0, 0)))
+    smooth = tf.pad(_to_uint8(smooth), ((1, 1), (1, 1), (0, 0)))
+    return blend(tf.where(inner, smooth, image), image, factor)
+
+
+def cutout(image: tf.Tensor, seed: tf.Tensor, half: int) -> tf.Tensor:
+    """Grays a square of twice `half` pixels (arXiv:1708.04552), whose center is in the image."""
+    inside: Any = True
+    for axis in (0, 1):
+        length = tf.shape(image)[axis]
+        center = _uniform_int(length, fold_in(seed, axis))
+        place = tf.range(length)
+        row = (place >= center - half) & (place < center + half)
+        inside &= row[:, None] if axis == 0 else row[None, :]
+    return tf.where(inside[..., None], tf.constant(128, tf.uint8), image)
+
+
+def blend(start: tf.Tensor, end: tf.Tensor, factor: float) -> tf.Tensor:
+    """Goes from one image to another, for factors above 1 beyond it, within [0, 255]."""
+    begin = tf.cast(start, tf.float32)
+    return _to_uint8(begin + factor * (tf.cast(end, tf.float32) - begin))
+
+
+def _gray(image: tf.Tensor) -> tf.Tensor:
+    return tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
+
+
+def _to_uint8(values: Any) -> tf.Tensor:
+    return tf.cast(tf.clip_by_value(values, 0, 255), tf.uint8)
+
+
+def _affine(image: tf.Tensor, *matrix: Any) -> tf.Tensor:
+    """Takes the pixel at `(a x + b y + c, d x + e y + f)` for `(x, y)`; edges are mirrored."""
+    transform = tf.stack([tf.cast(entry, tf.float32) for entry in (*matrix, 0, 0)])
+    return tf.raw_ops.ImageProjectiveTransformV3(
+        images=image[None],
+        transforms=transform[None],
+        output_shape=tf.shape(image)[:2],
+        fill_value=0.0,
+        interpolation="NEAREST",
+        fill_mode="REFLECT",
+    )[0]
+
+
+def _seedless(function: Callable[[tf.Tensor], tf.Tensor]) -> Operation:
+    return lambda image, seed: function(image)
+
+
+def _signed(function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], level: float) -> Operation:
+    """Applies a function with a level, half of the time with its negative."""
+
+    def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        positive = tf.random.stateless_uniform([], seed) < 0.5
+        return function(image, tf.where(positive, level, -level))
+
+    return apply
+
+
+def _uniform_int(limit: Any, seed: tf.Tensor) -> tf.Tensor:
+    return tf.random.stateless_uniform([], seed, 0, limit, tf.int32)
