@@ -169,13 +169,29 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]
     Raises:
         ValueError: if the file is damaged, or no such file.
     """
+    with _safetensors(path) as file:
+        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+
+
+def read_shapes(path: Path) -> list[tuple[int, ...]]:
+    """Reads the shapes of all arrays of a `.safetensors` file from its header.
+
+    Raises:
+        ValueError: if the file is damaged, or no such file.
+    """
+    with _safetensors(path) as file:
+        return [tuple(file.get_slice(key).get_shape()) for key in file.keys()]  # noqa: SIM118
+
+
+@contextmanager
+def _safetensors(path: Path) -> Iterator[Any]:
+    """Opens a file, and says in one line that it is damaged."""
     # Imported here, because most models are built without such a file.
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, "numpy") as file:
-            keys = file.keys()
-            return {key: file.get_tensor(key) for key in keys}, file.metadata() or {}
+            yield file
     except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type NumPy lacks
         raise ValueError(
             f"expected an intact safetensors file. Received: {str(path)!r} ({error})"

@@ -149,12 +149,13 @@ class Classifier:
         """
         network, weights = published.read(source)
         view = network.preprocessing.preprocessing()
-        model = create_model(
-            network.model,
-            classes=len(network.class_names),
-            input_shape=(view.image_size, view.image_size, 3),
-            **network.overrides,
-        )
+        with published.bounded_by(weights):
+            model = create_model(
+                network.model,
+                classes=len(network.class_names),
+                input_shape=(view.image_size, view.image_size, 3),
+                **network.overrides,
+            )
         load_weights(model, weights, network.model)
         return cls(network.model, model, view, network.class_names)
 

@@ -4,15 +4,21 @@ Descriptions and weights are data. Nothing in a folder or repository is run.
 """
 
 import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import keras
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from lambda_keras.weights import hub
+from lambda_keras.weights.files import read_shapes
 from zoo.cli.model_options import NETWORK
 from zoo.cli.settings import checked_by
 from zoo.config import ModelConfig
@@ -22,6 +28,8 @@ from zoo.registry import find_model
 
 WEIGHTS = "model.safetensors"
 MAX_BYTES = 2**22  # of a description; that of the 21,841 classes of ImageNet has half a million
+
+_BUILDING = threading.Lock()
 
 Channels = tuple[float, float, float]
 
@@ -130,6 +138,43 @@ def read(source: str) -> tuple[PublishedNetwork, Path]:
     # The cache names the folder by the commit: both files are of the same one.
     weights = hub.fetch(repository, [WEIGHTS], path.parent.name, description.sha256)
     return description, weights
+
+
+@contextmanager
+def bounded_by(weights: Path) -> Iterator[None]:
+    """Refuses weights of networks that are built within, unless a file has one of their shape.
+
+    A description can ask for any number of layers of any size. So each shape is looked up in the
+    header of the file before its memory is allocated. Other threads build what they like.
+
+    Args:
+        weights: File of safetensors.
+
+    Raises:
+        ValueError: If the file is damaged, or has no array for a weight.
+    """
+    left = Counter(read_shapes(weights))
+    thread = threading.get_ident()
+
+    def add_weight(layer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() == thread:
+            size = (shape,) if isinstance(shape, int) else tuple(shape or ())
+            left[size] -= 1
+            if left[size] < 0:
+                raise ValueError(
+                    f"the weights in {str(weights)!r} do not fit the model that {NETWORK} "
+                    f"describes: expected an array of shape {size} for the layer {layer.name!r}. "
+                    "Received: none of that shape"
+                )
+        return original(layer, shape, *args, **kwargs)
+
+    with _BUILDING:
+        original = keras.layers.Layer.add_weight
+        keras.layers.Layer.add_weight = add_weight
+        try:
+            yield
+        finally:
+            keras.layers.Layer.add_weight = original
 
 
 def _describe(path: Path) -> PublishedNetwork:

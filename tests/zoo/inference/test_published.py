@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
+import keras
 import pytest
 
 from zoo.inference import published as source
@@ -89,6 +91,30 @@ def test_a_description_of_another_network_is_refused(copy, changes, message):
         Classifier.load(copy)
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [{"scope": 20001}, {"key_dim": 10**9}, {"filters": 10**7}, {"blocks": [10**6, 1, 1, 1]}],
+    ids=str,
+)
+def test_a_description_of_a_huge_network_takes_no_memory(copy, overrides):
+    """One of scope 20001 would have 25 GB in each lambda layer."""
+    change(copy, overrides=overrides)
+    builder = keras.layers.Layer.add_weight
+    with pytest.raises(ValueError, match="do not fit the model that lambda_keras") as caught:
+        Classifier.load(copy)
+    assert "\n" not in str(caught.value)
+    assert keras.layers.Layer.add_weight is builder
+
+
+def test_other_threads_build_what_they_like(published):
+    with source.bounded_by(published / "model.safetensors"):
+        building = threading.Thread(target=keras.layers.Dense(12345).build, args=((1, 2),))
+        building.start()
+        building.join()
+        with pytest.raises(ValueError, match=r"expected an array of shape \(2, 12345\)"):
+            keras.layers.Dense(12345).build((1, 2))
+
+
 def test_damaged_or_missing_weights_are_refused(copy):
     path = copy / "model.safetensors"
     content = bytearray(path.read_bytes())
@@ -99,6 +125,22 @@ def test_damaged_or_missing_weights_are_refused(copy):
     path.unlink()
     with pytest.raises(ValueError, match=r"expected model\.safetensors in .*No such file"):
         source.read(str(copy))
+
+
+def test_weights_are_of_the_commit_of_their_description(copy, monkeypatch):
+    """Also if the branch moves on between the two downloads."""
+    asked = []
+
+    def fetch(repository, names, revision, checksum=None):
+        asked.append((repository, names, revision))
+        return copy / names[0]
+
+    monkeypatch.setattr(source.hub, "fetch", fetch)
+    source.read("hf://owner/name@v1")
+    assert asked == [
+        ("owner/name", ["lambda_keras.json"], "v1"),
+        ("owner/name", ["model.safetensors"], copy.name),
+    ]
 
 
 def test_a_folder_of_something_else(tmp_path):
