@@ -8,7 +8,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import quote, urlsplit
@@ -25,7 +25,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
-from zoo.data.image_folder import SUFFIXES
+from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
 from zoo.errors import first_wrong, needs_extra, printable
 from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
@@ -164,7 +164,7 @@ def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Predicti
 
 def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Prediction]:
     try:
-        predictions = predict([photo.read_bytes() for photo in photos])
+        predictions = predict([_content(photo) for photo in photos])
     except Refused as refusal:
         if len(photos) == 1:
             raise ValueError(f"{url} refused {photos[0]}: {refusal}") from None
@@ -177,6 +177,13 @@ def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator
     for photo, prediction in zip(photos, predictions, strict=True):
         columns = (prediction.classes, prediction.labels, prediction.scores)
         yield Prediction(photo, [ClassScore(*score) for score in zip(*columns, strict=True)])
+
+
+def _content(photo: Path) -> bytes:
+    content = photo.read_bytes()
+    with suppress(ValueError):  # the server says what is wrong with it
+        content = to_jpeg_or_png(content)
+    return content
 
 
 def _batches(photos: Sequence[Path]) -> Iterator[list[Path]]:

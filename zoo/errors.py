@@ -28,6 +28,13 @@ def first_wrong(error: "ValidationError", data: str) -> str:
     return f"{where}: {reason}"
 
 
+def some(names: Iterable[str], shown: int = 3) -> str:
+    """Returns the first few of some names, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
 def printable(text: object) -> str:
     """Returns text from outside in one line that commands no terminal and that any file can hold.
 

@@ -183,6 +183,20 @@ def test_photographs_go_in_batches(tmp_path, sizes, batches):
     assert received == batches
 
 
+def test_the_server_gets_other_formats_as_png(tmp_path):
+    photos = [tmp_path / "a.webp", tmp_path / "b.tiff", tmp_path / "c.jpg"]
+    for photo in photos:
+        Image.new("RGB", (8, 8)).save(photo)
+    received = []
+
+    def predict(images):
+        received.extend(image[:4] for image in images)
+        return [prediction(image) for image in images]
+
+    assert [answer.photo for answer in client.ask(predict, "url", photos)] == photos
+    assert received == [b"\x89PNG", b"\x89PNG", photos[2].read_bytes()[:4]]
+
+
 def test_a_batch_that_is_refused_is_asked_one_by_one(tmp_path):
     photos = [tmp_path / str(i) for i in range(3)]
     for photo in photos:
@@ -392,7 +406,7 @@ def test_another_web_server(monkeypatch, capsys, status, message):
         ("cut.jpg", "model: Field required"),
         ("cut.jpg --model m --models n", "did you mean '--model'?"),
         ("missing.jpg --model m", "expected a photograph or a folder. Received: 'missing.jpg'"),
-        ("folder --model m", "photos: no images (.jpg, .jpeg, .png) in 'folder'"),
+        ("folder --model m", "photos: no images (.jpg, .jpeg, .png, .webp, .bm"),
         ("cut.jpg empty.jpg --model m", "that is not empty. Received: 'empty.jpg'"),
         ("cut.jpg --model m --url ftp://a:1", "url: expected http://HOST:PORT, https://"),
         ("cut.jpg --model m --url 127.0.0.1:8501", "Received: '127.0.0.1:8501'"),

@@ -84,15 +84,25 @@ def test_folders_are_searched_and_runs_asked(here, run, capsys):
     for name in ("1/deeper/b.PNG", "1/a.jpeg", "1/.hidden.jpg"):
         Image.new("L", (30, 20), 200).save(name)
     Path("1/notes.txt").write_text("no photograph")
+    Path("1/c.heic").write_bytes(b"not read")
+    Image.new("L", (30, 20), 200).save("1/d.webp")
     Path("1/folder.jpg").mkdir()
     predict.main(["1", "--run", str(run), "--top", "50", "--output", "answers.json"])
     written = json.loads(Path("answers.json").read_text())
     assert written["run"] == str(run)
-    assert [entry["photo"] for entry in written["photos"]] == ["1/a.jpeg", "1/deeper/b.PNG"]
+    assert [entry["photo"] for entry in written["photos"]] == [
+        "1/a.jpeg",
+        "1/d.webp",
+        "1/deeper/b.PNG",
+    ]
     for entry in written["photos"]:
         assert sorted(guess["name"] for guess in entry["top"]) == list("0123456789")
         assert sum(guess["probability"] for guess in entry["top"]) == pytest.approx(1)
-    assert capsys.readouterr().out.count("%  ") == 20
+    printed = capsys.readouterr()
+    assert printed.out.count("%  ") == 30
+    (line,) = [line for line in printed.err.splitlines() if "left out" in line]
+    assert line.startswith("2 files left out, which are none of .jpg, .jpeg, .png, .webp, ")
+    assert line.endswith(": 1/c.heic, 1/notes.txt")
 
 
 def draw(monkeypatch, answers: list[Prediction]) -> tuple[np.ndarray, list[str]]:
@@ -203,8 +213,11 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("flower.png --run runs --model lambda_resnet14", "--run already says which model"),
         ("flower.png --run runs --labels labels.txt", "--run already says which model"),
         (f"missing.jpg {SOURCE}", "photos: expected a photograph or a folder. Received: 'missing"),
-        (f"empty {SOURCE}", "photos: no images (.jpg, .jpeg, .png) in 'empty'"),
-        (f"labels.txt {SOURCE}", "unreadable image files: labels.txt (not a JPEG or PNG image)"),
+        (f"empty {SOURCE}", "photos: no images (.jpg, .jpeg, .png, .webp, .b"),
+        (
+            f"labels.txt {SOURCE}",
+            "unreadable image files: labels.txt (not an image",
+        ),
         (f"flower.png cut.jpg {SOURCE}", "unreadable image files: cut.jpg ("),
         (f"flower.png {SOURCE} --output a.jpg", "expected a file named .png or .json. Received: '"),
         (f"flower.png {SOURCE} --output empty", "expected a file to write to. Received: '"),

@@ -37,9 +37,10 @@ def load_classifier(
             that the weights were published for.
 
     Returns:
-        A `zoo.inference.classifier.Classifier`. Called with paths of JPEG and PNG files, or uint8
-        arrays of shape `(height, width, 3)`, RGB, it returns the most probable classes of each,
-        as `ClassScore(index, name, probability)`. It resizes and crops images itself.
+        A `zoo.inference.classifier.Classifier`. Called with paths of image files, images of
+        Pillow, or uint8 arrays of shape `(height, width, 3)`, RGB, it returns the most probable
+        classes of each, as `ClassScore(index, name, probability)`. It resizes and crops images
+        itself.
 
     Raises:
         ValueError: If there is no such network, or it is damaged, or the weights do not fit.

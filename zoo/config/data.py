@@ -26,9 +26,7 @@ SOURCES = {
     "pathfinder": SourceRow(
         "drawings of paths, of which one is marked; its class is the color at the other end"
     ),
-    "image_folder": SourceRow(
-        "JPEG and PNG files", {"dir": "a folder of images", "class_weights": ""}
-    ),
+    "image_folder": SourceRow("image files", {"dir": "a folder of images", "class_weights": ""}),
     "tfds": SourceRow(
         "a data set of TensorFlow Datasets", {"dir": "", "name": "the name of a data set"}
     ),

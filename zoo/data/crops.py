@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.errors import in_one_line, reason
+from zoo.data.image_files import JPEG, PNG, to_jpeg_or_png
 from zoo.data.records import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
-JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # what such files begin with
 HEAD = 2**16  # bytes in which a file says how it is turned, and whether it is transparent
 # A PNG file with an alpha channel, or with a transparent colour; `\C` is any byte.
 TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
@@ -101,6 +101,17 @@ def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
         return tf.concat([values[known], [1]], 0)[0]
 
     return tf.cond(begin < tf.strings.length(head), find, lambda: tf.constant(1))
+
+
+def convert(encoded: tf.Tensor) -> tf.Tensor:
+    """Converts the bytes of an image file by `to_jpeg_or_png`, in a graph of this process."""
+
+    def by_pillow() -> tf.Tensor:
+        content: Any = tf.numpy_function(to_jpeg_or_png, [encoded], tf.string, stateful=False)
+        return tf.ensure_shape(content, [])
+
+    is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
+    return tf.cond(tf.image.is_jpeg(encoded) | is_png, lambda: encoded, by_pillow)
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from zoo.data.image_folder import Files
-from zoo.errors import printable
+from zoo.errors import printable, some
 
 FEW = 10  # images of a class, below which hardly anything is learned of it
 UNEQUAL = 5  # times the images of another class, from which on weights of classes are worth a word
-NAMED = 3  # examples of each kind
 
 
 def of_files(train: Files, test: Files, image_size: int) -> list[str]:
@@ -33,7 +32,7 @@ def of_files(train: Files, test: Files, image_size: int) -> list[str]:
     if twice:
         lines.append(
             f"{len(twice)} of {len(test.paths)} test images are in training, too, which makes "
-            f"accuracy look better than it is: {_some(twice)}"
+            f"accuracy look better than it is: {some(twice)}"
         )
     small = [
         f"{printable(path)} ({facts.width} x {facts.height})"
@@ -44,7 +43,7 @@ def of_files(train: Files, test: Files, image_size: int) -> list[str]:
         lines.append(
             f"{len(small)} of {len(train.paths)} training images are smaller than the "
             f"{image_size} pixels that the network gets, and are enlarged (model.image_size): "
-            f"{_some(small)}"
+            f"{some(small)}"
         )
     return lines
 
@@ -67,7 +66,7 @@ def of_classes(
         if count < FEW
     ]
     if few:
-        lines.append(f"classes with fewer than {FEW} training images: {_some(few)}")
+        lines.append(f"classes with fewer than {FEW} training images: {some(few)}")
     ratio = counts.max() / max(counts.min(), 1)
     if ratio >= UNEQUAL and not weighted:
         lines.append(
@@ -75,8 +74,3 @@ def of_classes(
             "--data.class_weights balanced lets every class count as much"
         )
     return lines
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

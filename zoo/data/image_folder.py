@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from zoo.data.image_files import SUFFIXES, divide, name_left_out, to_jpeg_or_png
 from zoo.data.split import stratified_split
-from zoo.errors import needs_extra, printable
+from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
-SUFFIXES = (".jpg", ".jpeg", ".png")
 TEST_FOLDERS = ("val", "validation", "test")
 
 
@@ -93,7 +93,7 @@ def check_readable(files: list[str]) -> None:
     """Reads every file once, so that none ends the work halfway.
 
     Raises:
-        ValueError: If files are no JPEG or PNG images, or broken; names up to five of them.
+        ValueError: If files are no images, or broken; names up to five of them.
     """
     _refuse_unreadable(files, _read_once(files))
 
@@ -102,8 +102,7 @@ def _refuse_unreadable(files: list[str], facts: list[Facts]) -> None:
     found = zip(files, facts, strict=True)
     broken = [f"{printable(path)} ({fact.why})" for path, fact in found if fact.why]
     if broken:
-        more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
-        raise ValueError(f"unreadable image files: {', '.join(broken[:5])}{more}")
+        raise ValueError(f"unreadable image files: {some(broken, 5)}")
 
 
 def find_unreadable(files: list[str]) -> dict[str, str]:
@@ -135,8 +134,9 @@ def _facts(path: str) -> Facts:
         return Facts(why)
     try:
         content = Path(path).read_bytes()
-        decode_small(content)
-        return Facts("", hashlib.blake2b(content).digest(), *stored_size(content))
+        image = to_jpeg_or_png(content)
+        decode_small(image)
+        return Facts("", hashlib.blake2b(content).digest(), *stored_size(image))
     except Exception as error:  # decoders raise many kinds
         return Facts(printable(error))
 
@@ -165,18 +165,18 @@ def _class_names(folder: Path) -> tuple[str, ...]:
 
 
 def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Files:
-    """Returns the files of every class, all of them readable; names those that are skipped."""
-    files = Files([], [])
+    """Returns the files of every class, all of them readable; names those left out."""
+    files, left_out = Files([], []), []
     for label, name in enumerate(class_names):
-        found = sorted(
-            str(path)
-            for path in (folder / name).rglob("*")
-            if path.suffix.lower() in SUFFIXES and path.name[0] != "."
-        )
+        found, others = divide((folder / name).rglob("*"))
         if not found:
-            raise ValueError(f"data.dir: no images ({', '.join(SUFFIXES)}) in {folder / name}")
-        files.paths.extend(found)
+            but = f", but {some(map(printable, others))}" if others else ""
+            expected = f"no images ({', '.join(SUFFIXES)}) in {folder / name}"
+            raise ValueError(f"data.dir: {expected}{but}")
+        files.paths.extend(map(str, found))
         files.labels.extend([label] * len(found))
+        left_out += others
+    name_left_out(left_out)
     files.facts.extend(_read_once(files.paths))
     if not skip:
         _refuse_unreadable(files.paths, files.facts)

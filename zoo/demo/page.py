@@ -29,8 +29,8 @@ KEPT = 3600  # seconds that photographs and pictures stay on the server's disk
 WIDE = 240  # pixels that the name of a layer takes; a telephone shows no two beside each other
 MEAN = -1  # in place of the number of a head
 HELP = (
-    "Drop a photograph (JPEG or PNG). It is resized and cropped as when the accuracy of the "
-    "network was measured, and the server deletes it within two hours."
+    "Drop a photograph (JPEG, PNG, WebP, ...). It is resized and cropped as when the accuracy of "
+    "the network was measured, and the server deletes it within two hours."
 )
 HELP_MAPS = (
     "At each position of its grid, a lambda layer makes its output from the values of all "

@@ -10,7 +10,8 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, OutputFile, Settings, named, quoted
-from zoo.data.image_folder import SUFFIXES, check_readable
+from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
+from zoo.data.image_folder import check_readable
 from zoo.errors import printable
 from zoo.files import atomic_write
 from zoo.inference.photos import check_replaces_none, find_photos
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     detector = Detector.from_run(config.run)
     drawn, results = [], []
     for number, photo in enumerate(photos, start=1):
-        image: Any = decode(photo.read_bytes())
+        image: Any = decode(to_jpeg_or_png(photo.read_bytes()))
         found = detector.detect(image.numpy(), number)
         print(printable(photo))
         for one in found:

@@ -20,15 +20,17 @@ from zoo import run_folder
 from zoo.cli.model_options import ClassifierOptions
 from zoo.data.crops import check_header, decode_centre, resize_centre
 from zoo.data.errors import reason
+from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
 from zoo.data.load import held_out_preprocessing
-from zoo.files import local_copy, location
+from zoo.errors import printable
+from zoo.files import local_copy, location, why_no_file
 from zoo.inference import published
 from zoo.inference.compiled import compiled
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.registry import create_model, find_model
 
 BATCH_SIZE = 32
-Image = str | os.PathLike | np.ndarray  # a file, or pixels
+Image = Any  # a file's path, an image of Pillow, or pixels
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
@@ -179,9 +181,9 @@ class Classifier:
         """Returns the most probable classes of images, resized and cropped as photographs are.
 
         Args:
-            images: One image or several: each the path of a JPEG or PNG file, or a uint8 array
-                `(height, width, 3)`, RGB. Several are a list, or an array `(count, height, width,
-                3)`.
+            images: One image or several: each the path of an image file, an image of Pillow, or a
+                uint8 array `(height, width, 3)`, RGB. Several are a list, or an array `(count,
+                height, width, 3)`.
             top: How many classes to name, from 1; all if there are fewer. Defaults to 5.
 
         Returns:
@@ -195,7 +197,8 @@ class Classifier:
         if not is_positive_integer(top):
             raise ValueError(f"expected top to be a positive integer. Received: {top!r}")
         every: Any = images
-        if isinstance(images, str | os.PathLike) or getattr(images, "ndim", None) == 3:
+        is_one = isinstance(images, str | os.PathLike) or is_pillow(images)
+        if is_one or getattr(images, "ndim", None) == 3:
             return self([every], top)[0]
         try:
             every = list(every)
@@ -210,11 +213,18 @@ class Classifier:
     def _view(self, image: Image) -> np.ndarray:
         if isinstance(image, str | os.PathLike):
             return self.view(Path(image))
+        if is_pillow(image):
+            try:
+                content = to_png(image)
+            except (OSError, ValueError) as error:  # a file that was opened and is read now
+                raise ValueError(f"unreadable image of Pillow: {printable(error)}") from None
+            return decode_centre(content, self.preprocessing).numpy()
         shape: Any = getattr(image, "shape", ())
         is_image = isinstance(image, np.ndarray) and image.dtype == "uint8" and image.ndim == 3
         if not is_image or shape[2] != 3 or 0 in shape:
             raise ValueError(
-                "expected the path of an image, or a uint8 array of shape (height, width, 3). "
+                "expected the path of an image, an image of Pillow, or a uint8 array of shape "
+                "(height, width, 3). "
                 f"Received: a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, "
                 f"shape={tuple(shape)}"
             )
@@ -224,7 +234,7 @@ class Classifier:
         """Yields an answer for each photograph, reading a few at a time.
 
         Args:
-            photos: JPEG or PNG files.
+            photos: Image files.
             top: How many classes to name; all if there are fewer.
 
         Raises:
@@ -250,17 +260,20 @@ class Classifier:
         """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`.
 
         Args:
-            photo: JPEG or PNG file.
+            photo: Image file.
 
         Raises:
             ValueError: If it is unreadable.
         """
         try:
-            content = photo.read_bytes()
+            if why := why_no_file(photo):  # a pipe would be waited for
+                raise ValueError(why)
+            content = to_jpeg_or_png(photo.read_bytes())
             check_header(content)
             return decode_centre(content, self.preprocessing).numpy()
         except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ValueError(f"unreadable photograph: {photo} ({reason(error)})") from None
+            name = printable(photo)
+            raise ValueError(f"unreadable photograph: {name} ({reason(error)})") from None
 
 
 def _load_model(path: Path) -> keras.Model:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo.data.image_folder import SUFFIXES
+from zoo.data.image_files import SUFFIXES, divide, name_left_out
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:
@@ -17,8 +17,8 @@ def find_photos(names: Sequence[str]) -> list[Path]:
     for name in names:
         path = Path(name)
         if os.path.isdir(path):
-            files = (p for p in path.rglob("[!.]*") if p.is_file())
-            found = sorted(p for p in files if p.suffix.lower() in SUFFIXES)
+            found, others = divide(p for p in path.rglob("*") if p.is_file())
+            name_left_out(others)
             if not found:
                 raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
             photos += found

@@ -43,7 +43,8 @@ def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, ch
     (expected,) = classifier.ask([path], 3)
     assert classifier(path, top=3) == classifier(str(path), top=3) == expected.top
     assert classifier(china, top=3) == expected.top
-    several = [[path, china], np.stack([china, china])]
+    assert classifier(Image.fromarray(china), top=3) == expected.top
+    several = [[path, china], [Image.fromarray(china), path], np.stack([china, china])]
     for images in several:
         for scores in classifier(images, top=3):
             assert [score.name for score in scores] == [score.name for score in expected.top]
@@ -66,7 +67,7 @@ def test_many_images_come_in_order(classifier):
     ("images", "message"),
     [
         (7, "expected images. Received: a int"),
-        ([7], "expected the path of an image, or a uint8 array"),
+        ([7], "expected the path of an image, an image of Pillow, or a"),
         (
             np.zeros((4, 4, 3)),
             "a uint8 array of shape (height, width, 3). Received: a ndarray of fl",
@@ -75,6 +76,8 @@ def test_many_images_come_in_order(classifier):
         (np.zeros((0, 4, 3), "uint8"), "shape=(0, 4, 3)"),
         (np.zeros((4, 4), "uint8"), "shape=(4,)"),
         ("missing.jpg", "unreadable photograph: missing.jpg"),
+        (Image.new("F", (4, 4)), "unreadable image of Pillow: pixels of more than 8 bits"),
+        ([Image.new("RGB", (0, 4))], "unreadable image of Pillow: no pixels"),
     ],
 )
 def test_what_is_no_image_is_refused(classifier, images, message):

@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-from PIL import Image
 
 from zoo.data.image_folder import check_readable, list_folder
 
@@ -42,7 +41,7 @@ def test_one_class_only(photos):
 def test_empty_class(photos):
     (photos / "green").mkdir()
     (photos / "green" / "notes.txt").write_text("no image")
-    with pytest.raises(ValueError, match=r"no images .* in .*green"):
+    with pytest.raises(ValueError, match=r"no images .* in .*green, but .*green/notes\.txt"):
         list_folder(photos, 0.2, 0)
 
 
@@ -80,11 +79,17 @@ def test_truncated_file_is_named(photos, name):
         check_readable([str(path) for path in photos.rglob("*.*")])
 
 
-def test_other_format_under_a_jpeg_name_is_named(photos):
-    path = photos / "red" / "0.jpg"
-    Image.new("RGB", (8, 8)).save(path, format="WEBP")
-    with pytest.raises(ValueError, match=r"0\.jpg \(not a JPEG or PNG image\)"):
-        check_readable([str(path)])
+def test_other_files_are_counted_and_named_in_one_line(photos, capsys):
+    expected = list_folder(photos, 0.2, seed=0)
+    assert capsys.readouterr().err == ""
+    for name in ("red/1.heic", "red/2.avif", "blue/notes.txt", "blue/dir/3.heic", "blue/.hidden"):
+        (photos / name).parent.mkdir(exist_ok=True)
+        (photos / name).write_bytes(b"no image")
+    assert list_folder(photos, 0.2, seed=0) == expected
+    assert capsys.readouterr().err == (
+        "4 files left out, which are none of .jpg, .jpeg, .png, .webp, .bmp, .gif, .tif, .tiff: "
+        f"{photos}/blue/dir/3.heic, {photos}/blue/notes.txt, {photos}/red/1.heic and 1 more\n"
+    )
 
 
 def test_many_broken_files_are_counted(photos):

@@ -124,7 +124,10 @@ SIZE = {"size": [10, 20]}
         (changed("images/1", file_name="../a.jpg"), "expected a file of the folder, received '../"),
         (changed("images/1", file_name="/a.jpg"), "expected a file of the folder"),
         (changed("images/1", file_name="sub"), "sub: not a regular file"),
-        (changed("images/1", file_name="annotations.json"), "annotations.json: not a JPEG or PNG"),
+        (
+            changed("images/1", file_name="annotations.json"),
+            "annotations.json: not an image of",
+        ),
         (changed("images/1", height=None), "image 9: expected height and width"),
         (changed("images/1", height=20, width=10), "b.png: expected 10 x 20 pixels, received 20 x"),
         (

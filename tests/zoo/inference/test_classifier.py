@@ -1,5 +1,6 @@
 """Photographs as viewers show them, and what a model answers."""
 
+import os
 import re
 from pathlib import Path
 
@@ -43,10 +44,13 @@ def saved(image: Image.Image, path: Path, **options) -> Path:
 def test_unreadable_photographs(china, tmp_path):
     path = saved(china, tmp_path / "cut.jpg")
     path.write_bytes(path.read_bytes()[:900])
-    webp = saved(china, tmp_path / "photo.webp")
-    gif = saved(china, tmp_path / "photo.gif")
+    heic = tmp_path / "photo.heic"
+    heic.write_bytes(b"\0\0\0\x18ftypheic" + bytes(99))
+    deep = saved(Image.new("I;16", (9, 9), 40_000), tmp_path / "deep.tiff")
+    pipe = tmp_path / "pipe.jpg"
+    os.mkfifo(pipe)
     classifier = Classifier("none", keras.Model(), Preprocessing(16, 1), LABELS)
-    for broken in (path, webp, gif, tmp_path / "missing.jpg"):
+    for broken in (path, heic, deep, pipe, tmp_path / "missing.jpg"):
         with pytest.raises(ValueError, match=f"unreadable photograph: {re.escape(str(broken))} "):
             classifier.view(broken)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from zoo.data.crops import convert
 from zoo.data.findings import of_files
 from zoo.data.image_folder import Files, list_folder
 from zoo.data.records import IndexedSource, Record
@@ -13,7 +14,7 @@ from zoo.data.sources.base import DataSource, Split
 
 
 class Source(DataSource):
-    """JPEG and PNG files in `train/CLASS/*` and `val/CLASS/*`, or in `CLASS/*` to split."""
+    """Image files in `train/CLASS/*` and `val/CLASS/*`, or in `CLASS/*` to split."""
 
     def open(self, image_size: int) -> Split:
         train, test, class_names = list_folder(
@@ -26,7 +27,7 @@ class Source(DataSource):
         return Split(_records(train), _records(test), class_names, tuple(warnings))
 
     def encoded(self, record: Record) -> tf.Tensor:
-        return tf.io.read_file(record["image"])
+        return convert(tf.io.read_file(record["image"]))
 
 
 def _records(files: Files) -> IndexedSource:

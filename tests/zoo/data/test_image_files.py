@@ -1,0 +1,89 @@
+"""Image files of other formats than JPEG and PNG."""
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo.config import DataConfig
+from zoo.data.crops import decode
+from zoo.data.image_files import to_jpeg_or_png, to_png
+from zoo.data.load import held_out_files, load_data
+
+NOISE = np.random.default_rng(0).integers(0, 256, (30, 40, 3)).astype("uint8")
+LOSSLESS = {"bmp": {}, "tiff": {}, "webp": {"lossless": True}, "gif": {}}
+
+
+def encoded(image: Image.Image, suffix: str, **options) -> bytes:
+    file = BytesIO()
+    image.save(file, suffix, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("suffix", LOSSLESS)
+def test_pixels_are_those_of_pillow(suffix):
+    content = encoded(Image.fromarray(NOISE), suffix, **LOSSLESS[suffix])
+    with Image.open(BytesIO(content)) as image:
+        expected = np.asarray(image.convert("RGB"))
+    np.testing.assert_array_equal(decode(to_jpeg_or_png(content)), expected)
+    assert suffix == "gif" or (expected == NOISE).all()
+
+
+@pytest.mark.parametrize("suffix", ["jpeg", "png"])
+def test_jpeg_and_png_stay_as_they_are(suffix):
+    content = encoded(Image.fromarray(NOISE), suffix)
+    assert to_jpeg_or_png(content) is content
+
+
+def test_upright_on_white_first_frame():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn to the right
+    turned = encoded(Image.fromarray(NOISE), "webp", lossless=True, exif=exif.tobytes())
+    np.testing.assert_array_equal(decode(to_jpeg_or_png(turned)), np.rot90(NOISE, -1))
+    for suffix in ("webp", "gif", "tiff"):
+        clear = encoded(Image.new("RGBA", (4, 4), (255, 0, 0, 0)), suffix)
+        assert (np.asarray(decode(to_jpeg_or_png(clear))) == 255).all()
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "blue")]
+    moving = encoded(frames[0], "gif", save_all=True, append_images=frames[1:])
+    assert (np.asarray(decode(to_jpeg_or_png(moving)))[..., 0] > 250).all()
+
+
+@pytest.mark.parametrize("mode", ["I", "F", "I;16"])
+def test_pixels_of_more_bits_are_refused(mode):
+    image = Image.new(mode, (4, 4))
+    with pytest.raises(ValueError, match="more than 8 bits"):
+        to_png(image)
+    with pytest.raises(ValueError, match="more than 8 bits"):
+        to_jpeg_or_png(encoded(image, "tiff"))
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"\0\0\0\x18ftypheic", b"<svg/>"])
+def test_other_files_are_refused(content):
+    with pytest.raises(ValueError, match="not an image of JPEG, PNG, BMP, GIF, TIFF, WEBP"):
+        to_jpeg_or_png(content)
+
+
+def test_a_data_set_of_other_formats_is_that_of_png(tmp_path):
+    for folder, suffixes in (("other", LOSSLESS), ("png", ["png"] * 4)):
+        for label, shift in (("a", 0), ("b", 1)):
+            for number, suffix in enumerate(suffixes):
+                path = tmp_path / folder / label / f"{number}.{suffix}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                image = Image.fromarray(np.roll(NOISE, 4 * number + shift)).quantize(256)
+                image = image if suffix == "gif" else image.convert("RGB")
+                image.save(path, **LOSSLESS.get(suffix, {}))
+    found, batches = [], []
+    for folder in ("other", "png"):
+        config = DataConfig(
+            source="image_folder", dir=str(tmp_path / folder), test_fraction=0.5, batch_size=2
+        )
+        data = load_data(config, 24, seed=1)
+        batches.append([images for images, _ in data.train.batches(2, 2).take(3)])
+        files, labels = held_out_files(config, 24, 9)
+        found.append(([np.asarray(decode(file)) for file in files], labels))
+        assert all(file.startswith((b"\x89PNG", b"\xff\xd8")) for file in files)
+    for one, other in zip(*batches, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])

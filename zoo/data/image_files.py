@@ -1,0 +1,83 @@
+"""Image files as JPEG or PNG, which are all that TensorFlow's pipelines decode here."""
+
+import sys
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import needs_extra, printable, some
+
+JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # what such files begin with
+CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow turns into PNG
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+
+def is_pillow(image: Any) -> bool:
+    """Returns whether this is an image of Pillow, which nothing here needs to import."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(image, pillow.Image)
+
+
+def to_png(image: Any) -> bytes:
+    """Encodes the first frame of an image of Pillow as PNG, upright by its EXIF orientation.
+
+    Raises:
+        ValueError: If there are no pixels, or they have more than 8 bits, whose scale is unknown.
+    """
+    from PIL import ImageOps
+
+    if 0 in image.size:
+        raise ValueError("no pixels")
+    if image.mode[0] in "IF":
+        raise ValueError(f"pixels of more than 8 bits (Pillow's mode {image.mode})")
+    mode = "RGBA" if image.has_transparency_data else "RGB"
+    file = BytesIO()
+    ImageOps.exif_transpose(image).convert(mode).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def to_jpeg_or_png(content: bytes) -> bytes:
+    """Returns JPEG and PNG files as they are, and those of `CONVERTED` as PNG, without a loss.
+
+    Raises:
+        ValueError: If it is another file, or damaged.
+    """
+    if content.startswith((JPEG, PNG)):
+        return content
+    with needs_extra("train"):
+        from PIL import Image, UnidentifiedImageError
+    try:
+        with Image.open(BytesIO(content), formats=CONVERTED) as image:
+            return to_png(image)
+    except UnidentifiedImageError:
+        expected = ", ".join(("JPEG", "PNG", *CONVERTED))
+        raise ValueError(f"not an image of {expected}") from None
+    except Exception as error:  # Pillow's decoders raise many kinds
+        raise ValueError(str(error)) from None
+
+
+def divide(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Divides files into images, by their suffixes, and others, both sorted; hidden ones are none.
+
+    Folders, pipes and the like are no other files, but may have the suffix of an image.
+    """
+    images, others = [], []
+    for path in sorted(paths, key=str):
+        if path.name.startswith("."):
+            continue
+        if path.suffix.lower() in SUFFIXES:
+            images.append(path)
+        elif path.is_file():
+            others.append(path)
+    return images, others
+
+
+def name_left_out(others: list[Path]) -> None:
+    """Prints one line on stderr about files of other kinds, if there are any."""
+    if others:
+        print(
+            f"{len(others)} files left out, which are none of {', '.join(SUFFIXES)}: "
+            f"{some(map(printable, others))}",
+            file=sys.stderr,
+        )
