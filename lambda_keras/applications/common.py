@@ -15,7 +15,7 @@ from lambda_keras.models.mixers import HYPER_PARAMETERS, MIXERS, check_mixer
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
-from lambda_keras.weights.files import load_adapted
+from lambda_keras.weights.files import check_classes, find_weights, load_adapted
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
 Shape = tuple[int | None, int | None, int]
@@ -202,6 +202,11 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
         ) from error
     minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
     inputs = _inputs(given.input_tensor, given.input_shape, minimum)
+    weights = given.weights
+    if weights is not None:  # before the network is built
+        if given.include_top and not given.adapt_weights:
+            check_classes(weights, architecture, given.classes)
+        weights = find_weights(weights, architecture)
     function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
     arguments = {
         "include_top": given.include_top,
@@ -211,11 +216,11 @@ def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
         "name": name,
     }
     model = function(spec, inputs, **arguments)
-    if given.weights is not None and given.adapt_weights:
+    if weights is not None and given.adapt_weights:
         rgb = function(spec, keras.Input((*inputs.shape[1:3], 3)), **arguments)
-        load_adapted(model, rgb, given.weights, architecture)
-    elif given.weights is not None:
-        load_weights(model, given.weights, architecture)
+        load_adapted(model, rgb, weights, architecture)
+    elif weights is not None:
+        load_weights(model, weights, architecture)
     return model
 
 

@@ -57,13 +57,8 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             not finite, or the weights of another network or of another number of classes.
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
-    if is_published_name(weights) and architecture in PUBLISHED and has_classifier(model):
-        classes = model.get_layer(CLASSIFIER).units
-        if classes != IMAGENET_CLASSES:
-            raise ValueError(
-                f"expected classes={IMAGENET_CLASSES} or include_top=False with "
-                f"weights={weights!r}. Received: classes={classes}"
-            )
+    if has_classifier(model):
+        check_classes(weights, architecture, model.get_layer(CLASSIFIER).units)
     path = find_weights(weights, architecture)
     if path.name.endswith(KERAS):
         _load_keras(model, path)
@@ -81,6 +76,19 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         raise ValueError(
             "expected a file of arrays: pickles of PyTorch are not read here. Convert it once, "
             f"with `python -m zoo.convert`. Received: weights={str(path)!r}"
+        )
+
+
+def check_classes(weights: str | os.PathLike, architecture: str, classes: int) -> None:
+    """Refuses published weights for a classifier of other classes, before they are downloaded.
+
+    Raises:
+        ValueError: if there are such weights, and these are not the classes of ImageNet.
+    """
+    if is_published_name(weights) and architecture in PUBLISHED and classes != IMAGENET_CLASSES:
+        raise ValueError(
+            f"expected classes={IMAGENET_CLASSES}, include_top=False or adapt_weights=True (all "
+            f"but the classifier) with weights={weights!r}. Received: classes={classes}"
         )
 
 
@@ -131,7 +139,7 @@ def _of_channels(kernel: np.ndarray, channels: int) -> np.ndarray:
 
 
 def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
-    """Path of the file that `weights=` stands for, downloaded if need be.
+    """Path of the file that `weights=` stands for, , downloaded if need be.
 
     Args:
         weights: see `load_weights`; files of PyTorch are found, too.
@@ -141,15 +149,21 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
         ValueError: if there are no such weights, or the download is damaged.
         FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
     """
-    if is_published_name(weights):
-        published = find_published(architecture, str(weights))
-        if published.page == published.repository:
-            return hub.fetch_url(published.repository, published.checksum)
-        return hub.fetch(
-            published.repository, [published.filename], published.revision, published.checksum
-        )
-    if isinstance(weights, str) and weights.startswith(hub.PREFIX):
-        return hub.fetch_address(weights)
+    try:
+        if is_published_name(weights):
+            published = find_published(architecture, str(weights))
+            if published.page == published.repository:
+                return hub.fetch_url(published.repository, published.checksum)
+            return hub.fetch(
+                published.repository, [published.filename], published.revision, published.checksum
+            )
+        if isinstance(weights, str) and weights.startswith(hub.PREFIX):
+            return hub.fetch_address(weights)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error}. Save the file with a browser and pass it as weights (--model.weights FILE "
+            "of zoo.train, --weights FILE of other commands), or None to start from random weights"
+        ) from error
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
     if os.path.isdir(path):
         path = next((path / name for name in hub.FILENAMES if os.path.isfile(path / name)), path)

@@ -37,7 +37,8 @@ def check_fit(
         others = f" and {len(differences) - 3} more {kind}s" if len(differences) > 3 else ""
         raise ValueError(
             f"the weights in {source!r} do not fit the model {model.name!r} (another network, "
-            f"scope, or number of classes): {'; '.join(differences[:3])}{others}"
+            "scope, or number of classes: adapt_weights=True takes all but the classifier): "
+            f"{'; '.join(differences[:3])}{others}"
         )
 
 

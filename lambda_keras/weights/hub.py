@@ -106,7 +106,8 @@ def fetch(
         reason = (str(unreachable) or type(unreachable).__name__).splitlines()[0]
         raise FileNotFoundError(
             f"could not download {' or '.join(filenames)} of {place} from the Hugging Face hub, "
-            f"and no copy is cached: {reason}"
+            f"and no copy is cached: {reason}. It is at "
+            f"{hf_hub_url(repository, filenames[0], revision=revision)}"
         ) from unreachable
     raise ValueError(
         f"expected a repository with {' or '.join(filenames)}. Received: {place}, which has none"
@@ -133,7 +134,8 @@ def fetch_url(address: str, checksum: str | None) -> Path:
             f"damaged file: expected checksum {checksum}, as published. Received: {address}"
         ) from error
     except Exception as error:  # Keras raises no narrower one
-        raise FileNotFoundError(f"could not download {address}: {error}") from error
+        reason = str(error).rpartition(" -- ")[2]  # Keras names the address twice
+        raise FileNotFoundError(f"could not download {address}: {reason}") from error
     return Path(path)
 
 

@@ -262,7 +262,7 @@ def test_imagenet_weights_that_nobody_published():
 
 def test_imagenet_weights_have_1000_classes(monkeypatch):
     monkeypatch.setattr(hub, "fetch", lambda *_: pytest.fail("downloaded"))
-    with pytest.raises(ValueError, match=r"classes=1000 or include_top=False.*classes=3"):
+    with pytest.raises(ValueError, match=r"include_top=False or adapt_weights=True .*classes=3"):
         load_weights(small(), "imagenet", "lambda_resnet26t")
 
 

@@ -21,11 +21,12 @@ def _check_source(weights: str) -> None:
     if os.path.isdir(weights):
         if any(os.path.isfile(os.path.join(weights, name)) for name in IN_FOLDERS):
             return
-    elif os.path.isfile(weights) and weights.endswith((".weights.h5", ".safetensors")):
+    elif os.path.isfile(weights) and weights.endswith((".h5", ".safetensors")):
         return
     raise ValueError(
         f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
-        f".weights.h5 or .safetensors path of an existing file. Received: {weights!r}"
+        ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file. "
+        f"Received: {weights!r}"
     )
 
 

@@ -33,7 +33,7 @@ from zoo.train.callbacks import (
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.losses import Objective, create_loss
 from zoo.train.model import TrainingModel, mark_blocks
-from zoo.train.network import create_network, give_logits, prepare
+from zoo.train.network import check_weights, create_network, give_logits, prepare
 from zoo.train.optimizer import add_weight_decay, create_optimizer
 from zoo.train.plan import plan
 from zoo.train.teacher import load_teacher
@@ -64,6 +64,7 @@ def train(config: TrainConfig) -> dict[str, Any]:
     _check_devices(config, devices)
     _check_backend(config)
     callbacks = load_callbacks(config.training.callbacks)
+    check_weights(config.model)
     # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
     keras.utils.set_random_seed(config.training.seed)
     data = load_data(config.data, config.model.size, config.training.seed)

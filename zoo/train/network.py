@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from lambda_keras.weights import load_weights
-from lambda_keras.weights.files import load_any_classes
+from lambda_keras.weights.files import find_weights, load_any_classes
 from lambda_keras.weights.fit import take_layers
 from zoo.config import ModelConfig
 from zoo.registry import CLASSIFIER, create_model, set_batch_norm
@@ -23,6 +23,19 @@ def create_network(config: ModelConfig, classes: int) -> Any:
     """
     shape = (config.size, config.size, 3)
     return create_model(config.name, classes=classes, input_shape=shape, **config.overrides)
+
+
+def check_weights(config: ModelConfig) -> None:
+    """Finds or downloads the weights that training starts from, before any image is read.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    if config.weights is not None:
+        try:
+            find_weights(config.weights, config.weights_model or config.name)
+        except (ValueError, FileNotFoundError) as error:
+            raise ValueError(f"model.weights: {error}") from None
 
 
 def prepare(network: Any, config: ModelConfig) -> None:

@@ -26,4 +26,20 @@ def plan(config: TrainConfig, data: ImageData) -> list[str]:
             f"training images of a class: {counts[least]:,} ({printable(data.class_names[least])}) "
             f"to {counts[most]:,} ({printable(data.class_names[most])})",
         )
-    return [*lines, *(f"warning: {finding}" for finding in data.findings)]
+    return [*lines, *(f"warning: {one}" for one in (*_of_random_weights(config), *data.findings))]
+
+
+def _of_random_weights(config: TrainConfig) -> list[str]:
+    """Returns a line if settings for pretrained weights, as of fine_tune, meet random ones."""
+    settings = {
+        "optimizer.layer_decay": (config.optimizer.layer_decay or 1) < 1,
+        "model.freeze_backbone": config.model.freeze_backbone,
+        "model.freeze_up_to": config.model.freeze_up_to is not None,
+    }
+    found = " and ".join(name for name, is_set in settings.items() if is_set)
+    if not found or config.model.weights is not None:
+        return []
+    return [
+        f"{found}: for pretrained weights, but this run starts from random ones (model.weights), "
+        "of which the first layers then learn little or nothing"
+    ]

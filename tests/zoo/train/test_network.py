@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from lambda_keras.layers import HaloAttention
-from zoo.config import ModelConfig
+from lambda_keras.weights import hub
+from zoo.config import ModelConfig, TrainConfig
+from zoo.train import loop
 from zoo.train.network import create_network, prepare
 from zoo.train.optimizer import add_weight_decay
 
@@ -169,3 +171,16 @@ def test_weights_of_another_network_are_refused(tmp_path):
 def test_weights_that_nobody_published_are_refused():
     with pytest.raises(ValueError, match=r"model\.weights: no pretrained weights of"):
         network_of(weights="imagenet")
+
+
+def test_weights_are_downloaded_before_images_are_read(tmp_path, monkeypatch):
+    def fetch(*_):
+        raise FileNotFoundError("could not download it")
+
+    monkeypatch.setattr(hub, "fetch", fetch)
+    monkeypatch.setattr(loop, "load_data", lambda *_: pytest.fail("the images came first"))
+    model = {"name": "lambda_resnet26t", "weights": "imagenet"}
+    message = r"model\.weights: could not download it\. Save .*--model\.weights FILE .*or None"
+    with pytest.raises(ValueError, match=message):
+        loop.train(TrainConfig(model=model, output_dir=tmp_path / "run"))
+    assert list(tmp_path.iterdir()) == []
