@@ -9,8 +9,8 @@ from networks import calibrate, randomize
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
+from zoo.export.runtimes import run
 from zoo.inference.classifier import Classifier, predict
-from zoo.inference.exported import ask
 from zoo.registry import create_model
 
 # Every kind of layer, and position lambdas on large and on small maps: image size, arguments, and
@@ -48,7 +48,7 @@ def small_servable(name: str, classes: int = 10, **others) -> Classifier:
 
 def answers(format_name: str, folder: Path, images: np.ndarray) -> np.ndarray:
     """What an export answers in a process that has its runtime alone."""
-    outputs = ask(format_name, folder, {"serving_default": {"images": images}})
+    outputs = run(format_name, folder, {"serving_default": {"images": images}})
     assert list(outputs["serving_default"]) == ["probabilities"]
     return outputs["serving_default"]["probabilities"]
 

@@ -24,7 +24,7 @@ ROOMS = (
 # The rooms of zoo: each may import itself and those of the rows before, none of its own row.
 FLOORS = (
     ("errors",),
-    ("files", "registry", "model_card"),
+    ("files", "registry", "results", "model_card"),
     ("cli",),
     ("list", "flops", "convert"),
     ("config",),
@@ -32,7 +32,8 @@ FLOORS = (
     ("data",),
     ("inference",),
     ("plots",),
-    ("train", "evaluate", "export", "demo", "predict", "client", "publish", "detection"),
+    ("train", "evaluate", "export", "demo", "predict", "client", "publish"),
+    ("detection",),
     ("api",),
     ("benchmark",),
 )

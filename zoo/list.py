@@ -10,7 +10,8 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings, quoted
 from zoo.model_card import table
-from zoo.registry import RESULTS, TABLE, Result, Row, list_models
+from zoo.registry import TABLE, Row, list_models
+from zoo.results import RESULTS, Result
 
 OF_RESULTS = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "arguments")
 OF_RESULTS += ("trained on", "s/step", "images/s")

@@ -188,7 +188,7 @@ ROWS = [
     ("export --run run --output dangling/deeper/../..", "output: expected "),
     ("export --run run --output /proc/exports", "a folder to write to. Received: '/proc/"),
     ("export --run run --output gs://bucket", "expected a path of this machine"),
-    ("export --run run --format caffe", "format: expected a format. Received: 'caffe'"),
+    ("export --run run --format caffe", "format: no such format. Received: 'caffe'"),
     ("export --run run --quantize int4", "quantize: no such choice. Received: 'int4'"),
     ("export --run run --quantize float16", "float16 is for --format litert only"),
     ("export --run run --format litert --quantize int8", "expected --calibration with --quantize"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zoo.registry import RESULTS
+from zoo.results import RESULTS
 
 if TYPE_CHECKING:
     import keras

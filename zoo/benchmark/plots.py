@@ -24,7 +24,7 @@ from zoo.benchmark.settings import (
 from zoo.data.sources.pathfinder import draw_pathfinder
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
-from zoo.registry import RESULTS
+from zoo.results import RESULTS
 
 with needs_extra("train"):
     from matplotlib import rc_context

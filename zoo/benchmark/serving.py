@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Answer = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
 
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
-FORMATS = {"saved_model": "SavedModel", "onnx": "ONNX", "openvino": "OpenVINO", "litert": "LiteRT"}
 
 COLUMNS = (
     Column("p50 ms", "p50_ms"),
@@ -39,7 +38,7 @@ CONVENTIONS = {
     PREDICT: "preprocess_input, then one compiled function of the model with batch normalization "
     "folded, as in zoo.predict, zoo.evaluate and zoo.demo",
     BARE: "preprocessing and the folded model in one tf.function",
-    "formats": "as zoo.export writes them, in the runtimes of zoo/inference/runtimes.py: "
+    "formats": "as zoo.export writes them, in the runtime that zoo/export has for each: "
     "TensorFlow, onnxruntime, openvino and ai-edge-litert",
     "threads": "of each runtime; TensorFlow's are those of a single operation",
     "weights": "random",
@@ -101,13 +100,14 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     """Exports a network and yields the rows of each batch size, one for each path."""
     import numpy as np
 
+    from zoo.export.formats import FORMATS
     from zoo.model_card import megabytes
 
     progress(f"building {network.name}")
     classifier = _classifier(network)
     with tempfile.TemporaryDirectory() as folder:
         answers = _answers(classifier, Path(folder), network.name)
-        sizes = {FORMATS[path.name]: megabytes(path) for path in Path(folder).iterdir()}
+        sizes = {FORMATS[path.name].TITLE: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
             shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
@@ -151,9 +151,8 @@ def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Ans
     import tensorflow as tf
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
-    from zoo.export import litert, onnx, openvino, saved_model
+    from zoo.export.formats import FORMATS
     from zoo.inference.classifier import predict
-    from zoo.inference.runtimes import RUNTIMES
 
     folded = fold_batch_normalization(classifier.model)
 
@@ -166,11 +165,11 @@ def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Ans
         PREDICT: lambda images: classifier.infer(preprocess_input(images)),
         BARE: lambda images: bare(tf.constant(images)).numpy(),
     }
-    writers = {"saved_model": saved_model, "onnx": onnx, "openvino": openvino, "litert": litert}
-    for kind, title in FORMATS.items():
-        progress(f"{name}: writing {title}")
-        writers[kind].write(classifier, folder / kind)
+    for kind, form in FORMATS.items():
+        progress(f"{name}: writing {form.TITLE}")
+        form.write(classifier, folder / kind)
+        # TensorFlow's threads are those of the process.
         settings = {} if kind == "saved_model" else {"threads": threads()}
-        ask = partial(RUNTIMES[kind](folder / kind, **settings).answer, "serving_default")
-        answers[title] = lambda images, ask=ask: ask({"images": images})["probabilities"]
+        ask = partial(form.Runtime(folder / kind, **settings).run, "serving_default")
+        answers[form.TITLE] = lambda images, ask=ask: ask({"images": images})["probabilities"]
     return answers

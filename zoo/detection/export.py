@@ -98,12 +98,12 @@ def compare(detector: "Detector", folder: Path) -> dict[str, float]:
     import tensorflow as tf
     from sklearn.datasets import load_sample_images
 
-    from zoo.inference.exported import ask
+    from zoo.export.runtimes import run as run_export
 
     images = np.stack(load_sample_images().images)
     files = [bytes(tf.io.encode_png(image).numpy()) for image in images]
     expected = detector.ask(images)
-    answers = ask(
+    answers = run_export(
         "saved_model",
         folder,
         # PNG files end with no zeros, which NumPy would cut off.

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
-from zoo.cli.settings import LocalPath, OutputFolder
-from zoo.errors import unknown
-from zoo.export.formats import FORMATS, SAVED_MODEL
+from zoo.cli.settings import LocalPath, OutputFolder, one_of
+from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.inference.photos import find_photos
 
 
@@ -21,8 +20,8 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     --weights. A SavedModel is written
     to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
     OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
-    new process with only the runtime of the format has to give the answers of Keras about
-    photographs, to 1e-5, else the export is removed. Examples:
+    new process with only the runtime of the format has to give the outputs of Keras for images, to
+    1e-5, else the export is removed. Examples:
 
       python -m zoo.export --run runs/digits
       python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
@@ -30,10 +29,9 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
         --format litert --quantize int8 --calibration photos/
     """
 
-    format: str = Field(
+    format: Annotated[str, one_of("format", FORMATS)] = Field(
         default=SAVED_MODEL,
-        description="; ".join(f"{name}: {format.purpose}" for name, format in FORMATS.items())
-        + ".",
+        description="; ".join(f"{name}: {form.PURPOSE}" for name, form in FORMATS.items()) + ".",
     )
     quantize: Literal["none", "float16", "int8"] = Field(
         default="none",
@@ -46,13 +44,6 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     )
     output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
 
-    @field_validator("format")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in FORMATS:
-            raise ValueError(f"expected a format. {unknown(name, FORMATS)}")
-        return name
-
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:
         """How weights are rounded; None if they are not."""
@@ -60,9 +51,10 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
 
     @model_validator(mode="after")
     def _quantization_fits(self) -> Self:
-        if self.quantization is not None and self.format != "litert":
+        if self.quantization not in (None, *FORMATS[self.format].QUANTIZATIONS):
+            fitting = [name for name in FORMATS if self.quantize in FORMATS[name].QUANTIZATIONS]
             raise ValueError(
-                f"quantize: {self.quantize} is for --format litert only. "
+                f"quantize: {self.quantize} is for --format {', '.join(fitting)} only. "
                 f"Received: format={self.format!r}"
             )
         if (self.quantize == "int8") != (self.calibration is not None):
@@ -86,29 +78,29 @@ def run(config: ExportConfig) -> Path:
 
     Raises:
         ValueError: If there is no such model, or weights, labels or calibration do not fit, or
-            the export answers otherwise than Keras.
+            the export differs from Keras.
     """
-    from zoo.export.exporter import export, find_writers
-    from zoo.export.verify import Photographs
+    from zoo.export.exporter import export
+    from zoo.export.verify import held_out_examples, sample_examples
     from zoo.inference.classifier import Classifier
     from zoo.inference.facts import origin_of
 
     calibration = find_photos([str(config.calibration)]) if config.calibration else []
     # Before the model is loaded: a missing package should not show after it.
-    writers = find_writers(config.format, config.quantization, calibration)
+    check_packages(config.format)
     classifier = Classifier.from_source(config)
     if config.run is not None:
-        photographs = Photographs.held_out(config.run, classifier)
+        examples = held_out_examples(config.run, classifier)
     else:
-        photographs = Photographs.samples(classifier)
+        examples = sample_examples(classifier)
     return export(
         classifier,
         origin_of(config),
-        photographs,
+        examples,
         config.output,
         config.format,
-        writers,
         config.quantization,
+        calibration,
     )
 
 

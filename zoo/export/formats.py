@@ -1,62 +1,42 @@
-"""The formats of exports: what they are for, and how they are used."""
+"""The table of export formats. A format is a module of this package.
 
-from dataclasses import dataclass
+| name | what it is |
+| --- | --- |
+| `TITLE` | The format's name in cards and on the screen. |
+| `PURPOSE` | Its use, in a few words. |
+| `PACKAGES` | Modules that writing or running it imports. |
+| `SIGNATURES` | The rows of `zoo.export.signatures` that it has. |
+| `WAYS` | Keyword arguments of `write` by title; the next if an export differs from Keras. |
+| `QUANTIZATIONS` | Values of `--quantize`, which `write` then takes. |
+| `USE` | Markdown for the model card; `{name}` is the model's. |
+| `write(classifier, folder)` | Writes a classifier to a new or empty folder. |
+| `Runtime(folder)` | Runs what was written: `run(signature, inputs)`. |
 
-_SAVED_MODEL = """\
-In the folder that holds `{name}/`, the first line starts the server, the second asks it:
-
-```sh
-docker run -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
-  -v "$PWD/{name}:/models/{name}" -e MODEL_NAME={name} tensorflow/serving
-python -m zoo.client --model {name} photo.jpg
-```
-"""
-_ONNX = """\
-```python
-import onnxruntime
-
-session = onnxruntime.InferenceSession("model.onnx")
-(probabilities,) = session.run(["probabilities"], {{"images": images}})
-```
-"""
-_LITERT = """\
-```python
-from ai_edge_litert.interpreter import Interpreter
-
-run = Interpreter("model.tflite").get_signature_runner()
-probabilities = run(images=images)["probabilities"]
-```
-"""
-_OPENVINO = """\
-```python
-import openvino
-
-# As it was compared with Keras; new processors would compute in bfloat16.
-model = openvino.compile_model("model.xml", "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})
-probabilities = model(images)["probabilities"]
-```
+At its top a format imports the standard library and NumPy only: its file is also loaded by itself,
+in a process without this project (`zoo.export.runtimes`).
 """
 
+import importlib
+from types import ModuleType
 
-@dataclass(frozen=True)
-class Format:
-    """A format of exports.
-
-    Attributes:
-        title: What people call it.
-        purpose: What it is for, in a few words.
-        use: Markdown for the model card; `{name}` is the model's.
-    """
-
-    title: str
-    purpose: str
-    use: str
-
+from zoo.errors import needs_extra
+from zoo.export import litert, onnx, openvino, saved_model
 
 SAVED_MODEL = "saved_model"
-FORMATS = {
-    SAVED_MODEL: Format("SavedModel", "TensorFlow and its server", _SAVED_MODEL),
-    "onnx": Format("ONNX model", "ONNX Runtime and others", _ONNX),
-    "litert": Format("LiteRT model", "phones and embedded devices", _LITERT),
-    "openvino": Format("OpenVINO model", "Intel's processors", _OPENVINO),
+FORMATS: dict[str, ModuleType] = {
+    SAVED_MODEL: saved_model,
+    "onnx": onnx,
+    "litert": litert,
+    "openvino": openvino,
 }
+
+
+def check_packages(format_name: str) -> None:
+    """Imports the packages of a format.
+
+    Raises:
+        ImportError: If one of them is not installed.
+    """
+    with needs_extra("export"):
+        for name in FORMATS[format_name].PACKAGES:
+            importlib.import_module(name)

@@ -1,31 +1,35 @@
-"""Writes SavedModels for TensorFlow Serving."""
+"""SavedModels for TensorFlow Serving."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from lambda_keras.applications import feature_extractor, preprocess_input
-from lambda_keras.models.specs import STAGES
-from zoo.data.crops import PNG, decode_centre
-from zoo.errors import install
-from zoo.inference.classifier import Classifier
-from zoo.inference.compiled import with_constants
-from zoo.registry import CLASSIFIER
+if TYPE_CHECKING:
+    from zoo.inference.classifier import Classifier
 
-TOP = 5  # classes that image_bytes names
-MAX_MEGAPIXELS = 50  # of an encoded image
+TITLE = "SavedModel"
+PURPOSE = "TensorFlow and its server"
+PACKAGES = ()
+SIGNATURES = ("serving_default", "images_uint8", "image_bytes", "features")
+# Weights as variables, not folded, round as Keras does.
+WAYS = {TITLE: {}, f"{TITLE} with variables": {"fold": False}}
+QUANTIZATIONS = ()
+USE = """\
+In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
+
+```sh
+docker run -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
+  -v "$PWD/{name}:/models/{name}" -e MODEL_NAME={name} tensorflow/serving
+python -m zoo.client --model {name} photo.jpg
+```
+"""
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
-Outputs = dict[str, tf.Tensor]
 
-
-def write(classifier: Classifier, folder: Path, fold: bool = True) -> None:
-    """Writes a SavedModel with the signatures below, and a warm-up request for each.
+def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
+    """Writes a SavedModel with `SIGNATURES`, and a warm-up request for each.
 
     Without tensorflow-serving-api there are no warm-up requests, and a line says so.
 
@@ -37,98 +41,47 @@ def write(classifier: Classifier, folder: Path, fold: bool = True) -> None:
     | features | images: float32 | c2, c3, c4, c5 |
 
     Args:
-        classifier: What to write.
+        classifier: The classifier to export.
         folder: New or empty folder.
         fold: Whether batch normalization is folded into convolutions and projections and weights
             are constants of the graph; or variables, for the rounding of Keras. Defaults to True.
     """
-    size = classifier.image_size
+    import keras
+
+    from zoo.export.graph import endpoints
+
     archive: Any = keras.export.ExportArchive()
-    network = _network(classifier, fold)
-
-    def probabilities(images: tf.Tensor) -> Outputs:
-        return {"probabilities": network(images)[CLASSIFIER]}
-
-    def of_integers(images: tf.Tensor) -> Outputs:
-        return probabilities(tf.cast(images, tf.float32))
-
-    def features(images: tf.Tensor) -> Outputs:
-        maps = network(images)
-        return {name: maps[name] for name in STAGES}
-
-    images = tf.TensorSpec((None, size, size, 3), tf.float32, "images")
-    integers = tf.TensorSpec(images.shape, tf.uint8, "images")
-    files = tf.TensorSpec((None,), tf.string, "image_bytes")
-    archive.add_endpoint("serving_default", probabilities, [images])
-    archive.add_endpoint("images_uint8", of_integers, [integers])
-    archive.add_endpoint("image_bytes", _of_files(classifier, network), [files])
-    archive.add_endpoint("features", features, [images])
+    for name, (function, signature) in endpoints(classifier, fold).items():
+        archive.add_endpoint(name, function, [signature])
     archive.write_out(folder, verbose=False)
     _write_warm_up(classifier, folder / WARM_UP)
 
 
-def _network(classifier: Classifier, fold: bool) -> Callable[[tf.Tensor], Outputs]:
-    """Returns one graph for all signatures; what one of them does not need is not computed."""
-    model = feature_extractor(classifier.model, (*STAGES, CLASSIFIER))
-    infer = with_constants(model) if fold else partial(model, training=False)
-    shape = (None, classifier.image_size, classifier.image_size, 3)
+class Runtime:
+    """TensorFlow, without Keras."""
 
-    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32)], autograph=False)
-    def network(images: tf.Tensor) -> Outputs:
-        return infer(preprocess_input(images))
+    def __init__(self, folder: Path) -> None:
+        import tensorflow as tf
 
-    return network
+        self._loaded: Any = tf.saved_model.load(str(folder))
 
+    def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Computes the named outputs of a signature for a batch of named inputs."""
+        import tensorflow as tf
 
-def _of_files(
-    classifier: Classifier, network: Callable[[tf.Tensor], Outputs]
-) -> Callable[[tf.Tensor], Outputs]:
-    size = classifier.image_size
-    view_spec = tf.TensorSpec((size, size, 3), tf.float32)
-
-    def see(encoded: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([refuse_unfit(encoded)]):
-            return decode_centre(tf.identity(encoded), classifier.preprocessing)
-
-    def of_files(image_bytes: tf.Tensor) -> Outputs:
-        images = tf.map_fn(see, image_bytes, fn_output_signature=view_spec)
-        top = min(TOP, len(classifier.class_names))
-        scores, classes = tf.math.top_k(network(images)[CLASSIFIER], top)
-        labels = tf.gather(tf.constant(list(classifier.class_names)), classes)
-        return {"classes": classes, "labels": labels, "scores": scores}
-
-    return of_files
+        tensors = {name: tf.constant(array) for name, array in inputs.items()}
+        outputs = self._loaded.signatures[signature](**tensors)
+        found = {name: output.numpy() for name, output in outputs.items()}
+        # Strings as NumPy writes them without pickle.
+        return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
-def refuse_unfit(encoded: tf.Tensor) -> tf.Operation:
-    """Fails on a file that is no JPEG or PNG image, or too large, before it takes memory."""
-    is_jpeg = tf.image.is_jpeg(encoded)
-    is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
-    has_size = tf.strings.length(encoded) >= 24  # of a PNG, after its signature
-    known = tf.debugging.Assert(
-        tf.logical_or(is_jpeg, tf.logical_and(is_png, has_size)),
-        ["image_bytes: expected a JPEG or PNG image"],
-    )
+def _write_warm_up(classifier: "Classifier", path: Path) -> None:
+    """Writes requests that the server sends a new version before users do: a first call is slow."""
+    import tensorflow as tf
 
-    def jpeg_shape() -> tf.Tensor:
-        height_width: Any = tf.image.extract_jpeg_shape(encoded)[:2]
-        return tf.reverse(height_width, [0])
+    from zoo.errors import install
 
-    def png_shape() -> tf.Tensor:
-        header: Any = tf.strings.substr(encoded, 16, 8)
-        return tf.io.decode_raw(header, tf.int32, little_endian=False)
-
-    with tf.control_dependencies([known]):
-        shape = tf.cond(is_jpeg, jpeg_shape, png_shape)
-    expected = f"image_bytes: expected at most {MAX_MEGAPIXELS} megapixels. Received: "
-    received = tf.strings.reduce_join(tf.strings.as_string(shape), separator=" x ")
-    pixels = tf.reduce_prod(tf.cast(shape, tf.int64))
-    message = tf.strings.join([expected, received])
-    return tf.debugging.Assert(pixels <= MAX_MEGAPIXELS * 10**6, [message])
-
-
-def _write_warm_up(classifier: Classifier, path: Path) -> None:
-    """Writes what the server asks a new version before users do: the first call is slow."""
     try:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
         from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog

@@ -6,8 +6,9 @@ import pytest
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import serving
+from zoo.export.formats import FORMATS
 
-PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *serving.FORMATS.values()]
+PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *(form.TITLE for form in FORMATS.values())]
 
 
 @pytest.mark.slow

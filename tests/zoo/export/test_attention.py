@@ -3,7 +3,6 @@
 import pytest
 from servables import assert_answers_like_keras, small_servable
 
-from zoo.export.exporter import find_writers
 from zoo.export.formats import FORMATS
 
 MIXERS = ("global", "halo", "axial", "favor")
@@ -25,6 +24,5 @@ QUICK = {("global", "onnx"), ("halo", "litert")}
 )
 def test_answers_like_keras(mixer, format_name, tmp_path):
     servable = small_servable("lambda_resnet14", mixer=mixer)
-    write, *_ = find_writers(format_name).values()
-    write(servable, tmp_path / "1")
+    FORMATS[format_name].write(servable, tmp_path / "1")
     assert_answers_like_keras(servable, format_name, tmp_path / "1")

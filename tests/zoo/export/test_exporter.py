@@ -16,7 +16,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.export import __main__ as export
-from zoo.export import exporter, verify
+from zoo.export import exporter, signatures, verify
 from zoo.export.__main__ import ExportConfig
 from zoo.files import is_partial
 from zoo.inference.classifier import Classifier, predict
@@ -112,15 +112,18 @@ def test_an_export_that_answers_otherwise_is_removed(run, tmp_path, monkeypatch)
         answers = predict(model, images)
         return answers if isinstance(answers, dict) else answers + np.float32(1e-4)
 
-    monkeypatch.setattr(verify, "predict", other)
+    for module in (verify, signatures):
+        monkeypatch.setattr(module, "predict", other)
     with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in serving_default.*removed"):
         export.run(config("--run", run, "--output", tmp_path))
     assert list((tmp_path / "lambda_resnet14").iterdir()) == []
 
 
 def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys):
-    reports = [verify.Report({"features": difference}, 1, None, 18) for difference in (2e-5, 3e-6)]
-    monkeypatch.setattr(verify, "check", lambda *_: reports.pop(0))
+    reports = [
+        verify.Comparison({"features": difference}, 1, None, 18) for difference in (2e-5, 3e-6)
+    ]
+    monkeypatch.setattr(verify, "compare", lambda *_: reports.pop(0))
     folder = export.run(config(*of_weights))
     assert "  differs by 2.0e-05 in features, more than 1e-05\n" in capsys.readouterr().out
     assert "| features | 3.0e-06 |" in (folder / "model_card.md").read_text()
@@ -143,12 +146,12 @@ def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
         writing.wait(timeout=60)
         (folder / "written by").write_text(str(threading.get_ident()))
         writing.wait(timeout=60)
-        return verify.Report({"features": 0.0}, 1, None, 18)
+        return verify.Comparison({"features": 0.0}, 1, None, 18)
 
     monkeypatch.setattr(exporter, "_write", write)
     with ThreadPoolExecutor(3) as pool:
         calls = [
-            pool.submit(exporter.export, servable, {}, None, tmp_path, "saved_model", {})
+            pool.submit(exporter.export, servable, {}, None, tmp_path, "saved_model")
             for _ in range(3)
         ]
         folders = [call.result() for call in calls]

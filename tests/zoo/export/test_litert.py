@@ -1,7 +1,6 @@
 """LiteRT: names, batch sizes, operations, answers, quantisation."""
 
 import dataclasses
-import sys
 
 import keras
 import numpy as np
@@ -81,7 +80,7 @@ def test_float16_halves_the_file(servables, folders, tmp_path):
 def test_int8_is_calibrated_on_photographs(name, servables, folders, tmp_path, monkeypatch):
     servable, seen, views = servables[name], [], litert._views
     monkeypatch.setattr(litert, "_views", lambda s, paths: seen.extend(paths) or views(s, paths))
-    monkeypatch.setattr(litert, "MAX_PHOTOGRAPHS", 16)
+    monkeypatch.setattr(litert, "MAX_IMAGES", 16)
     files = write_photographs(tmp_path, 31)
     litert.write(servable, tmp_path / "int8", "int8", files)
     assert seen == files[::2]
@@ -128,10 +127,10 @@ def test_int8_with_symmetric_pooling(tmp_path):
     np.testing.assert_allclose(got, predict(model, images), rtol=0, atol=0.02)
 
 
-@pytest.mark.parametrize(("quantize", "photographs"), [("int8", []), ("float16", ["a.jpg"])])
-def test_photographs_are_for_int8(servables, tmp_path, quantize, photographs):
+@pytest.mark.parametrize(("quantize", "calibration"), [("int8", []), ("float16", ["a.jpg"])])
+def test_calibration_is_for_int8(servables, tmp_path, quantize, calibration):
     with pytest.raises(ValueError, match="for the calibration of int8, and for it alone"):
-        litert.write(servables["lambda_resnet14"], tmp_path / "1", quantize, photographs)
+        litert.write(servables["lambda_resnet14"], tmp_path / "1", quantize, calibration)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -141,10 +140,3 @@ def test_unreadable_photographs_are_named(servables, photos, tmp_path):
     with pytest.raises(ValueError, match=r"unreadable image files: .*broken\.jpg"):
         litert.write(servables["lambda_resnet14"], tmp_path / "1", "int8", [broken])
     assert not (tmp_path / "1").exists()
-
-
-def test_missing_package_says_what_to_install(servables, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    with pytest.raises(ImportError, match=r"pip install 'SOURCE\[export\]'"):
-        litert.write(servables["lambda_resnet14"], tmp_path / "1")
-    assert list(tmp_path.iterdir()) == []

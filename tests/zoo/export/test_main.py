@@ -22,7 +22,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--model lambda_resnet15 --weights imagenet", "did you mean 'lambda_resnet1"),
         ("--model lambda_resnet14 --weights w", "an existing file. Received: 'w'"),
         (f"{SOURCE} --labels none.txt", "labels: expected a text file. Received: 'none.txt'"),
-        (f"{SOURCE} --format tflite", "format: expected a format. Received: 'tflite'"),
+        (f"{SOURCE} --format tflite", "format: no such format. Received: 'tflite'"),
         (f"{SOURCE} --quantize float16", "quantize: float16 is for --format litert only"),
         (
             f"{SOURCE} --format litert --quantize int8",

@@ -1,13 +1,13 @@
-"""Exports are asked in a process that has TensorFlow alone."""
+"""Exports run in a process that has TensorFlow alone."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.inference.exported import ask
+from zoo.export.runtimes import run
 
 
-def test_the_asking_process_has_no_keras(tmp_path):
+def test_the_process_has_no_keras(tmp_path):
     class NeedsKeras(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32, name="images")])
         def serve(self, images):
@@ -17,7 +17,7 @@ def test_the_asking_process_has_no_keras(tmp_path):
     tf.saved_model.save(module, str(tmp_path), {"serving_default": module.serve})
     questions = {"serving_default": {"images": np.ones((2, 2), "float32")}}
     with pytest.raises(ValueError, match="with the runtime of its format alone"):
-        ask("saved_model", tmp_path, questions)
+        run("saved_model", tmp_path, questions)
 
 
 def _import_keras(images):

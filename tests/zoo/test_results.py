@@ -9,14 +9,8 @@ from networks import GOLDEN
 from lambda_keras import applications
 from zoo import list as command
 from zoo.flops import count_flops, total
-from zoo.registry import (
-    IMAGENET,
-    PSEUDO_LABELS,
-    RESULTS,
-    TABLE,
-    create_model,
-    trainable_parameters,
-)
+from zoo.registry import TABLE, create_model, trainable_parameters
+from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 
 pytestmark = pytest.mark.one_backend
 # Of each network with its arguments, one: counts differ by the image size alone.
