@@ -34,11 +34,25 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("data/dataset.json").write_text(
         json.dumps({"categories": {"1": "disc"}, "train": part, "val": part})
     )
-    for name in ("unfinished", "damaged", "classifier"):
+    ids = {"negative": "-1", "huge": "1000000000000"}
+    for name in ("boxes", "empty", "garbage", *ids):
         Path(name).mkdir()
+        dataset = {"categories": {ids.get(name, "1"): "disc"}, "train": part, "val": part}
+        Path(name, "dataset.json").write_text(json.dumps({**dataset, "masks": name != "boxes"}))
+    for name, content in (("empty", b""), ("garbage", b"garbage " * 99)):
+        for shard in ("train", "val"):
+            Path(name, f"{shard}-0.tfrecord").write_bytes(content)
+    for name in ("unfinished", "damaged", "classifier", "untested", *ids):
+        Path(name).mkdir(exist_ok=True)
         settings = DetectionConfig(output_dir=Path(name)).to_yaml()
         Path(name, "config.yaml").write_text(settings)
     Path("damaged/metrics.json").write_text("{}")
+    for name in ("untested", *ids):
+        metrics = {"categories": {ids.get(name, "1"): "disc"}, "test": {}}
+        metrics |= {"test_images": 1, "training_images": 1}
+        if name in ids:
+            metrics["test"] = {"box": {"AP": None}}
+        Path(name, "metrics.json").write_text(json.dumps(metrics))
     Path("classifier/config.yaml").write_text("training: {epochs: 3}\n")
     Path("classifier/metrics.json").write_text("{}")
     return tmp_path
@@ -56,6 +70,24 @@ def here(tmp_path, monkeypatch) -> Path:
         ("train --data.dir data", "data.dir: expected shards. Received: no data/train-*"),
         ("train --optimizer.decay_at 0.9,0.5", "expected ascending numbers between 0 and 1"),
         ("train --training.steps 10", "warmup_steps: expected fewer than training.steps (10)"),
+        ("train --optimizer.learning_rate 1e9", "less than or equal to 1000"),
+        ("train --model.heads {decoder: --data.dir data", "model.heads: expected YAML"),
+        (
+            'train --data.dir data --model.heads {"num_classes":3}',
+            "num_classes: expected no value",
+        ),
+        ('train --data.dir data --model.heads {"input_size":[8]}', "model.image_size decides it"),
+        ('train --data.dir data --model.heads {"backbone":{"type":"resnet"}}', "model.name and"),
+        ('train --data.dir data --model.heads {"min_level":1}', "expected min_level from 2 to 5"),
+        ("train --data.dir data --model.heads rpn_head={filters:3}", "Allowed: num_convs"),
+        ("train --data.dir boxes --model.heads include_mask=true", "the data have boxes alone"),
+        ("train --data.dir negative", "expected an intact dataset.json"),
+        ("train --data.dir huge", "expected an intact dataset.json"),
+        (
+            "train --data.dir empty",
+            "the 1 train images of empty/dataset.json. Received: 0",
+        ),
+        ("train --data.dir garbage", "expected intact shards. Received: garbage/train-0.tfrecord"),
         ("train --training.precision float16", "Allowed: float32, mixed_bfloat16"),
         ("train --training.epochs 3", "no such setting"),
         ("train --strategy mirrored --tpu local", "tpu: not used by strategy=mirrored"),
@@ -66,6 +98,10 @@ def here(tmp_path, monkeypatch) -> Path:
         ("evaluate --run classifier", "training.epochs: no such setting"),
         ("evaluate --run damaged --dir data", "expected the metrics.json of a detector"),
         ("export --run damaged", "expected the metrics.json of a detector"),
+        ("export --run untested", "metrics.json (test.box: Field required"),
+        ("export --run negative", "metrics.json (categories.-1.[key]: Input should be greater"),
+        ("export --run huge", "metrics.json (categories.1000000000000.[key]: Input should be less"),
+        ("evaluate --run negative --dir data", "expected the metrics.json of a detector"),
         ("predict --run damaged nothing.jpg", "photos: expected a photograph or a folder"),
         ("predict --run damaged text.jpg", "unreadable image files: text.jpg"),
         ("predict --run damaged a.jpg --output a.gif", "expected a file named .png or .json"),
@@ -79,6 +115,7 @@ def here(tmp_path, monkeypatch) -> Path:
         ("shapes --output a.jpg", "a.jpg"),
         ("shapes --output new --size 4000", "less than or equal to 400"),
         ("cost resnet51", "did you mean 'resnet50'"),
+        ("cost resnet50 --categories 1000000000", "less than or equal to 10000"),
     ],
 )
 def test_one_line(here, command, message, monkeypatch, capsys):

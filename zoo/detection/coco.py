@@ -5,7 +5,7 @@ run-length encodings (RLE) of a whole image in the order of columns.
 """
 
 import json
-import math
+import reprlib
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from zoo.files import why_no_file
 MAX_CATEGORY = 10_000  # of ids, which are places in the outputs of the detector
 NAMED = 5  # of what is wrong in an error
 ROUNDING = 1.0  # pixels by which boxes of whole numbers may stand out, and are cut
+LARGEST = 2.0**53  # of numbers: pycocotools and NumPy fail on larger ones
 
 Json = dict[str, Any]
 
@@ -35,13 +36,15 @@ class Annotations:
         categories: Names of the categories by their ids, which start at 1 and may have gaps.
         images: As in COCO's format: `id`, `file_name`, `height`, `width`.
         objects: By the id of the image, each as in COCO's format: `id`, `image_id`, `category_id`,
-            `bbox`, `area`, `iscrowd` and `segmentation`. There is one for every image.
+            `bbox`, `area`, `iscrowd` and, with masks, `segmentation`. Every image has an entry.
+        masks: Whether objects have masks, or boxes alone.
     """
 
     folder: Path
     categories: Mapping[int, str]
     images: list[Json]
     objects: Mapping[int, list[Json]]
+    masks: bool = True
 
     def to_json(self) -> Json:
         """Returns the annotations as COCO's format has them."""
@@ -82,7 +85,7 @@ class Faults:
         )
 
 
-def read(path: Path, folder: Path, skip: bool = False) -> Annotations:
+def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None) -> Annotations:
     """Reads annotations and checks them all, with every image file.
 
     Args:
@@ -90,24 +93,33 @@ def read(path: Path, folder: Path, skip: bool = False) -> Annotations:
         folder: Folder of the images.
         skip: Whether objects and images with something wrong are named on stderr and left out, or
             refused. Defaults to False.
+        masks: Whether objects need masks; False reads boxes alone. Defaults to None: if any
+            object has a mask.
 
     Raises:
         ValueError: If the file is not in COCO's format, no object is left, or something is wrong
             and not skipped: a category, image or file that is not there or is there twice, a file
             that is unreadable or of another size, a box outside of its image, a mask that is none.
     """
-    content = _load(path)
+    content = load(path)
+    if masks is None:
+        masks = any(one.get("segmentation") for one in content["annotations"])
     categories = _categories(content["categories"], path)
     faults = Faults()
     images = _images(content["images"], folder, faults)
-    objects = _objects(content["annotations"], images, categories, faults)
+    objects = _objects(content["annotations"], images, categories, masks, faults)
     faults.settle(path, skip)
     if not any(objects.values()):
         raise ValueError(f"expected at least one object in {str(path)!r}. Received: none")
-    return Annotations(folder, categories, list(images.values()), objects)
+    return Annotations(folder, categories, list(images.values()), objects, masks)
 
 
-def _load(path: Path) -> Json:
+def load(path: Path) -> Json:
+    """Reads a file in COCO's format, of which the three lists alone are checked.
+
+    Raises:
+        ValueError: If it is missing, no JSON, or without one of the lists.
+    """
     if why := why_no_file(path):
         raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
     try:
@@ -152,9 +164,9 @@ def _images(found: list[Json], folder: Path, faults: Faults) -> dict[int, Json]:
         number: Any = one.get("id")
         name = one.get("file_name")
         if not _is_integer(number, 0, 2**63 - 1) or number in images:
-            faults.add(f"image {number!r}", "expected a whole number of its own as id")
+            faults.add(f"image {_short(number)}", "expected a whole number of its own as id")
         elif not isinstance(name, str) or not _stays_inside(name):
-            faults.add(f"image {number}", f"expected a file of the folder, received {name!r}")
+            faults.add(f"image {number}", f"expected a file of the folder, received {_short(name)}")
         elif not all(_is_integer(one.get(side), 1, 2**16) for side in ("height", "width")):
             faults.add(f"image {number}", "expected height and width in pixels")
         elif why := why_no_file(folder / name):
@@ -188,7 +200,11 @@ def _other_size(path: Path, image: Json) -> str:
 
 
 def _objects(
-    found: list[Json], images: Mapping[int, Json], categories: Mapping[int, str], faults: Faults
+    found: list[Json],
+    images: Mapping[int, Json],
+    categories: Mapping[int, str],
+    masks: bool,
+    faults: Faults,
 ) -> dict[int, list[Json]]:
     """Returns objects by the ids of their images, without those that have something wrong."""
     objects: dict[int, list[Json]] = defaultdict(list, {number: [] for number in images})
@@ -197,26 +213,37 @@ def _objects(
             image: Any = one.get("image_id")
             category: Any = one.get("category_id")
             if not _is_integer(image, 0, 2**63 - 1) or image not in images:
-                raise ValueError(f"expected the id of an image, received image_id={image!r}")
+                raise ValueError(f"expected the id of an image, received image_id={_short(image)}")
             if not _is_integer(category, 1, MAX_CATEGORY) or category not in categories:
-                raise ValueError(f"expected a category, received category_id={category!r}")
+                raise ValueError(f"expected a category, received category_id={_short(category)}")
+            box = _box(one.get("bbox"), images[image])
+            pixels, mask = box[2] * box[3], {}
+            if masks:
+                pixels, mask = _mask(one, images[image])
             objects[image].append(
                 {
                     "id": place + 1,  # pycocotools takes 0 for none
                     "image_id": image,
                     "category_id": category,
-                    "bbox": _box(one.get("bbox"), images[image]),
-                    **_mask(one, images[image]),
+                    "bbox": box,
+                    "iscrowd": int(_is_crowd(one)),
+                    "area": _area(one, pixels),
+                    **mask,
                 }
             )
         except ValueError as error:
-            faults.add(f"object {one.get('id', f'number {place}')!r}", str(error))
+            faults.add(f"object {_short(one.get('id', f'number {place}'))}", str(error))
     return dict(objects)
 
 
+def is_box(box: Any) -> bool:
+    """Returns whether this is a list of four numbers, of an ordinary size."""
+    return _is_numbers(box) and len(box) == 4
+
+
 def _box(box: Any, image: Json) -> list[float]:
-    if not _is_numbers(box) or len(box) != 4:
-        raise ValueError(f"expected bbox=[x, y, width, height], received {box!r}")
+    if not is_box(box):
+        raise ValueError(f"expected bbox=[x, y, width, height], received {_short(box)}")
     left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
     outside = max(-left, -top, right - image["width"], bottom - image["height"])
     left, top = max(left, 0.0), max(top, 0.0)
@@ -225,31 +252,42 @@ def _box(box: Any, image: Json) -> list[float]:
     if min(box[2:]) <= 0 or outside > ROUNDING or min(width, height) <= 0:
         raise ValueError(
             f"expected a box in an image of {image['width']} x {image['height']} pixels, received "
-            f"bbox={box}"
+            f"bbox={_short(box)}"
         )
     return [float(left), float(top), float(width), float(height)]
 
 
-def _mask(one: Json, image: Json) -> Json:
-    """Returns what an object has of its mask, as the Model Garden's converter reads it.
-
-    That takes a single uncompressed RLE of a crowd, of others lists of these or of polygons.
-    """
-    crowd, area = one.get("iscrowd", 0), one.get("area")
+def _is_crowd(one: Json) -> bool:
+    crowd = one.get("iscrowd", 0)
     if crowd not in (0, 1):
-        raise ValueError(f"expected iscrowd to be 0 or 1, received {crowd!r}")
+        raise ValueError(f"expected iscrowd to be 0 or 1, received {_short(crowd)}")
+    return bool(crowd)
+
+
+def _area(one: Json, pixels: float) -> float:
+    """Area that is given, else that of the mask or the box."""
+    area = one.get("area")
+    area = pixels if area is None else area
+    if not _is_numbers([area]) or area <= 0:
+        raise ValueError(f"expected an area in pixels, received {_short(area)}")
+    return float(area)
+
+
+def _mask(one: Json, image: Json) -> tuple[int, Json]:
+    """Pixels of a mask, and the mask as the Model Garden's converter reads it.
+
+    The converter reads a single uncompressed RLE of a crowd, of others lists of these or of
+    polygons.
+    """
     segmentation = one.get("segmentation")
     size = image["height"], image["width"]
     pixels = int(_pycocotools().area(read_mask(segmentation, *size)))
     if not pixels:
         raise ValueError("expected a mask of at least one pixel, received none")
-    area = pixels if area is None else area
-    if not _is_numbers([area]) or area <= 0:
-        raise ValueError(f"expected an area in pixels, received {area!r}")
-    if crowd or isinstance(segmentation, dict):
+    if _is_crowd(one) or isinstance(segmentation, dict):
         runs = encode_mask(decode_mask(segmentation, *size))
-        segmentation = runs if crowd else [runs]
-    return {"area": float(area), "iscrowd": int(crowd), "segmentation": segmentation}
+        segmentation = runs if _is_crowd(one) else [runs]
+    return pixels, {"segmentation": segmentation}
 
 
 def read_mask(segmentation: Any, height: int, width: int) -> Json:
@@ -264,14 +302,16 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     Raises:
         ValueError: If it is neither, or of another size.
     """
+    if isinstance(segmentation, list) and list(map(type, segmentation)) == [dict]:
+        segmentation = segmentation[0]  # as the Model Garden's converter takes RLEs
     if isinstance(segmentation, list) and segmentation:
         for polygon in segmentation:
-            if not _is_numbers(polygon) or len(polygon) < 6 or len(polygon) % 2:
-                raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points")
+            _check_polygon(polygon, height, width)
         mask = _pycocotools()
         return mask.merge(mask.frPyObjects(segmentation, height, width))
     if not isinstance(segmentation, dict) or segmentation.get("size") != [height, width]:
-        raise ValueError(f"expected polygons, or an RLE with size=[{height}, {width}]")
+        hint = "" if segmentation else " (--masks false takes boxes alone)"
+        raise ValueError(f"expected polygons, or an RLE with size=[{height}, {width}]{hint}")
     counts = segmentation.get("counts")
     counts = _runs(counts) if isinstance(counts, str) else counts
     if not isinstance(counts, list) or not all(
@@ -283,6 +323,21 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
             f"expected an RLE of {height * width} pixels, received {sum(counts)} pixels"
         )
     return _pycocotools().frPyObjects({"size": [height, width], "counts": counts}, height, width)
+
+
+def _check_polygon(polygon: Any, height: int, width: int) -> None:
+    """Refuses what pycocotools takes forever for, or crashes on: it walks along every edge."""
+    if not _is_numbers(polygon) or len(polygon) < 6 or len(polygon) % 2:
+        raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points")
+    points, size = np.reshape(polygon, (-1, 2)), np.array([width, height])
+    if (points < -size).any() or (points > 2 * size).any():
+        raise ValueError(
+            f"expected polygons in an image of {width} x {height} pixels, received coordinates "
+            f"from {points.min():g} to {points.max():g}"
+        )
+    length = np.abs(np.diff(points, axis=0, append=points[:1])).sum()
+    if length > (most := height * width + 100 * (height + width)):
+        raise ValueError(f"expected polygons of at most {most} pixels around, received {length:g}")
 
 
 def _runs(text: str) -> list[int]:
@@ -342,6 +397,10 @@ def _is_integer(value: Any, least: int, most: int) -> bool:
 
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+        isinstance(one, int | float) and not isinstance(one, bool) and -LARGEST <= one <= LARGEST
         for one in value
     )
+
+
+def _short(value: Any) -> str:
+    return reprlib.repr(value)

@@ -1,21 +1,25 @@
 """The settings of training a detector."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from zoo.cli.model_options import Weights
+from zoo.cli.plain_yaml import load, typed
 from zoo.cli.settings import AnyPath, Section, checked_by
 from zoo.config import RunConfig
 from zoo.config.model import Overrides
 from zoo.registry import find_model
 
+HEADS = "--model.heads"
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
 
 
 class DetectorConfig(Section):
-    """Which backbone, and what of the Model Garden's Mask R-CNN is other than there."""
+    """Backbone, and fields of the Model Garden's Mask R-CNN."""
 
     name: Annotated[str, checked_by(find_model)] = Field(
         default="lambda_resnet50",
@@ -50,11 +54,11 @@ class DetectorConfig(Section):
     synchronized_batch_norm: bool = Field(
         default=True, description="Batch statistics over all devices instead of each one's own."
     )
-    heads: dict[str, Any] = Field(
+    heads: Annotated[dict[str, Any], AfterValidator(typed)] = Field(
         default={},
-        description="What else is other than in the Model Garden, by its names (fields of "
+        description="Other values of the Model Garden's fields (those of "
         "official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: "
-        "{num_filters: 64}}}.",
+        "{num_filters: 64}}}; include_mask: false finds boxes alone (Faster R-CNN).",
     )
 
 
@@ -95,6 +99,7 @@ class ScheduleConfig(Section):
     learning_rate: float = Field(
         default=0.32,
         gt=0,
+        le=1000,
         description="Highest rate for 256 images per step; scales with the batch size.",
     )
     momentum: float = Field(default=0.9, ge=0, lt=1, description="Momentum of the optimizer.")
@@ -138,8 +143,18 @@ class StepsConfig(Section):
     )
 
 
+def _as_json(text: str) -> str:
+    """Converts YAML to JSON, which pydantic-settings reads."""
+    try:
+        return json.dumps(load(text))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"model.heads: expected YAML. Received: {text[:80]!r} ({error})") from None
+
+
 class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.detection.train"):
     """Trains a Mask R-CNN with a backbone of the zoo, and writes a run folder.
+
+    Data with boxes alone train a Faster R-CNN.
 
     Task, losses, heads, input pipeline and training loop are those of TensorFlow's Model Garden.
     The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
@@ -152,6 +167,22 @@ class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.detection.train"):
     data: CocoConfig = CocoConfig()
     optimizer: ScheduleConfig = ScheduleConfig()
     training: StepsConfig = StepsConfig()
+
+    @classmethod
+    def from_command_line(cls, arguments: Sequence[str]) -> Self:
+        """Reads settings as the other commands do, with `--model.heads` in YAML.
+
+        Raises:
+            ValueError: One line that names the wrong key or value, and what is allowed.
+        """
+        words = list(arguments)
+        for place, word in enumerate(words):
+            option, equals, value = word.partition("=")
+            if equals and option == HEADS and value.startswith("{"):
+                words[place] = f"{HEADS}={_as_json(value)}"
+            elif place and words[place - 1] == HEADS and word.startswith("{"):
+                words[place] = _as_json(word)
+        return super().from_command_line(words)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

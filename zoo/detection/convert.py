@@ -11,6 +11,7 @@ from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, LocalPath, OutputFolder, Settings
 from zoo.detection import shards
 from zoo.detection.coco import Annotations, read
+from zoo.detection.errors import naming_full_disks
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
@@ -41,6 +42,11 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
         description="Images and objects with something wrong (unknown, missing, unreadable, a box "
         "outside) are named; refuse: and nothing is written; skip: and left out.",
     )
+    masks: bool | None = Field(
+        default=None,
+        description="Whether objects need masks (segmentation), for Mask R-CNN; false: boxes "
+        "alone, for Faster R-CNN; None: if any training object has a mask.",
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -53,8 +59,8 @@ def main(arguments: Sequence[str]) -> None:
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
     skip = config.unreadable == "skip"
-    train = read(config.train_annotations, config.train_images, skip)
-    val = read(config.val_annotations, config.val_images, skip)
+    train = read(config.train_annotations, config.train_images, skip, config.masks)
+    val = read(config.val_annotations, config.val_images, skip, train.masks)
     if train.categories != val.categories:
         differing = sorted(set(train.categories.items()) ^ set(val.categories.items()))
         raise ValueError(
@@ -76,6 +82,7 @@ def main(arguments: Sequence[str]) -> None:
             f"{len(part.images)} {name} images, {empty} without objects; "
             f"{len(found)} objects, {crowds} crowds"
         )
+    print("with masks: Mask R-CNN" if train.masks else "boxes alone: Faster R-CNN, without masks")
     print(f"wrote {printable(config.output)}")
 
 
@@ -89,9 +96,12 @@ def write(train: Annotations, val: Annotations, output: Path, train_shards: int)
         train_shards: Number of files for the training images; those of the test take a quarter.
     """
     description = shards.Dataset(
-        categories=dict(train.categories), train=_count(train), val=_count(val)
+        categories=dict(train.categories),
+        train=_count(train),
+        val=_count(val),
+        masks=train.masks,
     )
-    with atomic_write(output) as folder:
+    with atomic_write(output) as folder, naming_full_disks(output):
         folder.mkdir()
         for name, part, number in (
             (shards.TRAIN, train, train_shards),
@@ -116,7 +126,7 @@ def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
         [str(part.folder)],
         img_to_obj_annotation=part.objects,
         id_to_name_map=part.categories,
-        include_masks=True,
+        include_masks=part.masks,
     )
     tfrecord_lib.write_tf_record_dataset(
         str(prefix),

@@ -10,6 +10,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
+from zoo.detection.coco import MAX_CATEGORY
 from zoo.detection.config import STRIDE
 from zoo.registry import find_model
 
@@ -17,6 +18,7 @@ from zoo.registry import find_model
 class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
     """Counts trainable parameters and floating-point operations of Mask R-CNN for one image.
 
+    A step on shards (--dir) with boxes alone is that of Faster R-CNN.
     Operations are those of convolutions and products of the whole network, two for each
     multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Examples:
 
@@ -31,7 +33,10 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
         default=1024, ge=STRIDE, multiple_of=STRIDE, description="Height and width in pixels."
     )
     categories: int = Field(
-        default=90, ge=1, description="The last id of a category; that of COCO is 90."
+        default=90,
+        ge=1,
+        le=MAX_CATEGORY,
+        description="The last id of a category; that of COCO is 90.",
     )
     dir: AnyPath | None = Field(
         default=None,
@@ -148,7 +153,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
 
     from zoo.detection.config import DetectionConfig
     from zoo.detection.experiment import create_experiment, create_task
-    from zoo.detection.shards import Dataset
+    from zoo.detection.shards import TRAIN, Dataset, check
 
     config = DetectionConfig.model_validate(
         {
@@ -156,7 +161,9 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
             "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
         }
     )
-    experiment = create_experiment(config, Dataset.read(folder).categories)
+    dataset = Dataset.read(folder)
+    check(folder, dataset, TRAIN)
+    experiment = create_experiment(config, dataset.categories, dataset.masks)
     task = create_task(experiment)
     model = task.build_model()
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)

@@ -1,7 +1,8 @@
-"""A trained detector, and what it finds in images."""
+"""A trained detector and its detections."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,37 +10,58 @@ from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from zoo import run_folder
 from zoo.detection.coco import Json
 from zoo.detection.config import DetectionConfig
 from zoo.detection.experiment import create_experiment, create_task, precision
+from zoo.detection.shards import Categories
+from zoo.detection.task import infer, to_coco
 from zoo.errors import first_wrong, needs_extra
 
 with needs_extra("detection"):
-    from official.vision.evaluation import coco_utils
-    from official.vision.serving.detection import DetectionModule
+    from official.vision.serving import detection
 
-# Outputs of the Model Garden's model that are about objects.
-FOUND = ("detection_boxes", "detection_classes", "detection_scores", "detection_masks")
-Arrays = Mapping[str, np.ndarray]
+
+# Of names in checkpoints.
+VALUE, SLOT = "/.ATTRIBUTES/VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
+
+
+class Precision(BaseModel):
+    """Average precision of boxes or masks in percent; None where there are no objects."""
+
+    AP: float | None
+
+
+class TestMetrics(BaseModel):
+    """Metrics of the test images; those of a detector without masks have none of masks."""
+
+    box: Precision
+    mask: Precision | None = None
 
 
 class Metrics(BaseModel):
-    """What commands read of the `metrics.json` of a detector."""
+    """The part of a detector's `metrics.json` that commands read."""
 
-    model_config = ConfigDict(strict=True)
+    categories: Categories
+    test: TestMetrics
+    test_images: int = Field(ge=1)
+    training_images: int = Field(ge=1)
 
-    categories: dict[str, str] = Field(min_length=1)
-    test: dict[str, dict[str, float | None]]
-    test_images: int
-    training_images: int
+
+class DetectionModule(detection.DetectionModule):
+    """The Model Garden's module for serving, whose boxes lie within the images."""
+
+    def serve(self, images: tf.Tensor) -> dict[str, Any]:
+        """Resizes uint8 images, and runs the detector."""
+        resized, anchors, info = self.preprocess(images)
+        return {**infer(self.model, resized, anchors, info), "image_info": info}
 
 
 @dataclass(frozen=True)
 class Detector:
-    """A Mask R-CNN with its weights, computing in float32.
+    """A Mask R-CNN, or Faster R-CNN without masks, with its weights, computing in float32.
 
     Attributes:
         name: Name of its backbone in the zoo.
@@ -61,15 +83,21 @@ class Detector:
             ValueError: If the folder is missing or holds no finished run of a detector.
         """
         config = run_folder.read_config(folder, DetectionConfig)
-        names = load_metrics(folder).categories
+        metrics = load_metrics(folder)
         return cls.restore(
             config.model_copy(update={"output_dir": folder}),
-            {int(number): name for number, name in names.items()},
+            metrics.categories,
+            metrics.test.mask is not None,
         )
 
     @classmethod
-    def restore(cls, config: DetectionConfig, categories: Mapping[int, str]) -> Self:
+    def restore(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
         """Builds the detector of a run and reads its last checkpoint.
+
+        Args:
+            config: Settings of the run.
+            categories: Names of the categories by their ids.
+            masks: Whether it finds masks, too.
 
         Raises:
             ValueError: If there is none, or it is not of this detector.
@@ -82,16 +110,29 @@ class Detector:
         model = config.model.model_copy(update={"weights": None})
         training = config.training.model_copy(update={"precision": "float32"})
         config = config.model_copy(update={"model": model, "training": training})
-        experiment = create_experiment(config, categories)
+        experiment = create_experiment(config, categories, masks)
         with precision("float32"):
             detector = create_task(experiment).build_model()
         try:
+            # Before it is read, for TensorFlow warns of every variable that it leaves as it is.
+            if _shapes(path) != Counter(tuple(variable.shape) for variable in detector.variables):
+                raise ValueError("other shapes or categories")
             status = tf.train.Checkpoint(model=detector).read(path)
             status.assert_existing_objects_matched().expect_partial()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
+        except (AssertionError, ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"run: {path} is damaged or of another detector: {reason}") from None
         return cls(config.model.name, detector, experiment, categories)
+
+    @property
+    def masks(self) -> bool:
+        """Whether it finds masks, too."""
+        return self.experiment.task.model.include_mask
+
+    @property
+    def title(self) -> str:
+        """Kind and backbone, such as "Mask R-CNN on lambda_resnet50"."""
+        return f"{'Mask' if self.masks else 'Faster'} R-CNN on {self.name}"
 
     @property
     def image_size(self) -> int:
@@ -100,7 +141,7 @@ class Detector:
 
     @cached_property
     def module(self) -> DetectionModule:
-        """What the Model Garden exports: photographs go in, detections come out."""
+        """The exported function, from images to detections."""
         return DetectionModule(
             self.experiment,
             batch_size=None,
@@ -110,20 +151,21 @@ class Detector:
 
     @cached_property
     def _infer(self) -> Any:
-        # Of any size: else photographs of each size would be traced anew.
+        # Images of each size would be traced anew otherwise.
         images = tf.TensorSpec((None, None, None, 3), tf.uint8)
         return self.module.inference_from_image_tensors.get_concrete_function(images)
 
     def ask(self, images: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns what the exported detector does for images of one size.
+        """Runs the detector on images of one size, as its export does.
 
         Args:
             images: uint8, of shape `(count, height, width, 3)`.
 
         Returns:
             `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
-            resized image, `detection_classes`, `detection_scores`, `detection_masks`,
-            `num_detections`, and `image_info` (count, 4, 2), of which row 2 is the scale.
+            resized image, `detection_classes`, `detection_scores`, of a detector with masks
+            `detection_masks`, `num_detections`, and `image_info` (count, 4, 2), of which row 2 is
+            the scale.
         """
         outputs = self._infer(tf.constant(images))
         return {name: value.numpy() for name, value in outputs.items()}
@@ -140,17 +182,11 @@ class Detector:
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
 
         @tf.function
-        def infer(images: tf.Tensor, labels: Any) -> dict[str, tf.Tensor]:
-            outputs = self.model(
-                images,
-                image_shape=labels["image_info"][:, 1, :],
-                anchor_boxes=labels["anchor_boxes"],
-                training=False,
-            )
-            return {name: outputs[name] for name in FOUND}
+        def run(images: tf.Tensor, labels: Any) -> dict[str, tf.Tensor]:
+            return infer(self.model, images, labels["anchor_boxes"], labels["image_info"])
 
         for images, labels in task.build_inputs(data):
-            found = {name: value.numpy() for name, value in infer(images, labels).items()}
+            found = {name: value.numpy() for name, value in run(images, labels).items()}
             found["image_info"] = labels["image_info"].numpy()
             yield to_coco(found, labels["groundtruths"]["source_id"].numpy().tolist())
 
@@ -164,49 +200,15 @@ class Detector:
         return to_coco(self.ask(image[None]), [number])
 
 
-def to_coco(outputs: Arrays, ids: Sequence[int]) -> list[Json]:
-    """Returns detections in COCO's format of results, the most certain ones of an image first.
-
-    Args:
-        outputs: What `Detector.ask` returns.
-        ids: Of the images.
-
-    Returns:
-        A dict for each object: `image_id`, `category_id`, `bbox` (left, top, width, height in
-        pixels, cut at the edges of the image), `score` from 0 to 1, and `segmentation`, an RLE.
-    """
-    scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
-    found = coco_utils.convert_predictions_to_coco_annotations(
-        {
-            "source_id": [np.array(ids)],
-            "detection_boxes": [outputs["detection_boxes"].astype("float32") / scale],
-            "detection_classes": [outputs["detection_classes"]],
-            "detection_scores": [outputs["detection_scores"]],
-            "detection_masks": [outputs["detection_masks"].astype("float32")],
-            "image_info": [outputs["image_info"]],
-        }
+def _shapes(path: str) -> Counter[tuple[int, ...]]:
+    """Shapes of the variables of a detector in a checkpoint, without those of its training."""
+    training = ("optimizer/", "global_step/", "save_counter/")
+    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    return Counter(
+        tuple(shape)
+        for name, shape in shapes.items()
+        if name.endswith(VALUE) and not name.startswith(training) and SLOT not in name
     )
-    results = []
-    for one in found:
-        height, width = map(int, one["segmentation"]["size"])
-        left, top, *sides = map(float, one["bbox"])
-        # The detector may find something in what an image is padded with.
-        right, bottom = min(left + sides[0], width), min(top + sides[1], height)
-        if one["score"] <= 0 or min(right - left, bottom - top) <= 0:
-            continue  # the former fills up the hundred
-        results.append(
-            {
-                "image_id": int(one["image_id"]),
-                "category_id": int(one["category_id"]),
-                "bbox": [round(side, 3) for side in (left, top, right - left, bottom - top)],
-                "score": round(float(one["score"]), 5),
-                "segmentation": {
-                    "size": [height, width],
-                    "counts": one["segmentation"]["counts"].decode(),
-                },
-            }
-        )
-    return results
 
 
 def load_metrics(folder: Path) -> Metrics:

@@ -11,7 +11,7 @@ PICTURES = 12  # best and worst images
 
 
 class EvaluateConfig(Settings, cli_prog_name="python -m zoo.detection.evaluate"):
-    """Measures the average precision of boxes and masks, as a whole and for each category.
+    """Measures the average precision of boxes, and of masks, as a whole and for each category.
 
     It is computed by pycocotools, in percent, beside Table 6 of the paper where that has the
     backbone. Examples:
@@ -50,7 +50,6 @@ def main(arguments: Sequence[str]) -> None:
     from zoo.detection import report, shards
     from zoo.detection.config import DetectionConfig
     from zoo.detection.detector import Detector
-    from zoo.files import local_copy
     from zoo.plots.detections import plot_detections
 
     config = run_folder.read_config(settings.run, DetectionConfig)
@@ -62,26 +61,30 @@ def main(arguments: Sequence[str]) -> None:
             f"dir: expected the categories of the run, {list(detector.categories.values())[:5]}. "
             f"Received: {list(dataset.categories.values())[:5]}"
         )
+    ids = shards.check(folder, dataset, shards.TEST)
+    annotations = shards.read_annotations(folder, dataset, ids)
+    masks = detector.masks and dataset.masks
     files = shards.pattern(folder, shards.TEST)
     batches = detector.detect_shards(files, settings.batch_size)
     steps = -(-dataset.val.images // settings.batch_size)
     found = [one for batch in track(batches, "Detecting", total=steps) for one in batch]
-    with local_copy(folder / shards.ANNOTATIONS) as annotations:
-        result = report.evaluate(annotations, found)
-    title = f"Mask R-CNN on {detector.name}, {dataset.val.images} images of {folder}"
+    result = report.evaluate(annotations, found, masks)
+    title = f"{detector.title}, {dataset.val.images} images of {folder}"
     report.print_tables(result, detector.categories, detector.name, title)
     if settings.output is not None:
         written = settings.model_dump(mode="json", exclude={"output"})
         report.write(result, found, detector.categories, written, settings.output)
+        truth = shards.by_image(annotations)
         order = sorted(result.by_image, key=lambda number: result.by_image[number])
         for name, numbers in (("worst", order[:PICTURES]), ("best", order[::-1][:PICTURES])):
             images = shards.read_images(files, ids=set(numbers))
             plot_detections(
                 [
                     (
-                        f"{number}: F1 {result.by_image[number]:.2f}",
+                        f"{truth[number][0]}: F1 {result.by_image[number]:.2f}",
                         images[number],
                         [one for one in found if one["image_id"] == number],
+                        truth[number][1],
                     )
                     for number in numbers
                 ],

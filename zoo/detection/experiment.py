@@ -5,24 +5,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from zoo import devices
-from zoo.detection import shards
+from zoo.detection import heads, shards
 from zoo.detection.backbone import NAME, Backbone, ZooNetwork
+from zoo.detection.coco import Json
 from zoo.detection.config import DetectionConfig
+from zoo.detection.task import Task
 from zoo.errors import needs_extra
 
 with needs_extra("detection"):
     import tf_keras
-    from official.core import config_definitions, exp_factory, task_factory
+    from official.core import config_definitions, exp_factory
     from official.modeling import hyperparams
     from official.vision.configs import maskrcnn  # noqa: F401  # registers the experiment
-    from official.vision.tasks import maskrcnn as task_of_maskrcnn  # noqa: F401  # and its task
 
 BASE = "maskrcnn_resnetfpn_coco"  # whose every value holds that is not set below
 REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
 
 
 def create_experiment(
-    config: DetectionConfig, categories: Mapping[int, str]
+    config: DetectionConfig, categories: Mapping[int, str], masks: bool = True
 ) -> config_definitions.ExperimentConfig:
     """Returns the experiment of some settings.
 
@@ -30,9 +31,10 @@ def create_experiment(
         config: All settings.
         categories: Names of the categories by their ids; the detector has an output for every id
             up to the last one, and one for the background.
+        masks: Whether the data have masks: Mask R-CNN, else Faster R-CNN. Defaults to True.
 
     Raises:
-        ValueError: If `model.heads` has something that the Model Garden does not.
+        ValueError: If `model.heads` does not fit the Model Garden's fields, or the data.
     """
     experiment = exp_factory.get_exp_config(BASE)
     model, data, training = config.model, config.data, config.training
@@ -41,7 +43,14 @@ def create_experiment(
         name=model.name, weights=model.weights, overrides=hyperparams.Config(model.overrides)
     )
     experiment.task.model.backbone = Backbone(type=NAME, lambda_keras=network)
-    _override(experiment.task.model, model.heads)
+    heads.override(experiment.task.model, model.heads)
+    if not masks:
+        if model.heads.get("include_mask"):
+            raise ValueError(
+                "model.heads.include_mask: expected false, for the data have boxes alone. "
+                "Received: true"
+            )
+        experiment.task.model.include_mask = False
     experiment.override(
         {
             "runtime": {"mixed_precision_dtype": dtype},
@@ -87,9 +96,13 @@ def create_experiment(
     return experiment
 
 
-def create_task(experiment: config_definitions.ExperimentConfig, logging_dir: str = "") -> Any:
-    """Returns the Model Garden's task: model, losses, input pipeline and metrics."""
-    return task_factory.get_task(experiment.task, logging_dir=logging_dir)
+def create_task(
+    experiment: config_definitions.ExperimentConfig,
+    logging_dir: str = "",
+    annotations: Json | None = None,
+) -> Any:
+    """Returns the task: model, losses, input pipeline, and evaluation on annotated images."""
+    return Task(experiment.task, logging_dir, annotations)
 
 
 @contextmanager
@@ -102,27 +115,6 @@ def precision(policy: str) -> Iterator[None]:
             yield
     finally:
         tf_keras.mixed_precision.set_global_policy(before)
-
-
-def _override(model: Any, heads: Mapping[str, Any]) -> None:
-    try:
-        _check_groups(model, heads)
-        model.override(heads, is_strict=True)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
-            "model.heads: expected fields of the Model Garden's MaskRCNN. Received: "
-            f"{heads} ({' '.join(str(error).split())})"
-        ) from None
-
-
-def _check_groups(model: Any, heads: Mapping[str, Any], group: str = "") -> None:
-    """Refuses a value in place of a group of fields, which the Model Garden would take."""
-    for name, value in heads.items():
-        field = getattr(model, name, None)
-        if isinstance(field, hyperparams.Config):
-            if not isinstance(value, dict):
-                raise TypeError(f"{group}{name}: expected fields, not {value!r}")
-            _check_groups(field, value, f"{group}{name}.")
 
 
 def _optimizer(config: DetectionConfig) -> dict[str, Any]:

@@ -15,6 +15,25 @@ from zoo.files import next_version
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector, Metrics
 
+SNIPPET = """\
+For an image file, in the folder of this card; it needs TensorFlow alone:
+
+```python
+import tensorflow as tf
+
+detector = tf.saved_model.load(".")
+names = dict(line.strip().split(": ", 1) for line in open("labels.txt", encoding="utf-8"))
+image = tf.io.decode_image(tf.io.read_file("photo.jpg"), 3, expand_animations=False)
+found = detector.signatures["images_uint8"](inputs=image[None])
+boxes = found["detection_boxes"][0] / tf.tile(found["image_info"][0, 2], [2])  # in pixels
+for box, number, score in zip(
+    boxes, found["detection_classes"][0], found["detection_scores"][0], strict=True
+):
+    if score >= 0.5:
+        top, left, bottom, right = box.numpy().round().astype(int)
+        print(f"{score:.0%} {names[str(int(number))]}: {left}, {top} to {right}, {bottom}")
+```
+"""
 SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
 MAX_DIFFERENCE = 1e-3  # pixels, or of a score
 
@@ -52,6 +71,7 @@ def run(config: ExportConfig) -> Path:
     """
     from zoo.detection.detector import Detector, load_metrics
 
+    metrics = load_metrics(config.run)
     detector = Detector.from_run(config.run)
     name = f"detector_{detector.name}"
     with next_version(config.output / name) as (folder, beside):
@@ -64,7 +84,7 @@ def run(config: ExportConfig) -> Path:
             print(f"  {signature}: largest difference from the detector {difference:.1e}")
         if max(differences.values()) > MAX_DIFFERENCE:
             raise ValueError("the export differs from the detector; it was removed")
-        _write_card(detector, load_metrics(config.run), differences, beside)
+        _write_card(detector, metrics, differences, beside)
     print(f"exported to {printable(folder)}, {model_card.megabytes(folder):.1f} MB")
     return folder
 
@@ -124,14 +144,19 @@ def _largest(got: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
 def _write_card(
     detector: "Detector", metrics: "Metrics", differences: Mapping[str, float], folder: Path
 ) -> None:
-    box, mask = metrics.test["box"]["AP"], metrics.test["mask"]["AP"]
+    averages = {"Box AP": metrics.test.box.AP}
+    if metrics.test.mask is not None:
+        averages["Mask AP"] = metrics.test.mask.AP
     categories = "\n".join(f"{number}: {name}" for number, name in detector.categories.items())
     (folder / "labels.txt").write_text(categories + "\n", encoding="utf-8")
     facts = {
-        "Detector": f"Mask R-CNN of TensorFlow's Model Garden on {detector.name}",
+        "Detector": f"{detector.title}, of TensorFlow's Model Garden",
         "Images": f"resized to fit {detector.image_size} x {detector.image_size} pixels",
         "Trained on": f"{metrics.training_images:,} images",
-        "Box AP, mask AP": f"{box}, {mask} ({metrics.test_images:,} test images)",
+        **{
+            name: f"{average} ({metrics.test_images:,} test images)"
+            for name, average in averages.items()
+        },
         "Difference from the detector": ", ".join(
             f"{name} {difference:.1e}" for name, difference in differences.items()
         ),
@@ -148,18 +173,19 @@ def _write_card(
         (
             (
                 "`detection_boxes`",
-                "`(batch, 100, 4)`: top, left, bottom, right, in pixels of the "
-                "resized image: divided by `image_info[:, 2]` in those of the photograph",
+                "`(batch, 100, 4)`: top, left, bottom, right, in pixels of the resized image, "
+                "within it: divided by `image_info[:, 2]` in those of the image",
             ),
             ("`detection_classes`", "`(batch, 100)`: ids of the categories in labels.txt"),
             ("`detection_scores`", "`(batch, 100)`, from 0 to 1, the highest first"),
-            ("`detection_masks`", "`(batch, 100, 28, 28)`, from 0 to 1, over the box"),
+            *[("`detection_masks`", "`(batch, 100, 28, 28)`, from 0 to 1, over the box")]
+            * detector.masks,
             ("`num_detections`", "`(batch,)`: so many of the hundred are objects"),
             ("`image_info`", "`(batch, 4, 2)`: size, size of the resized image, scale, offset"),
         ),
     )
-    sections = {"Inputs": signatures, "Outputs": outputs}
-    model_card.write(folder / "model_card.md", f"Mask R-CNN on {detector.name}", facts, sections)
+    sections = {"Inputs": signatures, "Outputs": outputs, "Use": SNIPPET}
+    model_card.write(folder / "model_card.md", detector.title, facts, sections)
 
 
 if __name__ == "__main__":

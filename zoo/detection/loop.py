@@ -7,15 +7,19 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
 import keras
 import tensorflow as tf
 
 from zoo import run_folder
+from zoo.data.errors import reason
 from zoo.detection import report, shards
+from zoo.detection.coco import Json
 from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
+from zoo.detection.errors import naming_full_disks
 from zoo.detection.experiment import create_experiment, create_task, precision
 from zoo.detection.shards import Dataset
 from zoo.devices import Devices, find_devices
@@ -23,11 +27,12 @@ from zoo.errors import needs_extra
 from zoo.plots.detections import plot_detections
 
 with needs_extra("detection"):
-    from official.core import train_lib, train_utils
+    from official.core import base_trainer, train_lib, train_utils
 
 HEAD = "# A detector: python -m zoo.detection.evaluate | predict | export --run FOLDER\n"
 SHEET = 12  # test images of predictions.png
-PARTS = {"rpn_score_loss": "proposals", "frcnn_cls_loss": "classes", "mask_loss": "masks"}
+PARTS = {"rpn_score_loss": "proposals", "frcnn_cls_loss": "classes", "frcnn_box_loss": "boxes"}
+MASKS = {"mask_loss": "masks"}
 
 
 def train(config: DetectionConfig) -> dict[str, Any]:
@@ -43,24 +48,32 @@ def train(config: DetectionConfig) -> dict[str, Any]:
         ValueError: If the run folder is in use, or devices, data, model arguments or weights do
             not fit the settings, or the loss does not stay finite.
     """
-    run_folder.check(config)
+    resumed = run_folder.check(config)
     dataset = Dataset.read(config.data.dir)
-    _check_shards(config)
+    experiment = create_experiment(config, dataset.categories, dataset.masks)
     devices = find_devices(config.strategy, config.tpu)
     _check_devices(config, devices)
     checkpoints = str(config.output_dir / run_folder.CHECKPOINTS)
-    # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
+    # Only now: both create TensorFlow's context, a TPU has to be connected before.
+    annotations = _check_data(config, dataset, resumed)
     keras.utils.set_random_seed(_seed(config.training.seed, checkpoints))
-    experiment = create_experiment(config, dataset.categories)
+    masks = experiment.task.model.include_mask
     strategy = devices.strategy or tf.distribute.get_strategy()
-    task = create_task(experiment, checkpoints)
+    task = create_task(experiment, checkpoints, annotations)
     with precision(config.training.precision), _quiet() as out:
         with strategy.scope():
-            trainer = train_utils.create_trainer(experiment, task, train=True, evaluate=True)
+            # Not by `create_trainer`, which adds words of its own to errors of the model.
+            trainer = base_trainer.Trainer(
+                experiment,
+                task,
+                model=task.build_model(),
+                optimizer=train_utils.create_optimizer(task, experiment),
+            )
         parameters = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
         print(config.to_yaml(), file=out)
         print(
-            f"Mask R-CNN on {config.model.name}: {parameters:,} trainable parameters; "
+            f"{'Mask' if masks else 'Faster'} R-CNN on {config.model.name}: {parameters:,} "
+            "trainable parameters; "
             f"{dataset.train.images} training and {dataset.val.images} test images of "
             f"{len(dataset.categories)} categories; {devices}",
             file=out,
@@ -68,7 +81,7 @@ def train(config: DetectionConfig) -> dict[str, Any]:
         )
         if not run_folder.check(config):
             run_folder.start(config, HEAD)
-        progress = _Progress(trainer, config, out)
+        progress = _Progress(trainer, config, out, {**PARTS, **(MASKS if masks else {})})
         runner = train_lib.OrbitExperimentRunner(
             strategy,
             task,
@@ -82,22 +95,22 @@ def train(config: DetectionConfig) -> dict[str, Any]:
         begin, first = time.monotonic(), int(trainer.global_step.numpy())
         if first:
             print(f"going on after step {first} of {config.training.steps}", file=out, flush=True)
-        with _finite(), strategy.scope():
+        with _in_one_line(config.output_dir), strategy.scope():
             results = runner.controller.train_and_evaluate(
                 config.training.steps, -1, config.training.evaluation_steps
             )
             if results is None:  # all that was missing is the end
-                results = runner.controller.evaluate(-1)
+                runner.controller.evaluate(-1)
     metrics = {
         "model": config.model.name,
-        "test": report.of_model_garden(results),
+        "test": task.coco_metric.figures,
         "test_images": dataset.val.images,
         "training_images": dataset.train.images,
         "trainable_parameters": parameters,
         "training_seconds": round(time.monotonic() - begin, 1),
         "categories": {str(number): name for number, name in dataset.categories.items()},
     }
-    _write_results(config, dataset, metrics)
+    _write_results(config, dataset, annotations, metrics, masks)
     return metrics
 
 
@@ -108,14 +121,12 @@ def _seed(seed: int, checkpoints: str) -> int:
     return (seed + step) % 2**32
 
 
-def _check_shards(config: DetectionConfig) -> None:
-    for part in (shards.TRAIN, shards.TEST):
-        files = shards.pattern(config.data.dir, part)
-        if not tf.io.gfile.glob(files):
-            raise ValueError(f"data.dir: expected shards. Received: no {files}")
-    annotations = config.data.dir / shards.ANNOTATIONS
-    if not annotations.is_file():
-        raise ValueError(f"data.dir: expected annotations. Received: no {annotations}")
+def _check_data(config: DetectionConfig, dataset: Dataset, resumed: bool) -> Json:
+    """Reads all shards once, those for training only before the first step."""
+    if not resumed:
+        shards.check(config.data.dir, dataset, shards.TRAIN)
+    ids = shards.check(config.data.dir, dataset, shards.TEST)
+    return shards.read_annotations(config.data.dir, dataset, ids)
 
 
 def _check_devices(config: DetectionConfig, devices: Devices) -> None:
@@ -142,10 +153,15 @@ def _quiet() -> Iterator[TextIO]:
 
 
 @contextmanager
-def _finite() -> Iterator[None]:
-    """Says in one line that the loss is not finite, as the Model Garden has noticed."""
+def _in_one_line(folder: Path) -> Iterator[None]:
+    """Wraps the training, so that a loss that is not finite, bad data or a full disk end it with
+    one line.
+    """
     try:
-        yield
+        with naming_full_disks(folder):
+            yield
+    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+        raise ValueError(f"data.dir: {reason(error)}") from None
     except RuntimeError as error:
         if "The loss value is" not in str(error):
             raise
@@ -157,8 +173,10 @@ def _finite() -> Iterator[None]:
 class _Progress:
     """Prints a line after every call of the compiled function, and after every evaluation."""
 
-    def __init__(self, trainer: Any, config: DetectionConfig, out: TextIO) -> None:
-        self._trainer, self._config, self._out = trainer, config, out
+    def __init__(
+        self, trainer: Any, config: DetectionConfig, out: TextIO, parts: Mapping[str, str]
+    ) -> None:
+        self._trainer, self._config, self._out, self._parts = trainer, config, out, parts
         self._step, self._time = 0, time.monotonic()
 
     def trained(self, logs: Mapping[str, Any]) -> None:
@@ -166,31 +184,39 @@ class _Progress:
         step, now = int(self._trainer.global_step.numpy()), time.monotonic()
         speed = f"{(step - self._step) / (now - self._time):.2f} steps/s" if self._step else ""
         self._step, self._time = step, now
-        parts = ", ".join(f"{name} {float(logs[key]):.3f}" for key, name in PARTS.items())
+        parts = ", ".join(f"{name} {float(logs[key]):.3f}" for key, name in self._parts.items())
         self._print(
             f"step {step}/{self._config.training.steps}  loss {float(logs['total_loss']):.3f} "
             f"({parts})  rate {float(logs['learning_rate']):.4f}  {speed}".rstrip()
         )
 
     def evaluated(self, logs: Mapping[str, Any]) -> None:
-        """Takes the figures of the evaluator."""
-        self._print(report.line(report.of_model_garden(logs)))
+        """Prints the results of the evaluator."""
+        self._print(report.line(self._trainer.task.coco_metric.figures))
         self._time = time.monotonic()
 
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)
 
 
-def _write_results(config: DetectionConfig, dataset: Dataset, metrics: dict[str, Any]) -> None:
+def _write_results(
+    config: DetectionConfig,
+    dataset: Dataset,
+    annotations: Json,
+    metrics: dict[str, Any],
+    masks: bool,
+) -> None:
     folder = config.output_dir
-    detector = Detector.restore(config, dataset.categories)
+    detector = Detector.restore(config, dataset.categories, masks)
     images = shards.read_images(shards.pattern(config.data.dir, shards.TEST), SHEET)
-    found = {number: detector.detect(image, number) for number, image in images.items()}
-    title = f"{config.model.name}: {report.line(metrics['test'])}"
+    truth = shards.by_image(annotations)
     plot_detections(
-        [(str(number), image, found[number]) for number, image in images.items()],
+        [
+            (truth[number][0], image, detector.detect(image, number), truth[number][1])
+            for number, image in images.items()
+        ],
         detector.categories,
-        title,
+        f"{config.model.name}: {report.line(metrics['test'])}",
         folder / run_folder.PREDICTIONS,
     )
     run_folder.write_metrics(folder, metrics)

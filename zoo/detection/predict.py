@@ -20,7 +20,7 @@ MOST = 100  # photographs on the picture
 
 
 class PredictConfig(Settings, cli_prog_name="python -m zoo.detection.predict"):
-    """Finds objects in photographs, with boxes and masks.
+    """Finds objects in photographs, with boxes, and masks if the detector has them.
 
     Examples:
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
         print(flush=True)
         results += [{**one, "file_name": str(photo)} for one in found]
         if as_picture:
-            drawn.append((photo.name, image.numpy(), found))
+            drawn.append((photo.name, image.numpy(), found, None))
     if config.output is None:
         return
     if as_picture:

@@ -1,4 +1,4 @@
-"""What is said about a detector: average precision beside that of the paper."""
+"""Average precision of detectors, next to that of the paper."""
 
 import contextlib
 import io
@@ -45,8 +45,10 @@ class Evaluation:
     """How well a detector finds the objects of test images.
 
     Attributes:
-        figures: `FIGURES` of boxes and of masks in percent; None where there are no such objects.
-        by_category: AP of boxes and of masks by the id of the category, and how many objects.
+        figures: `FIGURES` of boxes, and of masks if there are any, in percent; None where there
+            are no such objects.
+        by_category: AP of boxes and of masks by the id of the category, and how many objects;
+            None for masks where there are none.
         by_image: By the id of the image, from 0 (all wrong) to 1: the F1 of its boxes, where a
             score and an overlap of 0.5 count.
     """
@@ -56,22 +58,26 @@ class Evaluation:
     by_image: Mapping[int, float]
 
 
-def evaluate(annotations: Path, found: Sequence[Json]) -> Evaluation:
+def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluation:
     """Compares detections with annotations, by pycocotools.
 
-    As usual, objects are small, medium or large by the `area` of their annotation, which is that of
-    the mask; of what was found, boxes are so by theirs and masks by theirs. (The evaluator of the
-    Model Garden, which training prints, takes the mask's for found boxes, too.)
+    As usual, annotated objects are small, medium or large by their `area`, which is that of the
+    mask where there is one; found boxes and found masks by their own area.
 
     Args:
-        annotations: JSON file in COCO's format.
-        found: What `zoo.detection.detector.to_coco` returns, for all images.
+        annotations: Annotations in COCO's format.
+        found: Detections of all images, as `zoo.detection.task.to_coco` returns them.
+        masks: Whether masks are compared, too.
     """
     with contextlib.redirect_stdout(io.StringIO()):
-        truth: Any = COCO(str(annotations))
+        truth: Any = COCO()
+        truth.dataset = annotations
+        truth.createIndex()
         runs = {}
         name: Any
         for kind, name in KINDS.items():
+            if kind == "mask" and not masks:
+                continue
             # With boxes, pycocotools would take their areas for those of the masks.
             left_out = "bbox" if kind == "mask" else "segmentation"
             results = [{k: v for k, v in one.items() if k != left_out} for one in found]
@@ -90,7 +96,7 @@ def evaluate(annotations: Path, found: Sequence[Json]) -> Evaluation:
     by_category = {
         number: (
             _of_category(runs["box"], place),
-            _of_category(runs["mask"], place),
+            _of_category(runs["mask"], place) if masks else None,
             counts[number],
         )
         for place, number in enumerate(map(int, runs["box"].params.catIds))
@@ -98,22 +104,13 @@ def evaluate(annotations: Path, found: Sequence[Json]) -> Evaluation:
     return Evaluation(figures, by_category, _by_image(runs["box"]))
 
 
-def of_model_garden(logs: Mapping[str, Any]) -> Figures:
-    """Returns the figures of the Model Garden's evaluator in percent."""
-    names = dict(zip(FIGURES, ("AP", "AP50", "AP75", "APs", "APm", "APl"), strict=True))
-    return {
-        kind: {name: _percent(logs[prefix + theirs]) for name, theirs in names.items()}
-        for kind, prefix in (("box", ""), ("mask", "mask_"))
-    }
-
-
 def line(figures: Figures) -> str:
-    """Returns both averages in one line."""
-    return f"box AP {_cell(figures['box']['AP'])}  mask AP {_cell(figures['mask']['AP'])}"
+    """Returns all averages in one line."""
+    return "  ".join(f"{kind} AP {_cell(values['AP'])}" for kind, values in figures.items())
 
 
 def print_tables(result: Evaluation, categories: Mapping[int, str], name: str, title: str) -> None:
-    """Prints the figures beside those of Table 6, and the categories, the worst first.
+    """Prints the results next to those of Table 6, and the categories, the worst first.
 
     Args:
         result: The figures.
@@ -122,7 +119,7 @@ def print_tables(result: Evaluation, categories: Mapping[int, str], name: str, t
         title: Of the first table.
     """
     table = Table("", *(Column(figure.replace("_", " "), justify="right") for figure in FIGURES))
-    for place, kind in enumerate(KINDS):
+    for place, kind in enumerate(result.figures):
         table.add_row(kind, *(_cell(result.figures[kind][figure]) for figure in FIGURES))
         if name in TABLE_6:
             ap, *sizes = map(str, TABLE_6[name][place])
@@ -131,16 +128,17 @@ def print_tables(result: Evaluation, categories: Mapping[int, str], name: str, t
     console.print(f"\n{title}", table, sep="\n", highlight=False)
     console.print(
         "Small, medium, large: under 32 x 32 pixels, under 96 x 96, and above; by the area of the "
-        "annotation, of found boxes by width x height, of found masks by their pixels.",
+        "annotation, of found boxes by width x height"
+        + (", of found masks by their pixels." if "mask" in result.figures else "."),
         highlight=False,
     )
-    rows = Table(
-        "category", *(Column(n, justify="right") for n in ("box AP", "mask AP", "objects"))
-    )
-    for number, (box, mask, objects) in sorted(
+    heads = [*(f"{kind} AP" for kind in result.figures), "objects"]
+    rows = Table("category", *(Column(head, justify="right") for head in heads))
+    for number, (*averages, objects) in sorted(
         result.by_category.items(), key=lambda item: np.inf if item[1][0] is None else item[1][0]
     ):
-        rows.add_row(Text(printable(categories[number])), _cell(box), _cell(mask), f"{objects:,}")
+        cells = [_cell(average) for average in averages[: len(result.figures)]]
+        rows.add_row(Text(printable(categories[number])), *cells, f"{objects:,}")
     console.print(rows, highlight=False)
 
 
@@ -156,8 +154,13 @@ def write(
         "settings": settings,
         **result.figures,
         "categories": [
-            {"id": number, "name": categories[number], "box": box, "mask": mask, "objects": objects}
-            for number, (box, mask, objects) in result.by_category.items()
+            {
+                "id": number,
+                "name": categories[number],
+                **dict(zip(result.figures, averages, strict=False)),
+                "objects": objects,
+            }
+            for number, (*averages, objects) in result.by_category.items()
         ],
     }
     for name, content in ((RESULTS, figures), (DETECTIONS, list(found))):

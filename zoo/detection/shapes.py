@@ -50,6 +50,7 @@ class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
     val: int = Field(default=80, ge=1, le=100_000, description="Images to test on.")
     size: int = Field(default=256, ge=64, le=400, description="Height and width in pixels.")
     seed: int = Field(default=0, ge=0, lt=2**32, description="Seed of the drawings.")
+    masks: bool = Field(default=True, description="Write masks, too, not boxes alone.")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -61,11 +62,11 @@ def main(arguments: Sequence[str]) -> None:
     config = ShapesConfig.from_command_line(arguments)
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
-    write(config.output, config.train, config.val, config.size, config.seed)
+    write(config.output, config.train, config.val, config.size, config.seed, config.masks)
     print(f"wrote {config.train} + {config.val} images to {printable(config.output)}")
 
 
-def write(output: Path, train: int, val: int, size: int, seed: int = 0) -> None:
+def write(output: Path, train: int, val: int, size: int, seed: int = 0, masks: bool = True) -> None:
     """Writes the data set, whole or not at all.
 
     Args:
@@ -74,6 +75,7 @@ def write(output: Path, train: int, val: int, size: int, seed: int = 0) -> None:
         val: Images to test on, of the right half.
         size: Height and width in pixels.
         seed: Of the drawings. Defaults to 0.
+        masks: Whether objects have masks. Defaults to True.
     """
     with needs_extra("train"):
         from PIL import Image
@@ -95,6 +97,8 @@ def write(output: Path, train: int, val: int, size: int, seed: int = 0) -> None:
                 Image.fromarray(image).save(folder / part / name, quality=90)
                 images.append({"id": place, "file_name": name, "height": size, "width": size})
                 for one in objects:
+                    if not masks:
+                        del one["segmentation"]
                     annotations.append({"id": len(annotations) + 1, "image_id": place, **one})
             categories = [{"id": i, "name": name} for i, name in enumerate(CATEGORIES, start=1)]
             content = {"images": images, "annotations": annotations, "categories": categories}

@@ -1,18 +1,25 @@
-"""What `zoo.detection.convert` writes and training reads: TFRecord shards with a description."""
+"""TFRecord shards with a description, which `zoo.detection.convert` writes and training reads."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 from zoo.cli.settings import STRICT
-from zoo.errors import first_wrong
-from zoo.files import answering
+from zoo.detection import coco
+from zoo.errors import first_wrong, printable
+from zoo.files import answering, local_copy
 
 DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as COCO's
 ANNOTATIONS = "val.json"  # what detections are compared with
+
+# The detector has an output for every id up to the last one.
+Categories = Annotated[
+    dict[Annotated[int, Field(ge=1, le=coco.MAX_CATEGORY)], str], Field(min_length=1)
+]
 
 
 class Part(BaseModel):
@@ -25,19 +32,21 @@ class Part(BaseModel):
 
 
 class Dataset(BaseModel):
-    """What is in a folder of shards.
+    """Description of a folder of shards.
 
     Attributes:
         categories: Names of the categories by their ids.
         train: Images to train on.
         val: Images to test on.
+        masks: Whether objects have masks, or boxes alone.
     """
 
     model_config = STRICT
 
-    categories: dict[int, str] = Field(min_length=1)
+    categories: Categories
     train: Part
     val: Part
+    masks: bool = True
 
     @classmethod
     def read(cls, folder: Path) -> "Dataset":
@@ -62,8 +71,127 @@ class Dataset(BaseModel):
 
 
 def pattern(folder: Path, part: str) -> str:
-    """Returns which files are the shards of a part."""
+    """Returns the pattern of the files of a part."""
     return f"{folder}/{part}-*.tfrecord"
+
+
+def check(folder: Path, dataset: Dataset, part: str) -> set[int]:
+    """Reads all shards of a part once, with their checksums.
+
+    Args:
+        folder: Folder of the shards.
+        dataset: Its description.
+        part: `TRAIN` or `TEST`.
+
+    Returns:
+        Ids of the images.
+
+    Raises:
+        ValueError: If there are none, one is damaged, or they are not as described: the number of
+            images, categories, masks.
+
+    Example:
+
+    >>> from pathlib import Path
+    >>> from zoo.detection import shards
+    >>> folder = Path("runs/shapes/shards")
+    >>> ids = shards.check(folder, shards.Dataset.read(folder), shards.TEST)  # doctest: +SKIP
+    """
+    import tensorflow as tf
+
+    files = sorted(tf.io.gfile.glob(pattern(folder, part)))
+    if not files:
+        raise ValueError(f"data.dir: expected shards. Received: no {pattern(folder, part)}")
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
+        found = list(pool.map(lambda file: _check_file(file, dataset), files))
+    count, expected = sum(map(len, found)), getattr(dataset, part).images
+    if count != expected:
+        raise ValueError(
+            f"data.dir: expected the {expected} {part} images of {folder / DESCRIPTION}. "
+            f"Received: {count} in {len(files)} shards"
+        )
+    return {number for ids in found for number in ids}
+
+
+def _check_file(file: str, dataset: Dataset) -> list[int]:
+    import tensorflow as tf
+
+    from zoo.data.errors import reason
+
+    keys: dict[str, Any] = {
+        "image/source_id": tf.io.FixedLenFeature([], tf.string),
+        "image/object/class/label": tf.io.VarLenFeature(tf.int64),
+        "image/object/mask": tf.io.VarLenFeature(tf.string),
+    }
+    ids: list[int] = []
+    try:
+        records: Any = tf.data.TFRecordDataset(file).batch(16)
+        for batch in records.map(lambda texts: tf.io.parse_example(texts, keys)):
+            source, labels, masks = (batch[key] for key in keys)
+            ids += map(int, source.numpy().tolist())
+            unknown = set(labels.values.numpy().tolist()) - dataset.categories.keys()
+            if unknown:
+                raise ValueError(f"category {min(unknown)}, which {DESCRIPTION} does not name")
+            if dataset.masks and masks.indices.shape != labels.indices.shape:
+                raise ValueError(f"objects without masks, which {DESCRIPTION} promises")
+    except (tf.errors.OpError, ValueError) as error:
+        why = reason(error) if isinstance(error, tf.errors.OpError) else error
+        raise ValueError(
+            f"data.dir: expected intact shards. Received: {printable(file)} ({why})"
+        ) from None
+    return ids
+
+
+def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:
+    """Reads the annotations of the test images, which are checked for pycocotools.
+
+    Args:
+        folder: Folder of the shards.
+        dataset: Its description.
+        ids: Ids of the images in the shards.
+
+    Raises:
+        ValueError: If they are missing, damaged, or of other images or categories.
+    """
+    path = folder / ANNOTATIONS
+    try:
+        with answering(path):
+            if not path.is_file():
+                raise ValueError("not found")
+            with local_copy(path) as here:
+                content = coco.load(here)
+        _check_annotations(content, dataset, ids)
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(
+            f"data.dir: expected the annotations of the test images. Received: {path} ({what})"
+        ) from None
+    return content
+
+
+def _check_annotations(content: coco.Json, dataset: Dataset, ids: Collection[int]) -> None:
+    if {one["id"]: one["name"] for one in content["categories"]} != dataset.categories:
+        raise ValueError(f"other categories than in {DESCRIPTION}")
+    sizes = {one["id"]: (one["height"], one["width"]) for one in content["images"]}
+    if sizes.keys() != set(ids):
+        raise ValueError(f"{len(sizes)} images, which are not the {len(ids)} of the shards")
+    for one in content["annotations"]:
+        if one["image_id"] not in sizes or one["category_id"] not in dataset.categories:
+            raise ValueError(f"object {one['id']!r} is of no image or category")
+        if not coco.is_box(one["bbox"]):
+            raise ValueError(f"object {one['id']!r} has no box")
+        if not coco.is_box([one["area"], one["iscrowd"], one["id"], 0]):
+            raise ValueError(f"object {one['id']!r} has no area, id or iscrowd")
+        if dataset.masks:
+            one["segmentation"] = coco.read_mask(one["segmentation"], *sizes[one["image_id"]])
+
+
+def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]]:
+    """Returns file name and objects of every image, by its id."""
+    found = {one["id"]: (one["file_name"], []) for one in annotations["images"]}
+    for one in annotations["annotations"]:
+        found[one["image_id"]][1].append(one)
+    return found
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:

@@ -16,11 +16,12 @@ with needs_extra("detection"):
 from zoo.plots.style import INK, new_figure, save_figure
 
 COLOURS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
+Object = Mapping[str, Any]
 VEIL = 0.45  # how much of a mask's colour covers the photograph
 
 
 def plot_detections(
-    images: Sequence[tuple[str, np.ndarray, Sequence[Mapping[str, Any]]]],
+    images: Sequence[tuple[str, np.ndarray, Sequence[Object], Sequence[Object] | None]],
     categories: Mapping[int, str],
     title: str,
     path: Path,
@@ -30,27 +31,34 @@ def plot_detections(
     """Draws images with boxes, masks, names and scores of their objects into a PNG file.
 
     Args:
-        images: Heading, image and objects: uint8 of shape `(height, width, 3)`, and dicts in
-            COCO's format of results with a compressed RLE as `segmentation`.
+        images: Heading, image (uint8 of shape `(height, width, 3)`), detections in COCO's format
+            of results, and annotated objects or None. An RLE as `segmentation` is a compressed one.
+            Annotated objects are drawn on a copy, left of the detections.
         categories: Names of the categories by their ids.
         title: Of the picture.
         path: Of the file.
         threshold: Score from which on objects are drawn, from 0 to 1. Defaults to 0.5.
-        columns: Images beside each other. Defaults to 4.
+        columns: Images in a row. Defaults to 4.
     """
-    columns = min(columns, len(images))
-    rows = -(-len(images) // columns)
+    panels = []
+    for heading, image, found, truth in images:
+        # The least certain ones first, so that the others lie on top.
+        shown = sorted(
+            (one for one in found if one["score"] >= threshold), key=lambda one: one["score"]
+        )
+        if truth is not None:
+            panels.append((f"annotated: {heading}", image, truth))
+            heading = f"found: {heading}"
+        panels.append((heading, image, shown))
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
     figure = new_figure(3.6 * columns, 3.6 * rows + 0.6)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axis in axes:
         axis.set_axis_off()
-    for axis, (heading, image, objects) in zip(axes, images, strict=False):
-        # The least certain ones first, so that the others lie on top.
-        shown = sorted(
-            (one for one in objects if one["score"] >= threshold), key=lambda one: one["score"]
-        )
-        _draw(axis, image, shown, categories)
+    for axis, (heading, image, objects) in zip(axes, panels, strict=False):
+        _draw(axis, image, objects, categories)
         axis.set_title(printable(heading)[:50], loc="left", fontsize=9, color=INK, parse_math=False)
     save_figure(figure, path)
 
@@ -58,12 +66,14 @@ def plot_detections(
 def _draw(
     axis: Axes,
     image: np.ndarray,
-    objects: Sequence[Mapping[str, Any]],
+    objects: Sequence[Object],
     categories: Mapping[int, str],
 ) -> None:
     veiled = image.astype("float32")
     colours = [COLOURS[one["category_id"] % len(COLOURS)] for one in objects]
     for one, colour in zip(objects, colours, strict=True):
+        if "segmentation" not in one:
+            continue
         rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
         inside = mask.decode(one["segmentation"]).astype(bool)
         veiled[inside] = (1 - VEIL) * veiled[inside] + VEIL * rgb
@@ -75,7 +85,7 @@ def _draw(
         axis.text(
             left,
             max(top, 0),
-            f"{name} {one['score']:.0%}",
+            f"{name} {one['score']:.0%}" if "score" in one else name,
             fontsize=7,
             color="white",
             va="bottom",

@@ -148,7 +148,22 @@ SIZE = {"size": [10, 20]}
         (changed("annotations/0", segmentation=[]), "expected polygons, or an RLE"),
         (changed("annotations/0", segmentation=[[1, 2, 3, 4]]), "expected polygons"),
         (changed("annotations/0", segmentation=[[1, 2, 3, 4, 5, 6, 7]]), "expected polygons"),
-        (changed("annotations/0", segmentation=[[50, 50, 51, 50, 51, 51]]), "at least one pixel"),
+        (changed("annotations/0", segmentation=[[25, 15, 26, 15, 26, 16]]), "at least one pixel"),
+        *(
+            (
+                changed("annotations/0", segmentation=[[0, 0, 10, 0, 10, far]]),
+                "polygons in an image",
+            )
+            for far in (21, -11, 6e7, 1e9, -(2**31), 2**31, 1e15)
+        ),
+        (changed("annotations/0", segmentation=[[0, 0, 10, 0, 10, 1e308]]), "of three points"),
+        (changed("annotations/0", segmentation=[[0, 0, 10, 0, 10, 10**400]]), "of three points"),
+        (
+            changed("annotations/0", segmentation=[[0, 0, 20, 10] * 200]),
+            "at most 3200 pixels around",
+        ),
+        (changed("annotations/0", bbox=[2, 2, 4, 10**400]), "expected bbox="),
+        (changed("annotations/0", area=10**400), "expected an area in pixels"),
         (changed("annotations/0", segmentation={"size": [5, 5], "counts": [25]}), "RLE with size"),
         (changed("annotations/0", segmentation={**SIZE, "counts": [1, 2]}), "received 3 pixels"),
         (changed("annotations/0", segmentation={**SIZE, "counts": [-1, 201]}), "whole numbers"),
@@ -183,3 +198,19 @@ def test_folder_of_images_is_needed(folder):
         read(write(folder, GOOD), folder / "nowhere")
     with pytest.raises(ValueError, match="expected a JSON file of annotations"):
         read(folder / "nothing.json", folder)
+
+
+def test_boxes_alone(folder):
+    content = copy.deepcopy(GOOD)
+    goat, sheep = content["annotations"]
+    goat["segmentation"] = []  # as some tools write it
+    del sheep["segmentation"], goat["area"]
+    found = read(write(folder, content), folder)
+    assert not found.masks
+    for one, area in zip(found.objects[7], (12, 200), strict=True):
+        assert "segmentation" not in one
+        assert one["area"] == area  # that of the box where it is not given
+    with pytest.raises(ValueError, match=r"--masks false takes boxes alone"):
+        read(write(folder, content), folder, masks=True)
+    assert read(write(folder, GOOD), folder).masks
+    assert not read(write(folder, GOOD), folder, masks=False).masks

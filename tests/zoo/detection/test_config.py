@@ -43,3 +43,18 @@ def test_resolved_settings_are_read_back(tmp_path):
     assert run_folder.read_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
     with pytest.raises(ValueError, match=r"model\.\w+: no such setting"):
         run_folder.load_config(folder)  # of classifiers
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model.heads", "{decoder: {fpn: {num_filters: 64}}}"],
+        ["--model.heads={decoder: {fpn: {num_filters: 64}}}"],
+        ["--model.heads", '{"decoder": {"fpn": {"num_filters": 64}}}'],
+        ["--model.heads", "decoder={fpn: {num_filters: 64}}"],
+    ],
+)
+def test_heads_on_the_command_line(words):
+    """As the help writes them, in YAML."""
+    config = DetectionConfig.from_command_line(words)
+    assert config.model.heads == {"decoder": {"fpn": {"num_filters": 64}}}

@@ -1,14 +1,18 @@
 """Shards: what the Model Garden reads of them is what the annotations say."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
 
-from zoo.detection import convert, shards
+from zoo.detection import coco, convert, shards
 from zoo.detection.coco import decode_mask
+
+PARTS = ("train", "val")
 
 
 def arguments(drawn, output, **options):
@@ -85,7 +89,121 @@ def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
     wrong.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"the same categories in both files.*4 'star'"):
         convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
+    content["categories"] = json.loads((drawn / "val.json").read_text())["categories"]
+    content["categories"][0]["name"] = "circle"  # as many as before
+    wrong.write_text(json.dumps({**content, "annotations": content["annotations"][1:]}))
+    with pytest.raises(ValueError, match=r"the same categories in both files.*1 'circle'"):
+        convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
     assert not (tmp_path / "new").exists()
+
+
+def test_boxes_alone(drawn, tmp_path, capsys):
+    convert.main(arguments(drawn, tmp_path / "new", masks="false"))
+    assert "boxes alone: Faster R-CNN" in capsys.readouterr().out
+    dataset = shards.Dataset.read(tmp_path / "new")
+    assert not dataset.masks
+    assert len(shards.check(tmp_path / "new", dataset, shards.TEST)) == 12
+    text = (tmp_path / "new" / "val.json").read_text()
+    assert '"bbox"' in text
+    assert "segmentation" not in text
+
+
+def copied(sharded, tmp_path):
+    return Path(shutil.copytree(sharded, tmp_path / "copy"))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.write_bytes(b""), "expected the 12 train images .* Received: 6 in 2"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "train-00000.*(truncated|corrupt)"),
+        (lambda path: path.write_bytes(b"garbage " * 99), "train-00000.*corrupted record at 0"),
+        (lambda path: path.unlink(), "Received: 6 in 1 shards"),
+        (flip, "train-00000.*corrupted record"),
+    ],
+)
+def test_damaged_shards(sharded, tmp_path, damage, message):
+    folder = copied(sharded, tmp_path)
+    dataset = shards.Dataset.read(folder)
+    assert len(shards.check(folder, dataset, shards.TRAIN)) == 12
+    damage(folder / "train-00000-of-00002.tfrecord")
+    with pytest.raises(ValueError, match=rf"^data\.dir: .*{message}"):
+        shards.check(folder, dataset, shards.TRAIN)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"categories": {1: "disc", 2: "square"}}, "category 3, which dataset.json does not name"),
+        ({"masks": True}, "objects without masks, which dataset.json promises"),
+    ],
+)
+def test_shards_that_are_not_as_described(drawn, tmp_path, change, message):
+    parts = (coco.read(drawn / f"{part}.json", drawn / part, masks=False) for part in PARTS)
+    convert.write(*parts, tmp_path / "new", 2)
+    dataset = shards.Dataset.read(tmp_path / "new").model_copy(update=change)
+    with pytest.raises(ValueError, match=message):
+        shards.check(tmp_path / "new", dataset, shards.TEST)
+
+
+def without(name):
+    def change(content):
+        del content[name][0]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content.clear(), "list of objects 'images'"),
+        (without("images"), "11 images, which are not the 12 of the shards"),
+        (lambda content: content["images"][0].update(id=99), "12 images, which are not the 12"),
+        (without("categories"), "other categories than in dataset.json"),
+        (lambda content: content["images"][0].pop("height"), "no 'height'"),
+        (lambda content: content["annotations"][0].pop("segmentation"), "no 'segmentation'"),
+        (lambda content: content["annotations"][0].update(area="x"), "object 1 has no area"),
+        (lambda content: content["annotations"][0].update(bbox=[1, 2]), "object 1 has no box"),
+        (lambda content: content["annotations"][0].update(image_id=99), "object 1 is of no image"),
+        (
+            lambda content: content["annotations"][0].update(segmentation=[[0, 0, 9, 0, 9, 1e15]]),
+            "expected polygons in an image of 64 x 64",
+        ),
+    ],
+)
+def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, message):
+    folder = copied(sharded, tmp_path)
+    dataset = shards.Dataset.read(folder)
+    ids = shards.check(folder, dataset, shards.TEST)
+    path = folder / "val.json"
+    content = json.loads(path.read_text())
+    assert shards.read_annotations(folder, dataset, ids)["images"] == content["images"]
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"the annotations of the test images.*{message}"):
+        shards.read_annotations(folder, dataset, ids)
+    for text, reason in (("", "expected JSON"), (None, "not found")):
+        path.unlink() if text is None else path.write_text(text)
+        with pytest.raises(ValueError, match=f"the annotations of the test images.*{reason}"):
+            shards.read_annotations(folder, dataset, ids)
+
+
+def test_full_disk(drawn, tmp_path, monkeypatch):
+    """TensorFlow's error in place of the operating system's; nothing is left."""
+
+    def full(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, "train-0; No space left on device")
+
+    monkeypatch.setattr("official.vision.data.tfrecord_lib.write_tf_record_dataset", full)
+    with pytest.raises(OSError, match=r"No space left on device.*new"):
+        convert.main(arguments(drawn, tmp_path / "new"))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -94,6 +212,8 @@ def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
         (None, "without dataset.json"),
         ("{", "expected an intact dataset.json"),
         ('{"categories": {}}', "expected an intact dataset.json"),
+        ('{"categories": {"1000000000000": "a"}}', r"dataset.json \(categories.* to 10000"),
+        ('{"categories": {"-1": "a"}}', "greater than or equal to 1"),
     ],
 )
 def test_folders_that_are_not_of_convert(tmp_path, text, message):

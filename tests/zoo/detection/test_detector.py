@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 
 from zoo.detection.coco import decode_mask
-from zoo.detection.detector import to_coco
+from zoo.detection.task import infer, to_coco
 
-HEIGHT, WIDTH, SCALE = 40, 80, 0.5
+HEIGHT, WIDTH = 40, 80
+SCALES = 0.5, 0.25  # of rows and columns
 # In pixels of the resized image: top, left, bottom, right.
 BOXES = [
-    [2, 4, 12, 24],
-    [10, 0, 30, 10],  # half of it in the padding
-    [30, 4, 40, 10],  # all of it
+    [2, 2, 12, 12],
+    [10, 0, 20, 5],
+    [20, 2, 20, 5],  # cut to nothing, for it was in the padding
     [0, 0, 0, 0],
 ]
 SCORES = [0.9, 0.8, 0.7, 0]
 
 
 def outputs():
-    info = [[HEIGHT, WIDTH], [64, 64], [SCALE, SCALE], [0, 0]]
+    info = [[HEIGHT, WIDTH], [64, 64], SCALES, [0, 0]]
     masks = np.zeros((1, 4, 28, 28), "float32")
     masks[:, :, :, :14] = 1  # the left half of every box
     return {
@@ -52,3 +53,23 @@ def test_masks_are_in_the_boxes():
 
 def test_results_are_plain_numbers():
     assert json.loads(json.dumps(to_coco(outputs(), np.array([7])))) == to_coco(outputs(), [7])
+
+
+def test_detections_without_masks_have_none():
+    found = to_coco({key: value for key, value in outputs().items() if "masks" not in key}, [7])
+    assert [one["bbox"] for one in found] == [[8, 4, 40, 20], [0, 20, 20, 20]]
+    assert found[0].keys() == {"image_id", "category_id", "bbox", "score"}
+
+
+def test_boxes_are_cut_where_the_image_ends():
+    """The model gets the size of the resized image, not that of its padding, 64 x 64."""
+    given = {}
+
+    def model(images, **arguments):
+        given.update(arguments)
+        return {**outputs(), "rpn_boxes": None}
+
+    found = infer(model, np.zeros((1, 64, 64, 3)), {}, outputs()["image_info"])
+    np.testing.assert_array_equal(given["image_shape"], [[20, 20]])
+    assert not given["training"]
+    assert "rpn_boxes" not in found

@@ -109,11 +109,54 @@ def test_heads_are_overridden():
     assert task_factory.get_task_cls(type(experiment.task)) is MaskRCNNTask
 
 
-@pytest.mark.parametrize("heads", ["{necks: {}}", "{rpn_head: {filters: 3}}", "{rpn_head: 3}"])
-def test_heads_that_the_model_garden_does_not_have(heads):
+WRONG_HEADS = {
+    "{necks: {}}": "expected fields of the Model Garden's MaskRCNN. Received: 'necks'",
+    "{rpn_head: {filters: 3}}": "Received: 'rpn_head.filters'",
+    "{rpn_head: 3}": "rpn_head: expected fields. Received: 3",
+    "{num_classes: 3}": "num_classes: expected no value, for the categories of the data",
+    "{input_size: [64, 64, 3]}": "model.image_size decides it",
+    "{backbone: {type: resnet}}": "backbone: expected no value, for model.name",
+    "{norm_activation: {norm_momentum: 0.9}}": "model.batch_norm_momentum decides it",
+    "{outer_boxes_scale: 2.0}": "outer_boxes_scale: expected no value",
+    "{detection_generator: {apply_nms: false}}": "apply_nms: expected no value",
+    "{detection_generator: {max_num_detections: 0}}": "max_num_detections: out of range",
+    "{detection_generator: {nms_version: tflite}}": "nms_version: out of range",
+    "{roi_generator: {num_proposals: 0}}": "num_proposals: out of range. Received: 0",
+    "{decoder: {fpn: {num_filters: 0}}}": "decoder.fpn.num_filters: out of range",
+    "{decoder: {fpn: {num_filters: x}}}": "decoder.fpn.num_filters: Input should be a valid intege",
+    "{decoder: {fpn: {num_filters: true}}}": "should be a valid integer. Received: True",
+    "{rpn_head: {num_filters: 1000000000}}": "rpn_head.num_filters: out of range",
+    "{anchor: {aspect_ratios: []}}": "anchor.aspect_ratios: out of range",
+    "{anchor: {anchor_size: .nan}}": "anchor.anchor_size: Input should be a finite number",
+    "{min_level: 1}": "expected min_level from 2 to 5",
+    "{max_level: 7}": "max_level from that to 6",
+    "{include_mask: 3}": "include_mask: Input should be a valid boolean",
+}
+
+
+@pytest.mark.parametrize(("heads", "message"), WRONG_HEADS.items())
+def test_heads_that_do_not_fit(heads, message):
     model = {"heads": yaml.safe_load(heads)}
-    with pytest.raises(ValueError, match=r"model\.heads: expected fields of the Model Garden's"):
+    with pytest.raises(ValueError, match=r"^model\.heads: .*" + re.escape(message)):
         create_experiment(DetectionConfig(model=model), COCO)
+
+
+def test_boxes_alone():
+    """Data without masks, or the setting, leave out the head of masks."""
+    config = DetectionConfig()
+    assert create_experiment(config, COCO).task.model.include_mask
+    assert not create_experiment(config, COCO, masks=False).task.model.include_mask
+    asked = DetectionConfig(model={"heads": {"include_mask": False}})
+    assert not create_experiment(asked, COCO).task.model.include_mask
+    asked = DetectionConfig(model={"heads": {"include_mask": True}})
+    with pytest.raises(ValueError, match="the data have boxes alone"):
+        create_experiment(asked, COCO, masks=False)
+
+
+def test_backbone_is_frozen():
+    config = DetectionConfig(model={"freeze_backbone": True})
+    assert create_experiment(config, COCO).task.freeze_backbone
+    assert not create_experiment(DetectionConfig(), COCO).task.freeze_backbone
 
 
 def test_rate_scales_with_the_batch_and_needs_no_steps():

@@ -44,15 +44,12 @@ ANNOTATIONS = [
 
 
 @pytest.fixture
-def truth(tmp_path):
-    content = {
+def truth():
+    return {
         "images": [{"id": i, "file_name": "", "height": SIZE, "width": SIZE} for i in (1, 2, 3)],
-        "annotations": ANNOTATIONS,
+        "annotations": copy.deepcopy(ANNOTATIONS),
         "categories": [{"id": 1, "name": "disc"}, {"id": 4, "name": "star"}],
     }
-    path = tmp_path / "val.json"
-    path.write_text(json.dumps(content))
-    return path
 
 
 def found(numbers=(1, 2, 3), score=0.9):
@@ -62,7 +59,7 @@ def found(numbers=(1, 2, 3), score=0.9):
 
 
 def test_everything_found_is_a_hundred(truth):
-    result = report.evaluate(truth, found())
+    result = report.evaluate(truth, found(), masks=True)
     for kind in ("box", "mask"):
         assert result.figures[kind] == pytest.approx(dict.fromkeys(report.FIGURES, 100))
     assert result.by_category == {1: (100, 100, 2), 4: (100, 100, 1)}
@@ -71,7 +68,7 @@ def test_everything_found_is_a_hundred(truth):
 
 
 def test_half_of_a_category_missed(truth):
-    result = report.evaluate(truth, found((1, 3)))
+    result = report.evaluate(truth, found((1, 3)), masks=True)
     # 51 of 101 recalls of category 1 are reached, all of category 4.
     expected = 100 * (51 / 101 + 1) / 2
     assert result.figures["box"]["AP"] == pytest.approx(expected, abs=0.01)
@@ -86,23 +83,24 @@ def test_wrong_masks_are_no_wrong_boxes(truth):
     detections = found()
     for one in detections:
         one["segmentation"] = mask.encode(np.asfortranarray(rectangle(0, 0, 5, 5)))
-    result = report.evaluate(truth, detections)
+    result = report.evaluate(truth, detections, masks=True)
     assert result.figures["box"]["AP"] == 100
     assert result.figures["mask"]["AP"] == 0
+    assert result.by_category == {1: (100, 0, 2), 4: (100, 0, 1)}
 
 
 def test_what_is_there_in_vain(truth):
     extra = {**found((1,))[0], "image_id": 3}
-    result = report.evaluate(truth, [*found(), extra])
+    result = report.evaluate(truth, [*found(), extra], masks=True)
     assert result.by_image == {1: 1, 2: 1, 3: 0}
     # A low score and what is in a crowd count for nothing.
     inside = {**found((1,))[0], "image_id": 2, "bbox": [110, 110, 20, 20]}
-    result = report.evaluate(truth, [*found(), {**extra, "score": 0.4}, inside])
+    result = report.evaluate(truth, [*found(), {**extra, "score": 0.4}, inside], masks=True)
     assert result.by_image == {1: 1, 2: 1, 3: 1}
 
 
 def test_nothing_found(truth, tmp_path, capsys):
-    result = report.evaluate(truth, [])
+    result = report.evaluate(truth, [], masks=True)
     assert result.figures["box"]["AP"] == result.figures["mask"]["AP"] == 0
     assert result.by_image == {1: 0, 2: 0, 3: 1}
     assert not capsys.readouterr().out  # pycocotools' own lines
@@ -123,9 +121,25 @@ def test_sizes_are_by_areas_of_their_own(truth):
     """A found box is large by its own area; the Model Garden's evaluator takes its mask's."""
     detections = [*found(), {**found((2,))[0], "bbox": [0, 0, 150, 150], "score": 0.95}]
     detections[-1]["segmentation"] = mask.encode(np.asfortranarray(rectangle(0, 0, 10, 10)))
-    result = report.evaluate(truth, detections)
+    result = report.evaluate(truth, detections, masks=True)
     # The box in vain is large, where it costs; its mask is small, and costs there.
     assert result.figures["box"]["AP_small"] == 100
     assert result.figures["box"]["AP_large"] < 100
     assert result.figures["mask"]["AP_small"] < 100
     assert result.figures["mask"]["AP_large"] == 100
+
+
+def test_boxes_alone(truth, tmp_path, capsys):
+    detections = found()
+    for one in (*truth["annotations"], *detections):
+        del one["segmentation"]
+    result = report.evaluate(truth, detections, masks=False)
+    assert result.figures == {"box": dict.fromkeys(report.FIGURES, pytest.approx(100))}
+    assert result.by_category == {1: (100, None, 2), 4: (100, None, 1)}
+    assert report.line(result.figures) == "box AP 100.0"
+    report.print_tables(result, {1: "disc", 4: "star"}, "lambda_resnet101", "A title")
+    assert "mask" not in capsys.readouterr().out
+    report.write(result, detections, {1: "disc", 4: "star"}, {}, tmp_path)
+    written = json.loads((tmp_path / "evaluation.json").read_text())
+    assert "mask" not in written
+    assert written["categories"][0] == {"id": 1, "name": "disc", "box": 100, "objects": 2}

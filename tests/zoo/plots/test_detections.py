@@ -20,9 +20,9 @@ def found(score, category=1):
     }
 
 
-def drawn(tmp_path, *objects, count=1, **options):
+def drawn(tmp_path, *objects, count=1, truth=None, **options):
     image = np.full((60, 80, 3), 200, "uint8")
-    images = [("a photograph", image, objects)] * count
+    images = [("a photograph", image, objects, truth)] * count
     plot_detections(images, CATEGORIES, "A title", tmp_path / "sheet.png", **options)
     return np.array(Image.open(tmp_path / "sheet.png").convert("RGB"))
 
@@ -45,3 +45,25 @@ def test_photographs_are_beside_each_other(tmp_path):
 
 def test_unknown_categories_have_their_numbers(tmp_path):
     assert drawn(tmp_path, found(0.9, 7)).any()
+
+
+def without(one, *names):
+    return {key: value for key, value in one.items() if key not in names}
+
+
+def test_annotated_objects_are_left_of_the_detections(tmp_path):
+    pair = drawn(tmp_path, found(0.9), truth=[without(found(0), "score")])
+    width = pair.shape[1] // 2
+    assert abs(width - drawn(tmp_path).shape[1]) <= 1
+    alone = drawn(tmp_path, truth=[without(found(0), "score")])
+    changed = (pair != alone).any(-1)
+    assert changed[:, width:].any()  # the detection
+    assert not changed[:, : width - 5].any()
+    assert (alone != drawn(tmp_path, truth=[])).any(-1)[:, :width].any()
+
+
+def test_boxes_alone_are_drawn(tmp_path):
+    boxes, nothing = drawn(tmp_path, without(found(0.9), "segmentation")), drawn(tmp_path)
+    changed = (boxes != nothing).any(-1)
+    assert changed.any()
+    assert changed.mean() < (drawn(tmp_path, found(0.9)) != nothing).any(-1).mean() / 2

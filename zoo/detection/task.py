@@ -1,0 +1,139 @@
+"""The Model Garden's task, with boxes inside their images and the evaluation of this package."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from zoo.detection import coco, report
+from zoo.errors import needs_extra
+
+with needs_extra("detection"):
+    from official.vision.evaluation import coco_utils
+    from official.vision.tasks.maskrcnn import MaskRCNNTask
+
+# Outputs of the Model Garden's model that are about objects.
+FOUND = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+MASKS = "detection_masks"
+
+
+def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
+    """Runs a detector, whose boxes are cut at the edges of the image.
+
+    The Model Garden cuts them where the padding of the image ends. They are cut before overlapping
+    ones are removed and masks are predicted, which fill the cut boxes.
+
+    Args:
+        model: The Model Garden's model.
+        images: Resized and padded images.
+        anchors: Anchor boxes.
+        info: Of shape `(batch, 4, 2)`: row 0 is the size of the image, row 2 the scale.
+    """
+    outputs = model(
+        images, image_shape=info[:, 0] * info[:, 2], anchor_boxes=anchors, training=False
+    )
+    return {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
+
+
+class Task(MaskRCNNTask):
+    """Mask R-CNN, or Faster R-CNN without masks, that is evaluated by `zoo.detection.report`.
+
+    Args:
+        params: The Model Garden's settings of the task.
+        logging_dir: Folder of its logs.
+        annotations: Annotations of the test images, if it is evaluated.
+    """
+
+    def __init__(self, params: Any, logging_dir: str, annotations: coco.Json | None) -> None:
+        super().__init__(params, logging_dir=logging_dir)
+        # In an object of its own: tf.Module would wrap lists, which pycocotools does not take.
+        self.coco_metric = Evaluator(annotations or {}, params.model.include_mask)
+
+    def validation_step(self, inputs: Any, model: Any, metrics: Any = None) -> dict[str, Any]:
+        """Runs the detector on a batch of test images."""
+        images, labels = inputs
+        logs = {self.loss: 0}
+        outputs = infer(model, images, labels["anchor_boxes"], labels["image_info"])
+        self._update_metrics(labels, outputs, logs)
+        return logs
+
+    def _build_coco_metrics(self) -> None:
+        pass  # the Model Garden's own one
+
+
+class Evaluator:
+    """Collects detections step by step for `zoo.detection.report.evaluate`.
+
+    Args:
+        annotations: Annotations of the test images in COCO's format.
+        masks: Whether masks are evaluated, too.
+    """
+
+    name = "coco_metric"  # the Model Garden's key
+
+    def __init__(self, annotations: coco.Json, masks: bool) -> None:
+        self._annotations, self._masks = annotations, masks
+        self._found: list[coco.Json] = []
+
+    def reset_states(self) -> None:
+        """Forgets all detections."""
+        self._found = []
+
+    def update_state(self, truth: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Adds the detections of a step; tensors of several devices come as tuples."""
+        arrays = {name: _array(value) for name, value in outputs.items()}
+        self._found += to_coco(arrays, _array(truth["source_id"]).tolist())
+
+    def result(self) -> dict[str, float]:
+        """Evaluates all detections; the metrics that exist are returned for TensorBoard."""
+        self.figures = report.evaluate(self._annotations, self._found, self._masks).figures
+        return {
+            f"{kind}/{name}": figure
+            for kind, figures in self.figures.items()
+            for name, figure in figures.items()
+            if figure is not None
+        }
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.concatenate([one.numpy() for one in tf.nest.flatten(value)])
+
+
+def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
+    """Converts outputs to COCO's format of results, the most certain ones of an image first.
+
+    Args:
+        outputs: Outputs of `Detector.ask`.
+        ids: Ids of the images.
+
+    Returns:
+        A dict for each object: `image_id`, `category_id`, `bbox` (left, top, width, height in
+        pixels), `score` from 0 to 1, and of a detector with masks `segmentation`, an RLE.
+    """
+    scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
+    arrays = {
+        "source_id": [np.array(ids)],
+        "detection_boxes": [outputs["detection_boxes"].astype("float32") / scale],
+        "detection_classes": [outputs["detection_classes"]],
+        "detection_scores": [outputs["detection_scores"]],
+        "image_info": [outputs["image_info"]],
+    }
+    if MASKS in outputs:
+        arrays[MASKS] = [outputs[MASKS].astype("float32")]
+    results = []
+    for one in coco_utils.convert_predictions_to_coco_annotations(arrays):
+        # A score of 0 fills up the hundred; boxes of the padding alone are cut to nothing.
+        if one["score"] <= 0 or min(one["bbox"][2:]) <= 0:
+            continue
+        result = {
+            "image_id": int(one["image_id"]),
+            "category_id": int(one["category_id"]),
+            "bbox": [round(float(side), 3) for side in one["bbox"]],
+            "score": round(float(one["score"]), 5),
+        }
+        if MASKS in outputs:
+            size, counts = map(one["segmentation"].get, ("size", "counts"))
+            result["segmentation"] = {"size": list(map(int, size)), "counts": counts.decode()}
+        results.append(result)
+    return results
