@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.run import run_command
+from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import Settings, quoted
 from zoo.model_card import table
 from zoo.registry import TABLE, Row, list_models
@@ -104,4 +104,4 @@ def _figures(row: Row | Result) -> list[str]:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_command(main, BACKENDS)

@@ -6,6 +6,7 @@ A network that was saved needs `import lambda_keras` before `keras.models.load_m
 
 from lambda_keras.applications import mobilenet, resnet
 from lambda_keras.applications.features import feature_extractor
+from lambda_keras.applications.flops import count_flops
 from lambda_keras.applications.folding import fold_batch_normalization
 from lambda_keras.applications.mobilenet import *  # noqa: F403
 from lambda_keras.applications.preprocessing import (
@@ -17,6 +18,7 @@ from lambda_keras.applications.preprocessing import (
 from lambda_keras.applications.resnet import *  # noqa: F403
 
 __all__ = [
+    "count_flops",
     "decode_predictions",
     "feature_extractor",
     "fold_batch_normalization",

@@ -8,6 +8,7 @@ import keras
 import networks
 import pytest
 
+from lambda_keras.applications import count_flops, flops
 from lambda_keras.layers import (
     AxialAttention,
     GlobalAttention,
@@ -16,7 +17,7 @@ from lambda_keras.layers import (
     LinearAttention,
     LocalAttention,
 )
-from zoo import flops
+from zoo.flops import main
 from zoo.registry import create_model, find_model
 
 GOLDEN = networks.GOLDEN
@@ -42,7 +43,7 @@ NAMES = {"lambda": "resnet50_llll", "content": None}
 def count(name: str, **overrides) -> tuple[int, float]:
     """Parameters of a network for images of 224 pixels, and 10^9 operations to three decimals."""
     model = create_model(name, input_shape=(224, 224, 3), **overrides)
-    operations = flops.total(flops.count_flops(model))
+    operations = count_flops(model)
     return networks.trainable_parameters(model), round(operations / 1e9, 3)
 
 
@@ -89,7 +90,7 @@ def test_table_11(row):
 def counts_by_stage(**arguments) -> dict[str, tuple[int, int]]:
     """Trainable parameters and operations of the layers whose names begin with `"c4"`, ...."""
     model = create_model("resnet50", input_shape=(224, 224, 3), **arguments)
-    operations = flops.count_flops(model)
+    operations = flops.count_flops_by_stage(model)
     parameters = {}
     for layer in model.layers:
         stage = layer.name.split("_")[0]
@@ -130,7 +131,7 @@ def test_by_hand():
     x = keras.layers.GlobalAveragePooling2D()(x)
     model = keras.Model(inputs, keras.layers.Dense(5, name="predictions")(x))
     n, h, k, u, v = 4 * 3, 2, 4, 3, 8
-    assert flops.count_flops(model) == {
+    assert flops.count_flops_by_stage(model) == {
         "stem": {flops.CONVOLUTION: 2 * n * 3 * 3 * 3 * 16},
         "c2": {
             flops.PROJECTIONS: 2 * n * 16 * (h * k + k * u + v * u),
@@ -144,7 +145,7 @@ def test_by_hand():
 def of_layer(layer, *shapes) -> dict[str, int]:
     inputs, *context = [keras.Input(shape) for shape in shapes]
     model = keras.Model([inputs, *context], layer(inputs, *context))
-    return flops.count_flops(model)["c2"]
+    return flops.count_flops_by_stage(model)["c2"]
 
 
 def test_every_head_has_its_own_lambdas_without_multi_query():
@@ -209,7 +210,7 @@ ATTENTION = [
 @pytest.mark.parametrize(("layer", "projections", "content", "position"), ATTENTION)
 def test_attention_by_hand(layer, projections, content, position):
     inputs = keras.Input((6, 4, D))
-    counts = flops.count_flops(keras.Model(inputs, layer(inputs)))
+    counts = flops.count_flops_by_stage(keras.Model(inputs, layer(inputs)))
     expected = {flops.PROJECTIONS: 2 * projections, flops.CONTENT: 2 * content}
     if position is not None:
         expected[flops.POSITION] = 2 * position
@@ -238,23 +239,23 @@ def test_scope_is_at_most_the_map():
 
 def test_unknown_size_raises():
     with pytest.raises(ValueError, match=r"known size\. Received: "):
-        flops.count_flops(create_model("lambda_resnet14"))
+        flops.count_flops_by_stage(create_model("lambda_resnet14"))
 
 
 def test_unknown_layer_raises():
     inputs = keras.Input((4, 4))
     model = keras.Model(inputs, keras.layers.LSTM(3, name="memory")(inputs))
     with pytest.raises(ValueError, match="Received: 'memory', a LSTM"):
-        flops.count_flops(model)
+        flops.count_flops_by_stage(model)
 
 
 def test_command(capsys):
-    flops.main(["lambda_resnet14", "--image_size", "16", "--overrides", "classes=7"])
+    main(["lambda_resnet14", "--image_size", "16", "--overrides", "classes=7"])
     lines = capsys.readouterr().out.splitlines()
     model = create_model("lambda_resnet14", classes=7, input_shape=(16, 16, 3))
     assert lines[0] == "lambda_resnet14 at 16x16"
     assert lines[1] == f"trainable parameters {networks.trainable_parameters(model):,}"
-    operations = flops.total(flops.count_flops(model))
+    operations = count_flops(model)
     assert lines[2] == f"floating-point operations {operations / 1e9:.3f} G"
     assert lines[-1].split()[0] == "all"
     assert float(lines[-1].split()[-1]) == pytest.approx(operations / 1e9, abs=1e-3)
@@ -262,4 +263,4 @@ def test_command(capsys):
 
 def test_unknown_model_is_one_line():
     with pytest.raises(ValueError, match="did you mean 'lambda_resnet50'"):
-        flops.main(["lambda_resnet5"])
+        main(["lambda_resnet5"])

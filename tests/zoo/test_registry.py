@@ -10,8 +10,8 @@ import networks
 import pytest
 
 from lambda_keras import applications
+from lambda_keras.applications import flops
 from lambda_keras.weights import PUBLISHED
-from zoo import flops
 from zoo.cli.plain_yaml import typed
 from zoo.registry import ROWS, TABLE, create_model, find_model, list_models
 
@@ -96,7 +96,7 @@ def test_row_counts_the_built_model(name, monkeypatch):
     model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
     assert model.name == name
     assert networks.trainable_parameters(model) == row.parameters
-    assert round(flops.total(flops.count_flops(model)) / 1e9, 3) == row.gflops
+    assert round(applications.count_flops(model) / 1e9, 3) == row.gflops
     if row.arguments.keys() == {"placement"}:  # Table 13
         letters = zip(row.arguments["placement"], (3, 4, 6, 3), strict=True)
         blocks = [number if letter == "L" else 0 for letter, number in letters]
@@ -118,14 +118,14 @@ def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tu
     model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
     with_lambda = networks.lambda_blocks(model)
     sums, blocks = collections.Counter(), collections.defaultdict(set)
-    for layer in model.layers:
+    for layer, node in flops._calls(model):
         stage, _, rest = layer.name.partition("_block")
         number = rest.split("_")[0]
         block = f"{stage}_block{number}"
         kind = kind_of(stage, int(number), block in with_lambda) if rest else "around"
         blocks[kind].add(block if rest else "")
         sums[kind, "parameters"] += networks.trainable_parameters(layer)
-        sums[kind, "operations"] += sum(flops._layer_flops(layer).values())
+        sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
 
     networks.skip_building(monkeypatch)
     counts = {}

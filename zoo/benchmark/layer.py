@@ -25,8 +25,6 @@ from zoo.benchmark.settings import (
 from zoo.benchmark.subjects import MEMORY, MS, Bench, LayerSubject
 from zoo.benchmark.timing import time_in_turn, together
 from zoo.errors import unknown
-from zoo.flops import POSITION as POSITIONS
-from zoo.flops import lambda_layer_flops
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend
@@ -117,8 +115,11 @@ class Implementation(LayerSubject):
     def flops(self, mode: str) -> float:
         """Floating-point operations by the paper's conventions, however they are computed.
 
-        Those of `zoo.flops`; forward and backward together count three times the forward.
+        Forward and backward together count three times the forward.
         """
+        from lambda_keras.applications.flops import POSITION as POSITIONS
+        from lambda_keras.applications.flops import lambda_layer_flops
+
         parts = lambda_layer_flops(
             *(math.prod(self.grid), self.depth, self.depth, HEADS, KEY_DIM),
             scope_area=self.scope**self.axes,

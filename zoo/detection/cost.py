@@ -97,9 +97,9 @@ def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, 
         image_size: Height and width in pixels. Defaults to 1024.
         categories: The last id of a category. Defaults to 90, as COCO's.
     """
+    from lambda_keras.applications import count_flops
     from zoo.detection.config import DetectionConfig
     from zoo.detection.experiment import create_experiment, create_task
-    from zoo.flops import count_flops, total
 
     config = DetectionConfig.model_validate({"model": {"name": name, "image_size": image_size}})
     experiment = create_experiment(config, {categories: "last"})
@@ -129,9 +129,7 @@ def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, 
             lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
         ),
     }
-    parts = {
-        "backbone": Cost(_parameters(model.backbone), total(count_flops(model.backbone.features)))
-    }
+    parts = {"backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features))}
     for part, (head, positions) in places.items():
         flops = sum(
             2 * layer.kernel.shape.num_elements() * positions(layer) for layer in _products(head)

@@ -2,12 +2,14 @@
 
 import os
 import platform
+import runpy
 import subprocess
 import sys
 
 import keras
 import pytest
 
+from zoo.cli import run
 from zoo.cli.run import BACKENDS, run_command, use_backend
 
 
@@ -50,6 +52,7 @@ OF_TRAINING = ("PIL", "matplotlib", "official", "sklearn", "tensorflow_datasets"
 COMMANDS = """
 import contextlib, importlib, io, sys
 sys.modules.update(dict.fromkeys({packages}))
+from zoo.cli import run
 from zoo.cli.run import BACKENDS, run_command, use_backend
 for line in sys.stdin:
     sys.argv = line.split()
@@ -143,3 +146,11 @@ def test_backend_is_chosen_before_keras_is_imported_and_not_after(monkeypatch):
     monkeypatch.delitem(sys.modules, "keras")
     use_backend("jax")
     assert os.environ["KERAS_BACKEND"] == "jax"
+
+
+@pytest.mark.parametrize("command", ["list", "flops"])
+def test_commands_that_only_count_run_on_every_backend(command, monkeypatch):
+    started = []
+    monkeypatch.setattr(run, "run_command", lambda *arguments: started.append(arguments[1:]))
+    runpy.run_path(f"zoo/{command}.py", run_name="__main__")
+    assert started == [(run.BACKENDS,)]
