@@ -129,8 +129,7 @@ class MobileNetSpec:
             number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
         alpha: width of the network, in parts of the published one.
         lambda_layer: hyper-parameters of the lambda layers.
-        batch_norm_momentum: of the moving statistics of all batch normalizations; the default is
-            that of its authors.
+        batch_norm_momentum: of the moving statistics of all batch normalizations.
         dropout_rate: of the pooled features, before the classifier (E.2).
     """
 
@@ -138,7 +137,7 @@ class MobileNetSpec:
     expand_lambda: bool = True
     alpha: float = 1.0
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
-    batch_norm_momentum: float = 0.999
+    batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
 
 

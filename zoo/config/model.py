@@ -73,7 +73,7 @@ class ModelConfig(Section):
         ge=0,
         lt=1,
         description="Momentum of the moving statistics of every batch normalization; None: that of "
-        "the constructor, 0.9 or for MobileNets 0.999.",
+        "the constructor, 0.9.",
     )
     synchronized_batch_norm: bool = Field(
         default=False,
