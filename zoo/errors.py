@@ -35,6 +35,14 @@ def some(names: Iterable[str], shown: int = 3) -> str:
     return ", ".join(names[:shown]) + more
 
 
+def shortened(text: str, most: int = 2000) -> str:
+    """Cuts out the middle of a text that is longer than a terminal shows at once."""
+    if len(text) <= most:
+        return text
+    left_out = f" [{len(text) - most:,} characters left out] "
+    return text[: most * 3 // 4] + left_out + text[-most // 4 :]
+
+
 def printable(text: object) -> str:
     """Returns text from outside in one line that commands no terminal and that any file can hold.
 

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import glob
 import os
+import reprlib
 import shutil
 import stat
 import tempfile
@@ -25,7 +26,7 @@ def location(path: Any) -> Any:
         ValueError: If it is no path, a URL of another kind, or nothing can have such a name.
     """
     if not isinstance(path, str | os.PathLike) or not str(path):
-        raise ValueError(f"expected a path. Received: {path!r}")
+        raise ValueError(f"expected a path. Received: {reprlib.repr(path)}")
     text = os.fspath(path)
     if "://" not in text:
         try:
@@ -55,8 +56,8 @@ def why_no_file(path: Any) -> str:
     """
     try:
         return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
-    except OSError as error:
-        return str(error.strerror)
+    except (OSError, ValueError) as error:  # of names that no file can have
+        return str(getattr(error, "strerror", None) or error)
 
 
 @contextmanager

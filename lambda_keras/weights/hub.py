@@ -33,7 +33,8 @@ def parse_address(address: str) -> tuple[str, str]:
         ValueError: if it is neither.
     """
     match = _ADDRESS.fullmatch(address)
-    if match is None:
+    parts = match[1].split("/") if match else ["-"]
+    if match is None or any(p != p.strip(".-") or ".." in p or "--" in p for p in parts):
         raise ValueError(
             "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
             f"'hf://owner/repo@revision'. Received: {address!r}"

@@ -69,6 +69,11 @@ def here(tmp_path, monkeypatch) -> Path:
         ("train --data.dir nowhere", "data.dir: expected a folder that python -m zoo.detection"),
         ("train --data.dir data", "data.dir: expected shards. Received: no data/train-*"),
         ("train --optimizer.decay_at 0.9,0.5", "expected ascending numbers between 0 and 1"),
+        (
+            "train --optimizer.decay_at [nan]",
+            "optimizer: expected JSON of finite numbers. Received",
+        ),
+        ("train --optimizer.decay_at [NaN]", "Input should be a finite number"),
         ("train --training.steps 10", "warmup_steps: expected fewer than training.steps (10)"),
         ("train --optimizer.learning_rate 1e9", "less than or equal to 1000"),
         ("train --model.heads {decoder: --data.dir data", "model.heads: expected YAML"),

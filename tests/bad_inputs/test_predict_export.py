@@ -50,6 +50,7 @@ def here(tmp_path, monkeypatch) -> Path:
         "lines": b"12345678\n12345678",
         "bell": b"12345678\x07",
         "list.yaml": b"- a\n- b\n",
+        "twice.yaml": b"config: list.yaml\n",
         "tabs.yaml": b"a:\n\t- b\n",
         "bytes.yaml": b"\xff\xfe\x00",
         "unknown.yaml": b"modell: lambda_resnet14\n",
@@ -197,7 +198,7 @@ ROWS = [
         "evaluate --run run --output a.jpg",
         "a folder to write to. Received: 'a.jpg'",
     ),
-    (f"evaluate {SOURCE} --averaged false", "averaged: only a --run has other weights"),
+    (f"evaluate {SOURCE} --averaged false", "averaged: only a run has other weights"),
     # The page.
     ("demo --run run --port 0", "port: Input should be greater than or equal to 1"),
     ("demo --run run --port 65536", "port: Input should be less than or equal to 65535"),
@@ -223,6 +224,11 @@ ROWS = [
     ("predict a.jpg --config missing.yaml", "expected a YAML file. Received: 'missing.yaml'"),
     ("predict a.jpg --config fifo.jpg", "expected a YAML file. Received: 'fifo.jpg'"),
     ("export --config /dev/zero", "expected a YAML file. Received: '/dev/zero'"),
+    ("predict a.jpg --config runs/fine_tune.yaml", "not found (did you mean 'fine_tune', which"),
+    (
+        "predict a.jpg --config twice.yaml",
+        "names no other one. Received: 'twice.yaml' with c",
+    ),
     ("export --config list.yaml", "config: expected `key: value` lines in 'list.yaml'"),
     ("export --config tabs.yaml", "config: 'tabs.yaml' is not YAML of settings"),
     ("evaluate --config bytes.yaml", "config: 'bytes.yaml' is not YAML of settings"),

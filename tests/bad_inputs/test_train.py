@@ -104,6 +104,7 @@ COMMAND_LINES = [
         "expected run or model",
     ),
     ("temperature of no teacher", "--distillation.temperature 4", "temperature needs a teacher"),
+    ("teacher that is lukewarm", "--distillation.temperature 1e30", "less than or equal to 1000"),
     ("teacher that is frozen", "--distillation.temperature 0", "Received: '0'"),
     ("warm-up to the end", "--training.epochs 5", "fewer than training.epochs (5). Received: 5.0"),
     ("classes of the data", "--model.overrides classes=3", "Received: classes"),

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from zoo.files import atomic_write, local_copy, location, remove, remove_partial
+from zoo.files import (
+    atomic_write,
+    local_copy,
+    location,
+    remove,
+    remove_partial,
+    why_no_file,
+)
 
 
 def test_replaces_when_all_went_well(tmp_path):
@@ -123,3 +130,11 @@ def test_other_places():
     assert location("runs") == Path("runs")
     with pytest.raises(ValueError, match=r"in a bucket, gs://\. Received: 'http://a/b'"):
         location("http://a/b")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("a\0b", "embedded null byte"), ("\ud800.jpg", "'utf-8' codec"), ("missing", "No such file")],
+)
+def test_names_that_are_no_files(name, why):
+    assert why in why_no_file(name)

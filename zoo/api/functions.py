@@ -1,15 +1,19 @@
 """The functions of `zoo.api`: thin, over what the commands call."""
 
+import os
+import reprlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from lambda_keras.weights.hub import PREFIX
 from zoo import run_folder
 from zoo.cli.model_options import ModelOptions
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.cli.settings import check_section
 from zoo.config import DataConfig, TrainConfig
 from zoo.files import location
+from zoo.registry import TABLE
 
 if TYPE_CHECKING:
     from zoo.evaluate.metrics import Evaluation
@@ -20,7 +24,7 @@ Source = str | PathLike[str]
 
 def load_classifier(
     source: Source,
-    weights: str | None = None,
+    weights: Source | None = None,
     class_names: Sequence[str] | None = None,
     image_size: int | None = None,
 ) -> "Classifier":
@@ -61,16 +65,12 @@ def load_classifier(
     >>> sorted(score.name for score in scores)
     ['cat', 'dog']
     """
+    _check_source(source, weights, class_names=class_names, image_size=image_size)
     use_default_backend(BACKENDS[:2])
     from zoo.inference.classifier import Classifier
 
     if weights is not None:
-        return Classifier.from_weights(str(source), weights, class_names, image_size)
-    if class_names is not None or image_size is not None:
-        raise ValueError(
-            "expected class_names and image_size with weights alone: runs and published networks "
-            f"have their own. Received: weights=None for {str(source)!r}"
-        )
+        return Classifier.from_weights(str(source), str(weights), class_names, image_size)
     return Classifier.load(source)
 
 
@@ -112,7 +112,7 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
 def evaluate(
     source: Source,
     data: Mapping[str, Any] | None = None,
-    weights: str | None = None,
+    weights: Source | None = None,
     image_size: int | None = None,
     averaged: bool = True,
 ) -> "Evaluation":
@@ -143,13 +143,16 @@ def evaluate(
     ...
     ValueError: run: expected the folder of a finished run. Received: 'nowhere'
     """
+    _check_source(source, weights, image_size=image_size)
+    if not isinstance(data, Mapping | None):
+        raise ValueError(f"data: expected a dictionary of settings. Received: {reprlib.repr(data)}")
     use_default_backend(BACKENDS[:2])
     from zoo.evaluate import loading, metrics
     from zoo.inference.published import is_published
 
     asked = dict(data or {})
     if weights is not None:
-        options = {"model": str(source), "weights": weights, "image_size": image_size}
+        options = {"model": str(source), "weights": str(weights), "image_size": image_size}
     elif is_published(source):
         options = {"model": str(source)}
     else:
@@ -158,3 +161,28 @@ def evaluate(
     config = check_section(DataConfig, asked, "data")
     classifier, images = loading.of_source(ModelOptions.from_values(options), config, averaged)
     return metrics.evaluate(classifier, images.test, config.batch_size)
+
+
+def _check_source(source: Source, weights: Source | None, **of_weights: Any) -> None:
+    """Checks that a source can be one, and has weights where it or other arguments need them."""
+    places = {"source": source} if weights is None else {"source": source, "weights": weights}
+    for name, place in places.items():
+        try:
+            if not str(place).startswith(PREFIX):
+                location(place)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    if weights is not None:
+        return
+    name = os.fspath(source)
+    if name in TABLE and not os.path.isdir(name):
+        raise ValueError(
+            f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
+            "knows nothing. Received: None"
+        )
+    given = [name for name, value in of_weights.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"expected {' and '.join(given)} with weights alone: runs and published networks have "
+            f"their own. Received: weights=None for {name!r}"
+        )

@@ -5,7 +5,7 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 
-from zoo.errors import install, printable
+from zoo.errors import install, printable, shortened
 
 BACKENDS = ("tensorflow", "jax", "torch")
 
@@ -33,7 +33,7 @@ def run_command(
         if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
             extra = error.name if error.name in BACKENDS[1:] else "train"
             message = f"{error.name} is not installed: {install(extra)}"
-        print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
+        print(f"error: {shortened(printable(' '.join(message.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
+from json import JSONDecodeError
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
@@ -31,7 +32,7 @@ from pydantic_settings import (
 )
 
 from zoo.cli import plain_yaml
-from zoo.cli.configurations import find_configuration, is_name
+from zoo.cli.configurations import find_configuration, is_name, list_configurations
 from zoo.errors import unknown
 from zoo.files import answering, check_output, local_copy, location
 
@@ -134,7 +135,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise ValueError(_one_line(cls, error.errors()[0])) from None
         except SettingsError as error:
-            raise ValueError(_unrecognized(cls, str(error))) from None
+            raise ValueError(_unrecognized(cls, error)) from None
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
@@ -178,6 +179,8 @@ class _ConfigFile(YamlConfigSettingsSource):
             with answering(path):
                 if not path.is_file():
                     found = "not a file" if path.exists() else "not found"
+                    if path.stem in list_configurations():
+                        found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
                     raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
                 with local_copy(path) as here, here.open("rb") as file:
                     content = file.read(4 * plain_yaml.MAX_CHARACTERS + 4)
@@ -189,6 +192,11 @@ class _ConfigFile(YamlConfigSettingsSource):
             raise SettingsError(f"config: {str(path)!r} is not YAML of settings: {error}") from None
         if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
             raise SettingsError(f"config: expected `key: value` lines in {str(path)!r}")
+        if "config" in values:
+            raise SettingsError(
+                f"config: expected a file that names no other one. Received: {str(path)!r} with "
+                f"config={values['config']!r}"
+            )
         return values
 
 
@@ -252,9 +260,13 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
     return f"{name}: {reason}" if name else reason
 
 
-def _unrecognized(group: type[BaseModel], reason: str) -> str:
-    """Adds what is allowed to the complaint about an unknown command line argument."""
-    reason = reason.removeprefix("error parsing CLI: ")
+def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
+    """Adds what is allowed to the complaint about a command line argument."""
+    reason = str(error).removeprefix("error parsing CLI: ")
+    if isinstance(error.__cause__, JSONDecodeError) and (
+        field := re.search('field "(.*?)"', reason)
+    ):
+        return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found:
         return reason

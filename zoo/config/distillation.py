@@ -30,6 +30,7 @@ class DistillationConfig(Section):
     temperature: float = Field(
         default=2,
         gt=0,
+        le=1000,
         description="What the logits of both are divided by; the higher, the more the teacher's "
         "small probabilities count.",
     )

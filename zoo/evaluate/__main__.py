@@ -1,9 +1,9 @@
 """Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from zoo import run_folder
@@ -45,12 +45,6 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
         """Takes the images of the run where nothing else is said."""
         sources = super().settings_customise_sources(settings_cls, init_settings)
         return *sources, _DataOfRun(settings_cls, {})
-
-    @model_validator(mode="after")
-    def _averages_of_a_run(self) -> Self:
-        if self.run is None and not self.averaged:
-            raise ValueError("averaged: only a --run has other weights than the averaged ones")
-        return self
 
 
 class _DataOfRun(InitSettingsSource):

@@ -24,6 +24,8 @@ def of_source(
     """
     if source.run is not None:
         return of_run(source.run, data, averaged)
+    if not averaged:
+        raise ValueError("averaged: only a run has other weights than the averaged ones")
     if source.is_published:
         return of_published(str(source.model), data)
     return of_weights(str(source.model), str(source.weights), source.image_size, data)

@@ -1,6 +1,7 @@
 """Asking a model about images and about photographs."""
 
 import os
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,10 +112,15 @@ class Classifier:
             image_size: Height and width in pixels. Defaults to that of the weights.
 
         Raises:
-            ValueError: If there is no such model, or the weights do not fit it.
+            ValueError: If there is no such model, the weights do not fit it, or names or size are
+                none.
         """
-        labels = class_names or [label.replace("_", " ") for _, label in imagenet_classes()]
-        size = image_size or find_model(name).size_for(weights)
+        if class_names is None:
+            class_names = [label.replace("_", " ") for _, label in imagenet_classes()]
+        labels = _checked_names(class_names)
+        size = find_model(name).size_for(weights) if image_size is None else image_size
+        if not is_positive_integer(size) or not 8 <= size <= 2048:
+            raise ValueError(f"image_size: expected an integer from 8 to 2048. Received: {size!r}")
         model = create_model(
             name, weights=weights, classes=len(labels), input_shape=(size, size, 3)
         )
@@ -274,6 +280,18 @@ class Classifier:
         except (OSError, ValueError, tf.errors.OpError) as error:
             name = printable(photo)
             raise ValueError(f"unreadable photograph: {name} ({reason(error)})") from None
+
+
+def _checked_names(class_names: Any) -> list[str]:
+    names = []
+    if isinstance(class_names, Sequence | np.ndarray) and not isinstance(class_names, str):
+        names = list(class_names)
+    if len(names) < 2 or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(
+            "class_names: expected the names of two or more classes. "
+            f"Received: {reprlib.repr(class_names)}"
+        )
+    return list(map(str, names))
 
 
 def _load_model(path: Path) -> keras.Model:

@@ -4,6 +4,7 @@ Descriptions and weights are data. Nothing in a folder or repository is run.
 """
 
 import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -107,7 +108,7 @@ class PublishedNetwork(BaseModel):
 
 def is_published(source: str | PathLike[str]) -> bool:
     """Returns whether this is an address of the hub, or a folder that `zoo.publish` wrote."""
-    return str(source).startswith(hub.PREFIX) or (Path(source) / NETWORK).is_file()
+    return str(source).startswith(hub.PREFIX) or os.path.isfile(Path(source) / NETWORK)
 
 
 def read(source: str) -> tuple[PublishedNetwork, Path]:

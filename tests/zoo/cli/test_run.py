@@ -109,6 +109,19 @@ def test_errors_are_one_line_without_escapes(capsys):
     assert capsys.readouterr().err == "error: Received: \\x1b[31m red \\udce9\n"
 
 
+def test_long_messages_are_cut_in_the_middle(capsys):
+    def command(_):
+        raise ValueError(f"expected a name. Received: {'a' * 200_000}, in the end")
+
+    with pytest.raises(SystemExit):
+        run_command(command)
+    error = capsys.readouterr().err
+    assert error.startswith("error: expected a name. Received: aaa")
+    assert "aaa [198,0" in error
+    assert error.endswith("aaa, in the end\n")
+    assert 2000 < len(error) < 2100
+
+
 def test_faults_of_the_program_keep_their_traceback():
     def command(_):
         raise ZeroDivisionError

@@ -1,0 +1,133 @@
+"""Bad arguments of the functions of `zoo.api`: one line before any work."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+from zoo.api import evaluate, load_classifier
+from zoo.registry import create_model
+
+NAME = "lambda_resnet14"
+NAMES = ["a", "b", "c"]
+PLACE = "source: expected a path. Received: "
+ADDRESS = "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
+ALONE = "with weights alone: runs and published networks have their own. Received: weights=None for"
+CLASSES = "class_names: expected the names of two or more classes. Received: "
+SIZE = "image_size: expected an integer from 8 to 2048. Received: "
+
+# Source, part of the message; both functions refuse it.
+SOURCES = [
+    (None, f"{PLACE}None"),
+    (5, f"{PLACE}5"),
+    ([], f"{PLACE}[]"),
+    ({}, f"{PLACE}{{}}"),
+    (b"x", f"{PLACE}b'x'"),
+    ("", f"{PLACE}''"),
+    ("a" * 5000, "aaa' (File name too long)"),
+    ("a/" * 2500, "a/' (File name too long)"),
+    ("a\0b", r"'a\x00b' (embedded null byte)"),
+    ("\ud800", r"'\ud800' ('utf-8' codec"),
+    ("s3://a/b", "Received: 's3://a/b'"),
+    ("hf://../x", f"{ADDRESS}'hf://owner/repo@revision'. Received: 'hf://../x'"),
+    ("hf://a/b--c", ADDRESS),
+    ("hf://a/-b", ADDRESS),
+    (NAME, f"weights: expected 'imagenet', or a file of weights for {NAME}: without weights it "),
+    ("fifo", "the folder of a finished run. Received: 'fifo'"),
+]
+
+# Arguments of load_classifier, part of the message.
+CLASSIFIERS = [
+    ({"weights": 5}, "weights: expected a path. Received: 5"),
+    ({"weights": ""}, "weights: expected a path. Received: ''"),
+    ({"weights": "a" * 5000}, "weights: expected a path. Received: 'aaa"),
+    ({"weights": "fifo"}, "file that exists. Received: weights='fifo'"),
+    ({"weights": "hf://../x"}, ADDRESS),
+    *(
+        ({"class_names": value}, CLASSES + part)
+        for value, part in (
+            (5, "5"),
+            ((name for name in NAMES), "<generator"),
+            ([None] * 3, "[None, None, None]"),
+            ("abc", "'abc'"),
+            ([], "[]"),
+            (["a"], "['a']"),
+            (["a", "b", ""], "['a', 'b', '']"),
+            (["a", "b", 3], "['a', 'b', 3]"),
+            (set("ab"), "{'a', 'b'}"),
+            (np.zeros(3), "array([0., 0., 0.])"),
+            ([None] * 10**5, "[None, None, None, None, None, None, ...]"),
+        )
+    ),
+    *(
+        ({"image_size": value}, SIZE + str(value))
+        for value in (0, -1, 7, 2049, 10**9, 32.0, True, np.nan)
+    ),
+    ({"image_size": "32"}, f"{SIZE}'32'"),
+    ({"weights": None, "source": "fifo"}, f"expected class_names and image_size {ALONE} 'fifo'"),
+]
+
+# Arguments of evaluate, part of the message.
+EVALUATIONS = [
+    ({"data": 5}, "data: expected a dictionary of settings. Received: 5"),
+    ({"data": [("dir", "a")]}, "data: expected a dictionary of settings. Received: [('dir', 'a')]"),
+    ({"data": {"dir": 5}}, "data.dir: Input should be a valid string. Received: 5"),
+    ({"weights": "hf://../x"}, ADDRESS),
+    ({"weights": "nope.h5"}, "existing file. Received: 'nope.h5'"),
+    ({"image_size": 0}, "image_size: Input should be greater than or equal to 8. Received: 0"),
+    ({"averaged": False}, "averaged: only a run has other weights than the averaged ones"),
+    ({"weights": None, "source": "fifo"}, f"expected image_size {ALONE} 'fifo'"),
+]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> str:
+    """Random weights of three classes."""
+    path = tmp_path_factory.mktemp("weights") / "random.weights.h5"
+    create_model(NAME, classes=3, input_shape=(32, 32, 3)).save_weights(path)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """The current folder, with a pipe."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo")
+
+
+def refuse(part: str, function, *arguments, **settings) -> None:
+    with pytest.raises(ValueError, match=re.escape(part)) as caught:
+        function(*arguments, **settings)
+    message = str(caught.value)
+    assert message.isprintable()
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize("function", [load_classifier, evaluate])
+@pytest.mark.parametrize(("source", "part"), SOURCES, ids=[str(row[0])[:20] for row in SOURCES])
+def test_sources(function, source, part):
+    refuse(part, function, source)
+
+
+@pytest.mark.parametrize(("changes", "part"), CLASSIFIERS, ids=lambda value: str(value)[:60])
+def test_load_classifier(weights, changes, part):
+    good = {"source": NAME, "weights": weights, "class_names": NAMES, "image_size": 32}
+    refuse(part, load_classifier, **(good | changes))
+
+
+@pytest.mark.parametrize(("changes", "part"), EVALUATIONS, ids=lambda value: str(value)[:60])
+def test_evaluate(weights, changes, part):
+    good = {"source": NAME, "weights": weights, "image_size": 32}
+    refuse(part, evaluate, **(good | changes))
+
+
+def test_names_may_be_an_array(weights):
+    classifier = load_classifier(NAME, weights, np.array(NAMES), np.int64(16))
+    assert classifier.class_names == NAMES
+    assert classifier.image_size == 16
+
+
+def test_a_photograph_that_is_a_pipe(weights):
+    classifier = load_classifier(NAME, weights, NAMES)
+    refuse("unreadable photograph: fifo (not a regular file)", classifier, "fifo")
