@@ -22,8 +22,7 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     )
     overrides: dict[str, Any] = Field(
         default={},
-        description="Other constructor arguments, e.g. --overrides placement=CLLL,scope=7, a list "
-        "in quotes: 'scope=\"[7,7,7,23]\"'",
+        description="Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]",
     )
 
 
@@ -43,7 +42,8 @@ def main(arguments: Sequence[str]) -> None:
     model = create_model(config.model, **{"input_shape": (size, size, 3), **overrides})
     counts = count_flops_by_stage(model)
     total = sum(sum(kinds.values()) for kinds in counts.values())
-    print(f"{config.model} at {size}x{size}")
+    height, width, _ = model.input_shape[1:]
+    print(f"{config.model} at {height}x{width}")
     print(f"trainable parameters {trainable_parameters(model):,}")
     print(f"floating-point operations {total / 1e9:.3f} G\n")
     kinds = list(dict.fromkeys(kind for stage in counts.values() for kind in stage))

@@ -13,7 +13,9 @@ from pathlib import Path
 PREFIX = "hf://"
 # What `hf://owner/repo` stands for: the first of these that the repository has.
 FILENAMES = ("model.safetensors", "model.weights.h5")
-_ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@(\S+))?")
+_NAME = r"\w(?:[\w.-]{,94}\w)?"
+_ADDRESS = re.compile(rf"hf://({_NAME}/{_NAME})(?:@(\S+))?", re.ASCII)
+_FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # by git, and by the hub
 
 
 def fetch_address(address: str) -> Path:
@@ -33,8 +35,7 @@ def parse_address(address: str) -> tuple[str, str]:
         ValueError: if it is neither.
     """
     match = _ADDRESS.fullmatch(address)
-    parts = match[1].split("/") if match else ["-"]
-    if match is None or any(p != p.strip(".-") or ".." in p or "--" in p for p in parts):
+    if match is None or _FORBIDDEN.search(address):
         raise ValueError(
             "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
             f"'hf://owner/repo@revision'. Received: {address!r}"

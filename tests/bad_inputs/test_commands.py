@@ -43,7 +43,9 @@ COMMANDS = [
             ("classes=-1", "Received: classes=-1"),
             ("classes=many", "Received: classes='many'"),
             ("dropout_rate=2", "Received: dropout_rate=2"),
-            ("scope", "Parsing error encountered for overrides"),
+            ("scope", "overrides: expected NAME=VALUE"),
+            ("[7,7]", "overrides: expected NAME=VALUE"),
+            ("input_shape=[8,8]", "Received: input_shape=[8, 8]"),
         )
     ),
     ("no benchmark", "benchmark.__main__", ["lyer"], "'lyer' (did you mean 'layer'?)"),

@@ -165,9 +165,20 @@ def test_unknown_repository_or_revision(served, address):
         hub.fetch_address(f"hf://{address}")
 
 
-def test_name_that_no_repository_can_have(served):
-    with pytest.raises(ValueError, match=r"Received: 'hf://\.\./\.\.'"):
-        hub.fetch_address("hf://../..")
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "../..", "a/..", "-a/b", "a/b.", "a--b/c", "a/b.git", f"a/{'b' * 97}", "a/b@.."],
+)
+def test_name_that_no_repository_can_have(name):
+    with pytest.raises(ValueError, match="expected a repository of the Hugging Face") as caught:
+        hub.fetch_address(f"hf://{name}")
+    assert str(caught.value).endswith(f"'hf://{name}'")
+
+
+@pytest.mark.parametrize("name", ["owner/repo", "a/b", "timm/resnet50.a1_in1k", "a-b/c-1.2@v1--2"])
+def test_name_that_a_repository_can_have(name):
+    repository, _, revision = name.partition("@")
+    assert hub.parse_address(f"hf://{name}") == (repository, revision or "main")
 
 
 def test_repository_without_weights(served):

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from json import JSONDecodeError
 from pathlib import Path
 from types import NoneType
@@ -131,7 +131,7 @@ class Settings(BaseSettings):
             if argument in sections and value.startswith("--"):
                 raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
         try:
-            return cls(_cli_parse_args=list(arguments))  # pyright: ignore[reportCallIssue]
+            return cls(_cli_parse_args=_with_lists(arguments))  # pyright: ignore[reportCallIssue]
         except ValidationError as error:
             raise ValueError(_one_line(cls, error.errors()[0])) from None
         except SettingsError as error:
@@ -269,10 +269,21 @@ def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
         return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found:
-        return reason
+        name = reason.partition("Parsing error encountered for ")[2].partition(":")[0]
+        return f"{name}: expected NAME=VALUE, several with commas between them" if name else reason
     name = received.split(" ")[0]
     section = [other for other in _dotted(group) if other.split(".")[0] == name.split(".")[0]]
     return f"no such setting. {unknown(name, section or _dotted(group))}"
+
+
+def _with_lists(arguments: Sequence[str]) -> list[str]:
+    """Quotes the lists in overrides, `scope=[7,7]`: pydantic-settings splits them at commas."""
+    result = []
+    for option, argument in pairwise(["", *arguments]):
+        if re.match(r"--[\w.]*overrides=", argument) or option.endswith("overrides"):
+            argument = re.sub(r"=(\[[^][\"]*\])", r'="\1"', argument)
+        result.append(argument)
+    return result
 
 
 def quoted(arguments: Sequence[str]) -> list[str]:
