@@ -119,6 +119,11 @@ def test_links_lead_somewhere():
 
 
 @pytest.mark.one_backend
+def test_configurations_have_the_names_by_which_a_wheel_has_them():
+    assert [name for name, page in PAGES.items() if "--config tpu_configs/" in page] == []
+
+
+@pytest.mark.one_backend
 def test_readme_is_short():
     assert len(PAGES["README.md"].splitlines()) <= 130
     assert len(PAGES["README.md"].split()) <= 1000

@@ -23,7 +23,9 @@ def run_command(
         command: Takes the command line arguments without the program's name.
         backends: Keras backends that the command runs on. Defaults to TensorFlow alone.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no notes on CPU features
+    # TensorFlow reads it once, at its import. Level E has errors of CUDA on machines without a GPU;
+    # what goes wrong in a command comes as a Python exception.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     use_onednn()
     try:
         _check_backend(backends)
