@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
             f"dir: expected the categories of the run, {list(detector.categories.values())[:5]}. "
             f"Received: {list(dataset.categories.values())[:5]}"
         )
-    ids = shards.check(folder, dataset, shards.TEST)
+    ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
     annotations = shards.read_annotations(folder, dataset, ids)
     masks = detector.masks and dataset.masks
     files = shards.pattern(folder, shards.TEST)

@@ -181,7 +181,7 @@ def _write_card(
             *[("`detection_masks`", "`(batch, 100, 28, 28)`, from 0 to 1, over the box")]
             * detector.masks,
             ("`num_detections`", "`(batch,)`: so many of the hundred are objects"),
-            ("`image_info`", "`(batch, 4, 2)`: size, size of the resized image, scale, offset"),
+            ("`image_info`", "`(batch, 4, 2)`: size, size with padding, scale, offset"),
         ),
     )
     sections = {"Inputs": signatures, "Outputs": outputs, "Use": SNIPPET}

@@ -124,8 +124,9 @@ def _seed(seed: int, checkpoints: str) -> int:
 def _check_data(config: DetectionConfig, dataset: Dataset, resumed: bool) -> Json:
     """Reads all shards once, those for training only before the first step."""
     if not resumed:
-        shards.check(config.data.dir, dataset, shards.TRAIN)
-    ids = shards.check(config.data.dir, dataset, shards.TEST)
+        smallest = config.model.image_size * min(config.data.scale_min, 1)
+        shards.check(config.data.dir, dataset, shards.TRAIN, smallest)
+    ids = shards.check(config.data.dir, dataset, shards.TEST, config.model.image_size)
     return shards.read_annotations(config.data.dir, dataset, ids)
 
 

@@ -63,8 +63,20 @@ def main(arguments: Sequence[str]) -> None:
     check_readable([str(photo) for photo in photos])
     from zoo.data.crops import decode
     from zoo.detection.detector import Detector
+    from zoo.detection.shards import check_shape
+    from zoo.errors import needs_extra
+
+    with needs_extra("detection"):
+        from PIL import Image
 
     detector = Detector.from_run(config.run)
+    for photo in photos:
+        with Image.open(photo) as file:
+            width, height = file.size
+        try:
+            check_shape(height, width, detector.image_size)
+        except ValueError as error:
+            raise ValueError(f"photos: {printable(photo)}: {error}") from None
     drawn, results = [], []
     for number, photo in enumerate(photos, start=1):
         image: Any = decode(to_jpeg_or_png(photo.read_bytes()))

@@ -75,13 +75,14 @@ def pattern(folder: Path, part: str) -> str:
     return f"{folder}/{part}-*.tfrecord"
 
 
-def check(folder: Path, dataset: Dataset, part: str) -> set[int]:
+def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> set[int]:
     """Reads all shards of a part once, with their checksums.
 
     Args:
         folder: Folder of the shards.
         dataset: Its description.
         part: `TRAIN` or `TEST`.
+        image_size: Smallest size that images are resized to fit, in pixels. Defaults to 64.
 
     Returns:
         Ids of the images.
@@ -103,7 +104,7 @@ def check(folder: Path, dataset: Dataset, part: str) -> set[int]:
     if not files:
         raise ValueError(f"data.dir: expected shards. Received: no {pattern(folder, part)}")
     with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
-        found = list(pool.map(lambda file: _check_file(file, dataset), files))
+        found = list(pool.map(lambda file: _check_file(file, dataset, image_size), files))
     count, expected = sum(map(len, found)), getattr(dataset, part).images
     if count != expected:
         raise ValueError(
@@ -113,7 +114,7 @@ def check(folder: Path, dataset: Dataset, part: str) -> set[int]:
     return {number for ids in found for number in ids}
 
 
-def _check_file(file: str, dataset: Dataset) -> list[int]:
+def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
     import tensorflow as tf
 
     from zoo.data.errors import reason
@@ -122,12 +123,16 @@ def _check_file(file: str, dataset: Dataset) -> list[int]:
         "image/source_id": tf.io.FixedLenFeature([], tf.string),
         "image/object/class/label": tf.io.VarLenFeature(tf.int64),
         "image/object/mask": tf.io.VarLenFeature(tf.string),
+        "image/height": tf.io.FixedLenFeature([], tf.int64),
+        "image/width": tf.io.FixedLenFeature([], tf.int64),
     }
     ids: list[int] = []
     try:
         records: Any = tf.data.TFRecordDataset(file).batch(16)
         for batch in records.map(lambda texts: tf.io.parse_example(texts, keys)):
-            source, labels, masks = (batch[key] for key in keys)
+            source, labels, masks, *sides = (batch[key] for key in keys)
+            for size in zip(*(side.numpy().tolist() for side in sides), strict=True):
+                check_shape(*size, image_size)
             ids += map(int, source.numpy().tolist())
             unknown = set(labels.values.numpy().tolist()) - dataset.categories.keys()
             if unknown:
@@ -140,6 +145,19 @@ def _check_file(file: str, dataset: Dataset) -> list[int]:
             f"data.dir: expected intact shards. Received: {printable(file)} ({why})"
         ) from None
     return ids
+
+
+def check_shape(height: int, width: int, image_size: float) -> None:
+    """Refuses an image of which nothing is left when it is resized to fit.
+
+    Raises:
+        ValueError: If its shorter side becomes half a pixel or less.
+    """
+    if min(height, width) * image_size <= max(height, width) / 2:
+        raise ValueError(
+            f"expected images less than {2 * image_size:g} times as long as wide. Received: "
+            f"{width} x {height} pixels"
+        )
 
 
 def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:

@@ -152,6 +152,15 @@ def test_shards_that_are_not_as_described(drawn, tmp_path, change, message):
         shards.check(tmp_path / "new", dataset, shards.TEST)
 
 
+@pytest.mark.parametrize("size", [(1, 128), (128, 1), (1, 10**6)])
+def test_images_of_which_nothing_is_left(sharded, size):
+    shards.check_shape(1, 127, 64)  # as the Model Garden rounds, a pixel is left
+    with pytest.raises(ValueError, match=r"expected images less than 128 times as long as wide"):
+        shards.check_shape(*size, 64)
+    with pytest.raises(ValueError, match=r"tfrecord \(expected images less than 1 times"):
+        shards.check(sharded, shards.Dataset.read(sharded), shards.TEST, image_size=0.5)
+
+
 def without(name):
     def change(content):
         del content[name][0]

@@ -14,49 +14,18 @@ import pytest
 import requests
 import tensorflow as tf
 import yaml
+from detectors import settings
 from PIL import Image
 
-from zoo.detection import evaluate, export, loop, predict, shards
+from zoo.detection import coco, convert, evaluate, export, loop, predict, shards
 from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import create_experiment, create_task
 from zoo.detection.loop import train
 from zoo.registry import create_model
 
+PARTS = ("train", "val")
 pytestmark = [pytest.mark.very_slow, pytest.mark.xdist_group("detector")]
-
-HEADS = """
-decoder: {fpn: {num_filters: 8}}
-rpn_head: {num_filters: 8}
-detection_head: {num_convs: 1, num_filters: 8, fc_dims: 16}
-mask_head: {num_convs: 1, num_filters: 8}
-roi_generator:
-  {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20}
-roi_sampler: {num_sampled_rois: 8}
-mask_sampler: {num_sampled_masks: 4}
-"""
-
-
-def settings(sharded, folder, **training):
-    return {
-        "output_dir": str(folder),
-        "model": {
-            "name": "lambda_resnet14",
-            "image_size": 64,
-            "overrides": {"stem": "rs"},
-            "batch_norm_momentum": 0.9,
-            "heads": yaml.safe_load(HEADS),
-        },
-        "data": {"dir": str(sharded), "batch_size": 2, "test_batch_size": 4, "shuffle_buffer": 4},
-        "optimizer": {"warmup_steps": 2, "learning_rate": 0.32},
-        "training": {
-            "steps": 4,
-            "evaluation_steps": 2,
-            "checkpoint_steps": 2,
-            "steps_per_execution": 2,
-            **training,
-        },
-    }
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +96,8 @@ def test_commands(finished, photo, tmp_path, capsys):
     evaluate.main([*run, "--output", str(tmp_path / "evaluation")])
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1].startswith("box AP ")
+    written = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text())
+    assert {kind: written[kind] for kind in ("box", "mask")} == finished[1]["test"]
     names = {path.name for path in (tmp_path / "evaluation").iterdir()}
     assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
     predict.main([*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "sheet.png")])
@@ -164,6 +135,27 @@ def test_export_answers_through_a_server(finished, photo, tmp_path):
     assert found.keys() == expected.keys()
     for name, value in found.items():
         np.testing.assert_allclose(value, expected[name][0], atol=1e-3)
+
+
+def test_boxes_alone(drawn, tmp_path, capsys, monkeypatch):
+    parts = (coco.read(drawn / f"{part}.json", drawn / part, masks=False) for part in PARTS)
+    convert.write(*parts, tmp_path / "shards", 2)
+    metrics = train(DetectionConfig(**settings(tmp_path / "shards", tmp_path / "run")))
+    assert metrics["test"].keys() == {"box"}
+    run = ["--run", str(tmp_path / "run")]
+    capsys.readouterr()
+    evaluate.main([*run, "--output", str(tmp_path / "evaluation")])
+    assert "mask" not in capsys.readouterr().out
+    written = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text())
+    assert written["box"] == metrics["test"]["box"]
+    folder = export.run(export.ExportConfig(run=tmp_path / "run", output=tmp_path / "exports"))
+    card = (folder / "model_card.md").read_text()
+    assert "mask" not in card.lower()
+    assert f"| Box AP | {metrics['test']['box']['AP']} (12 test images) |" in card
+    # The card's lines run in its folder.
+    Image.open(drawn / "val" / "000000.jpg").save(folder / "photo.jpg")
+    monkeypatch.chdir(folder)
+    exec(card.split("```python")[1].split("```")[0], {})
 
 
 def test_other_categories_are_refused(finished, sharded, tmp_path):

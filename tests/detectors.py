@@ -1,0 +1,36 @@
+"""Settings of a detector that is small enough for tests."""
+
+import yaml
+
+HEADS = """
+decoder: {fpn: {num_filters: 8}}
+rpn_head: {num_filters: 8}
+detection_head: {num_convs: 1, num_filters: 8, fc_dims: 16}
+mask_head: {num_convs: 1, num_filters: 8}
+roi_generator:
+  {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20}
+roi_sampler: {num_sampled_rois: 8}
+mask_sampler: {num_sampled_masks: 4}
+"""
+
+
+def settings(sharded, folder, **training):
+    return {
+        "output_dir": str(folder),
+        "model": {
+            "name": "lambda_resnet14",
+            "image_size": 64,
+            "overrides": {"stem": "rs"},
+            "batch_norm_momentum": 0.9,
+            "heads": yaml.safe_load(HEADS),
+        },
+        "data": {"dir": str(sharded), "batch_size": 2, "test_batch_size": 4, "shuffle_buffer": 4},
+        "optimizer": {"warmup_steps": 2, "learning_rate": 0.32},
+        "training": {
+            "steps": 4,
+            "evaluation_steps": 2,
+            "checkpoint_steps": 2,
+            "steps_per_execution": 2,
+            **training,
+        },
+    }

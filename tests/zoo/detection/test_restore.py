@@ -1,0 +1,95 @@
+"""A detector read from a run folder: an untrained one, of which every box scores about the same."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from detectors import settings
+
+from zoo import run_folder
+from zoo.detection.config import DetectionConfig
+from zoo.detection.detector import Detector
+from zoo.detection.experiment import create_experiment, create_task
+from zoo.detection.task import to_coco
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("untrained detector")]
+
+CATEGORIES = {1: "disc", 2: "square", 3: "triangle"}
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory) -> Path:
+    """The folder of a run without masks, whose weights are random."""
+    folder = tmp_path_factory.mktemp("runs") / "untrained"
+    config = DetectionConfig(**settings("nowhere", folder))
+    model = create_task(create_experiment(config, CATEGORIES, masks=False)).build_model()
+    items = {"model": model, "global_step": tf.Variable(4), **model.checkpoint_items}
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(**items), str(folder / "checkpoints"), max_to_keep=1
+    )
+    manager.save(checkpoint_number=4)
+    (folder / "config.yaml").write_text(config.to_yaml())
+    write_metrics(folder, CATEGORIES)
+    return folder
+
+
+def write_metrics(folder, categories, **test):
+    metrics = {
+        "test": {"box": {"AP": 0}, **test},
+        "test_images": 1,
+        "training_images": 1,
+        "categories": {str(number): name for number, name in categories.items()},
+    }
+    run_folder.write_metrics(folder, metrics)
+
+
+def test_boxes_lie_within_the_image(untrained):
+    """Resized to 64 x 32 pixels, which are padded to 64 x 64."""
+    detector = Detector.from_run(untrained)
+    assert not detector.masks
+    assert detector.title == "Faster R-CNN on lambda_resnet14"
+    image = np.random.default_rng(0).integers(0, 256, (40, 80, 3)).astype("uint8")
+    outputs = detector.ask(image[None])
+    (size, padded, scale, _), boxes = outputs["image_info"][0], outputs["detection_boxes"][0]
+    assert size.tolist() == [40, 80]
+    assert padded.tolist() == [64, 64]
+    assert scale == pytest.approx(0.8)
+    assert int(outputs["num_detections"][0]) > 5
+    assert boxes.min() >= 0
+    assert boxes[:, [0, 2]].max() == pytest.approx(32)  # some reach the edge
+    assert boxes[:, [1, 3]].max() <= 64 + 1e-4
+    found = to_coco(outputs, [7])
+    assert found == detector.detect(image, 7)
+    assert all("segmentation" not in one for one in found)
+    right, bottom = np.max([np.add(one["bbox"][:2], one["bbox"][2:]) for one in found], axis=0)
+    assert right <= 80.01
+    assert bottom <= 40.01
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: write_metrics(folder, {**CATEGORIES, 4: "star"}), "other shapes or categ"),
+        (lambda folder: write_metrics(folder, CATEGORIES, mask={"AP": 0}), "other shapes or categ"),
+        (lambda folder: cut(folder, ".index"), "damaged or of another detector"),
+        (lambda folder: cut(folder, ".data-00000-of-00001"), "damaged or of another detector"),
+        (lambda folder: (folder / "checkpoints" / "checkpoint").unlink(), "expected checkpoints"),
+    ],
+)
+def test_other_or_damaged_checkpoints(untrained, tmp_path, damage, message, caplog):
+    folder = Path(shutil.copytree(untrained, tmp_path / "run"))
+    state = folder / "checkpoints" / "checkpoint"
+    state.write_text(state.read_text().replace(str(untrained), str(folder)))
+    damage(folder)
+    with pytest.raises(ValueError, match=rf"^run: .*{message}"):
+        Detector.from_run(folder)
+    assert not caplog.records  # TensorFlow's warning of each variable
+    assert json.loads((untrained / "metrics.json").read_text())["test"] == {"box": {"AP": 0}}
+
+
+def cut(folder, suffix):
+    path = folder / "checkpoints" / f"ckpt-4{suffix}"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
