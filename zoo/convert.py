@@ -76,7 +76,7 @@ def convert(
         ValueError: If there is no such model or source, or the weights do not fit the model.
     """
     row = find_model(name)
-    from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
+    from lambda_keras.weights.files import PYTORCH, find_weights, load_weights, save_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
     source = find_weights(weights, name)
@@ -87,7 +87,7 @@ def convert(
     else:
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
-        model.save_weights(new_output)
+        save_weights(model, new_output)
         _write_card(new_card, row, model, weights, source, new_output, overrides)
 
 

@@ -167,6 +167,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
     try:
         yield folder / path.name
         os.replace(folder / path.name, path)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         remove(folder)
         os.close(lock)

@@ -1,10 +1,12 @@
 """Converting weights, and the model card beside them."""
 
+import errno
 import hashlib
 import pickle
 import sys
 from pathlib import Path
 
+import commands
 import networks
 import numpy as np
 import pytest
@@ -65,6 +67,21 @@ def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
     source = applications.LambdaResNet14(classes=3, weights=saved)
     for received, wanted in zip(names["model"].get_weights(), source.get_weights(), strict=True):
         np.testing.assert_array_equal(received, wanted)
+
+
+def test_full_disk(saved, tmp_path, monkeypatch, capsys):
+    """HDF5 would end the process, so it only ever writes to memory."""
+
+    def write_bytes(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    output = tmp_path / "new" / "a.weights.h5"
+    arguments = ["--weights", str(saved), "--output", str(output), "--overrides", "classes=3"]
+    arguments += ["--model", "lambda_resnet14"]
+    line = commands.fail(convert.main, monkeypatch, capsys, *arguments)
+    assert line == f"error: [Errno 28] No space left on device: '{output}'\n"
+    assert list(output.parent.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Files that are whole or not there."""
 
+import errno
+import os
 import subprocess
 import sys
 import tempfile
@@ -138,3 +140,12 @@ def test_other_places():
 )
 def test_names_that_are_no_files(name, why):
     assert why in why_no_file(name)
+
+
+def test_a_full_disk_is_said_of_the_file_that_was_asked_for(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*/notes\.txt'$"),
+        atomic_write(tmp_path / "notes.txt"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from lambda_keras.weights.files import save_weights
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.balance import balanced_weights
@@ -351,11 +352,11 @@ def _write_results(
     if model.averages is not None:
         network.set_weights(raw)
         with atomic_write(folder / run_folder.RAW_WEIGHTS) as path:
-            network.save_weights(path)
+            save_weights(network, path)
         raw = [keras.ops.convert_to_numpy(variable) for variable in model.averages.weights]
     network.set_weights(raw)
     with atomic_write(folder / run_folder.WEIGHTS) as path:
-        network.save_weights(path)
+        save_weights(network, path)
     with atomic_write(folder / run_folder.MODEL) as path:
         network.save(path)
     accuracy = f"test accuracy {metrics['test']['accuracy']:.4f} ({data.test.count} images)"
