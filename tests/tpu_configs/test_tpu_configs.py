@@ -14,7 +14,8 @@ from lambda_keras.models import specs
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.registry import IMAGENET, PSEUDO_LABELS, RESULTS, create_model, find_model
+from zoo.registry import create_model, find_model
+from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 from zoo.train.network import create_network
 
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
