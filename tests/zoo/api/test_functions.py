@@ -146,6 +146,11 @@ def test_evaluation_of_other_images(run, photos):
         evaluate(run, {"source": "tfds"})
 
 
+def test_raw_weights_of_a_run_that_has_none(run):
+    with pytest.raises(ValueError, match=r"averaged: expected true, for .* has no other"):
+        evaluate(run, averaged=False)
+
+
 def test_evaluation_of_weights(weights):
     with pytest.raises(ValueError, match="for the 10 classes of the data"):
         evaluate("lambda_resnet14", weights=weights, image_size=32)

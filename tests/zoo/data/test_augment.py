@@ -65,16 +65,20 @@ def test_erased_windows_are_as_large_as_in_the_paper():
     image = tf.ones((60, 40, 3)) * 300.0  # no noise is so bright
     apply = tf.function(lambda seed: random_erasing(image, seed, 0.5), autograph=False)
     areas, ratios, erased = [], [], 0
+    ever = np.zeros((60, 40), bool)
     for seed in seeds(300):
         changed = apply(seed).numpy() != 300
         np.testing.assert_array_equal(changed.any(-1), changed.all(-1))
         rows, columns = changed.any((1, 2)), changed.any((0, 2))
         np.testing.assert_array_equal(changed[..., 0], rows[:, None] & columns[None, :])
+        ever |= changed[..., 0]
         if changed.any():
             erased += 1
             areas.append(changed[..., 0].mean())
             ratios.append(rows.sum() / columns.sum())
     assert 0.42 < erased / 300 < 0.58
+    assert ever.any(1).all()  # windows reach every border
+    assert ever.any(0).all()
     assert 0.01 < min(areas) < 0.05
     assert 0.25 < max(areas) < 0.36
     assert 0.25 < min(ratios) < 0.5

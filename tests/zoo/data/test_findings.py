@@ -44,7 +44,9 @@ def test_classes_with_few_images_and_unequal_ones():
     )
     assert unequal.startswith("the largest class has 60 times")
     assert of_classes(labels, names, weighted=True) == [few]
-    assert of_classes([0] * 40 + [1] * 10, ["a", "b"], weighted=False) == []
+    assert of_classes([0] * 49 + [1] * 10, ["a", "b"], weighted=False) == []
+    (line,) = of_classes([0] * 50 + [1] * 10, ["a", "b"], weighted=False)
+    assert line.startswith("the largest class has 5 times")
 
 
 def test_weights_make_classes_count_as_much():

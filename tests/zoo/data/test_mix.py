@@ -54,6 +54,15 @@ def test_cut_mix_puts_one_window_into_every_image():
     assert len(sizes) > 15
 
 
+def test_rows_and_columns_of_windows_are_independent():
+    images = np.stack([np.zeros((32, 32, 3)), np.ones((32, 32, 3))]).astype("float32")
+    cut = tf.function(lambda seed: cut_mix(images, LABELS[:2, :2], seed, 1.0)[0], autograph=False)
+    windows = [np.asarray(cut(seed))[0, ..., 0] for seed in seeds(200)]
+    centers = [np.argwhere(window).mean(0) for window in windows if window.any()]
+    assert len(centers) > 150
+    assert abs(np.corrcoef(np.transpose(centers))[0, 1]) < 0.3  # 0.07 is one standard deviation
+
+
 def test_both_come_as_often():
     mix = tf.function(either(1.0, 1.0), autograph=False)
     cut = 0

@@ -232,7 +232,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--model lambda_resnet14", "expected --weights imagenet, or a file of weights"),
         ("--model lambda_resnet15 --weights imagenet", "did you mean 'lambda_resnet1"),
         ("--model lambda_resnet14 --weights none.h5", "existing file. Received: 'none.h5'"),
-        (f"{SOURCE} --averaged false", "averaged: only a --run has other weights"),
+        (f"{SOURCE} --averaged false", "averaged: only a run has other weights"),
         (f"{SOURCE} --data.batch 3", "did you mean '--data.batch_size'?"),
         (f"{SOURCE} --output w.weights.h5/new", "Received: 'w.weights.h5/new' (Not a directory)"),
         (SOURCE, "expected an intact HDF5 weights file"),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.data.pipeline import EvalImages
 from zoo.data.records import IndexedSource
-from zoo.evaluate import report
+from zoo.evaluate import metrics, report
 from zoo.evaluate.metrics import Evaluation, Mistake, evaluate
 from zoo.evaluate.report import readable
 from zoo.inference.classifier import Classifier
@@ -40,6 +41,13 @@ def colours(count: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 def as_test_images(images: np.ndarray, labels: np.ndarray) -> EvalImages:
     source = IndexedSource(images, labels, np.array([""] * len(images)))
     return EvalImages(source, lambda record, seed: (record["image"], tf.constant(True)))
+
+
+def test_speed_leaves_out_the_first_batch(monkeypatch):
+    times = iter([100.0, 101.0, 103.0])  # at the end of each batch, of 8, 8 and 4 images
+    monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    result = evaluate(classifier(2), as_test_images(*colours(20, 2)), 8)
+    assert result.images_per_second == pytest.approx(12 / 3)
 
 
 @pytest.mark.parametrize("classes", [2, 5, 6, 12])
