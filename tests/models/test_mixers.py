@@ -7,10 +7,38 @@ import numpy as np
 import pytest
 
 from lambda_keras.applications import LambdaResNet14
+from lambda_keras.layers import (
+    AxialAttention,
+    GlobalAttention,
+    HaloAttention,
+    LambdaLayer,
+    LinearAttention,
+    LocalAttention,
+)
 from lambda_keras.models.mixers import MIXERS
 from lambda_keras.models.specs import LambdaSpec
 
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
+
+
+# What they are, and what is not a default of their layers in a ResNet, written out.
+KINDS = {
+    "lambda": (LambdaLayer, {}),
+    "content": (LambdaLayer, {"position_embedding": None, "use_bias": False}),
+    "global": (GlobalAttention, {}),
+    "local": (LocalAttention, {}),
+    "halo": (HaloAttention, {"block_size": 7}),
+    "axial": (AxialAttention, {}),
+    "efficient": (LinearAttention, {"feature_map": "softmax"}),
+    "linear": (LinearAttention, {"feature_map": "elu"}),
+    "favor": (LinearAttention, {"feature_map": "favor"}),
+    "relu": (LinearAttention, {"feature_map": "relu"}),
+}
+
+
+@pytest.mark.one_backend
+def test_names_of_mixers():
+    assert {name: (kind.layer, kind.arguments) for name, kind in MIXERS.items()} == KINDS
 
 
 def small(mixer: str, **arguments) -> keras.Model:
