@@ -124,7 +124,7 @@ def test_every_setting_is_described(section):
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_published_configs_are_valid(file, tmp_path):
     head = file.read_text().splitlines()[:3]
-    assert head[0].startswith("# Command: python -m zoo.train --config tpu_configs/" + file.name)
+    assert head[0].startswith(f"# Command: python -m zoo.train --config {file.stem}")
     assert head[1].startswith("# Hardware: ")
     assert head[2].startswith("# Expected top-1: ")
     assert parse("--config", file).model.name in file.name or file.stem == "fine_tune"
