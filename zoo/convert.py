@@ -11,7 +11,7 @@ from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings, named
 from zoo.errors import needs_extra
-from zoo.files import atomic_write
+from zoo.files import atomic_write, naming_full_disks
 from zoo.registry import Row, create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def convert(
     else:
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
-        save_weights(model, new_output)
+        with naming_full_disks(output):
+            save_weights(model, new_output)
         _write_card(new_card, row, model, weights, source, new_output, overrides)
 
 

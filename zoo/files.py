@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import glob
+import io
 import os
 import reprlib
 import shutil
@@ -16,7 +17,12 @@ from typing import Any
 from zoo.errors import needs_extra
 
 BUCKETS = ("gs://",)
-_PARTIAL = ".partial-"
+_PARTIAL, _OLD = ".partial-", ".old-"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no room: on the disk, for a user, in a file
+
+
+class FullDiskError(OSError):
+    """No room for a file: its error number, the reason, and the name that it should have had."""
 
 
 def location(path: Any) -> Any:
@@ -145,7 +151,7 @@ def check_output(folder: Path, name: str = "") -> None:
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
     """Yields another path to write to, and renames it to `path` if nothing failed.
 
     It is in a folder of its own beside `path`, which is removed with all that is left in it. Into
@@ -154,26 +160,98 @@ def atomic_write(path: Path) -> Iterator[Path]:
     Args:
         path: Where the file or new folder shall be. The path to write to has the same name,
             because Keras and matplotlib choose the format by the suffix.
+        over_folder: Whether a new folder replaces one that is there. Defaults to False.
+
+    Raises:
+        FullDiskError: If there is no room for it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if in_bucket(path):
-        with tempfile.TemporaryDirectory() as folder:
-            here = Path(folder) / path.name
-            yield here
-            _copy(here, path)
-        return
-    remove_partial(path.parent, path.name)
-    folder, lock = _new_partial(path)
+    with naming_full_disks(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if in_bucket(path):
+            with tempfile.TemporaryDirectory() as folder:
+                here = Path(folder) / path.name
+                yield here
+                _copy(here, path)
+            return
+        remove_partial(path.parent, path.name)
+        folder, lock = _new_partial(path)
+        try:
+            yield folder / path.name
+            if over_folder:
+                _replace_folder(folder / path.name, path)
+            else:
+                os.replace(folder / path.name, path)
+        finally:
+            remove(folder)
+            os.close(lock)
+
+
+def _replace_folder(new: Path, folder: Path) -> None:
+    """Puts one folder in the place of another, which goes where the first one was.
+
+    No system renames over a folder with files. So the old one has another name for a moment, by
+    which `restore` finds it if the process is killed then.
+    """
+    old = _aside(folder)
+    if old.is_dir():  # of a process that was killed when the new one was in its place
+        os.replace(old, new.parent / "older")
+    if folder.is_dir():
+        os.replace(folder, old)
     try:
-        yield folder / path.name
-        os.replace(folder / path.name, path)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        os.replace(new, folder)
     finally:
-        remove(folder)
-        os.close(lock)
+        restore(folder)
+    if old.is_dir():
+        os.replace(old, new.parent / "old")
+
+
+def restore(folder: Path) -> None:
+    """Brings a folder back that a killed process had moved aside to replace it."""
+    old = _aside(folder)
+    if old.is_dir() and not (folder.is_dir() and any(folder.iterdir())):
+        os.replace(old, folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f"{_OLD}{folder.name}")
+
+
+@contextmanager
+def naming_full_disks(path: Path) -> Iterator[None]:
+    """Wraps what writes a file or folder, so that a full disk is said of it.
+
+    Libraries name another file, or none, and those of other languages have own kinds of errors.
+
+    Raises:
+        FullDiskError: If there is no room.
+    """
+    try:
+        yield
+    except FullDiskError:
+        raise
+    except Exception as error:
+        number = getattr(error, "errno", None)
+        for full in _FULL:
+            if number == full or os.strerror(full) in str(error):
+                raise FullDiskError(full, os.strerror(full), str(path)) from error
+        raise
+
+
+def keras_file(model: Any) -> bytes:
+    """Returns the contents of a `.keras` file.
+
+    Written onto a disk without room, HDF5 ends the process, so that is done in memory.
+    """
+    archive = _KerasFile()
+    model.save(archive)
+    return archive.getvalue()
+
+
+class _KerasFile(io.BytesIO):
+    """Memory that Keras takes for a file, because its name ends as it should."""
+
+    def __str__(self) -> str:
+        return "model.keras"
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 class TestMetrics(BaseModel):
     """Of those, the ones of the test images."""
 
-    accuracy: float
+    accuracy: float = Field(ge=0, le=1, allow_inf_nan=False)
 
 
 class Metrics(BaseModel):
@@ -118,8 +118,8 @@ class Metrics(BaseModel):
 
     class_names: list[str] = Field(min_length=2)
     test: TestMetrics
-    test_images: int
-    training_images: int
+    test_images: int = Field(ge=1)
+    training_images: int = Field(ge=1)
 
 
 def load_metrics(folder: Path) -> Metrics:

@@ -42,13 +42,15 @@ def save_safetensors(model: keras.Model, path: Path) -> None:
     ...     load_weights(LambdaResNet14(classes=3), path, "lambda_resnet14")
     """
     # Imported here, because most models are built without such a file.
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     arrays = {
         name: np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
         for name, variable in named_weights(model).items()
     }
-    save_file(arrays, path, FORMAT | {_PREPARATION: " ".join(sorted(preparation(model)))})
+    metadata = FORMAT | {_PREPARATION: " ".join(sorted(preparation(model)))}
+    # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
+    Path(path).write_bytes(save(arrays, metadata))
 
 
 def named_weights(model: keras.Model) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Files that are whole or not there."""
 
 import errno
-import os
 import subprocess
 import sys
 import tempfile
@@ -10,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from zoo.files import (
+    FullDiskError,
     atomic_write,
     local_copy,
     location,
     remove,
     remove_partial,
+    restore,
     why_no_file,
 )
 
@@ -106,6 +107,58 @@ def test_taken_for_left_over_before_it_is_locked(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "/elsewhere"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        RuntimeError("write failed: No space left on device (os error 28)"),
+    ],
+)
+def test_full_disk_is_said_of_the_file(tmp_path, error):
+    def write():
+        with atomic_write(tmp_path / "a") as path, atomic_write(tmp_path / "card"):
+            path.write_text("whole")
+            raise error
+
+    with pytest.raises(FullDiskError, match=r"(No space left|quota exceeded).*: '.*/card'"):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_takes_the_place_of_another(tmp_path):
+    """Also of one that a killed process had moved aside, and of both."""
+    for left in ([], ["a"], [".old-a"], ["a", ".old-a"]):
+        for name in left:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "old").touch()
+        with atomic_write(tmp_path / "a", over_folder=True) as path:
+            path.mkdir()
+            (path / "new").touch()
+            if left == ["a"]:
+                assert (tmp_path / "a" / "old").exists()
+        assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/new"]
+        remove(tmp_path / "a")
+
+
+def test_folder_moved_aside_comes_back(tmp_path):
+    old = tmp_path / ".old-a"
+    old.mkdir()
+    (old / "b").touch()
+    restore(tmp_path / "a")
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/b"]
+    old.mkdir()
+    restore(tmp_path / "a")
+    assert old.is_dir()  # nothing is removed
+    old.rmdir()
+    with (
+        pytest.raises(FileNotFoundError),  # nothing was written
+        atomic_write(tmp_path / "a", over_folder=True),
+    ):
+        pass
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/b"]
+
+
 def test_bucket(bucket, tmp_path):
     folder = location(f"{bucket}/runs/one")
     assert str(folder / "a.txt") == f"{bucket}/runs/one/a.txt"
@@ -140,12 +193,3 @@ def test_other_places():
 )
 def test_names_that_are_no_files(name, why):
     assert why in why_no_file(name)
-
-
-def test_a_full_disk_is_said_of_the_file_that_was_asked_for(tmp_path):
-    with (
-        pytest.raises(OSError, match=r"No space left on device: '.*/notes\.txt'$"),
-        atomic_write(tmp_path / "notes.txt"),
-    ):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,6 @@ from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, LocalPath, OutputFolder, Settings
 from zoo.detection import shards
 from zoo.detection.coco import Annotations, read
-from zoo.detection.errors import naming_full_disks
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
@@ -101,7 +100,7 @@ def write(train: Annotations, val: Annotations, output: Path, train_shards: int)
         val=_count(val),
         masks=train.masks,
     )
-    with atomic_write(output) as folder, naming_full_disks(output):
+    with atomic_write(output) as folder:
         folder.mkdir()
         for name, part, number in (
             (shards.TRAIN, train, train_shards),

@@ -19,11 +19,11 @@ from zoo.detection import report, shards
 from zoo.detection.coco import Json
 from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
-from zoo.detection.errors import naming_full_disks
 from zoo.detection.experiment import create_experiment, create_task, precision
 from zoo.detection.shards import Dataset
 from zoo.devices import Devices, find_devices
 from zoo.errors import needs_extra
+from zoo.files import naming_full_disks
 from zoo.plots.detections import plot_detections
 
 with needs_extra("detection"):

@@ -298,6 +298,8 @@ def _load_model(path: Path) -> keras.Model:
     try:
         with local_copy(path) as here:
             model: Any = keras.models.load_model(here)
+        if not model.built:  # as an empty Sequential
+            raise ValueError("a model without layers")
         for weight in model.weights:
             check_finite(weight.path, keras.ops.convert_to_numpy(weight), str(path))
     except Exception as error:  # those of ZIP files, of HDF5 and of Keras are many kinds

@@ -1,5 +1,6 @@
 """Publishes the model of a run: `python -m zoo.publish --run runs/FOLDER hf://OWNER/NAME`."""
 
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +25,18 @@ def _check_target(target: str) -> None:
             raise ValueError(f"expected {HUB}OWNER/NAME. Received: {target!r}")
     elif "://" in target or not target:
         raise ValueError(f"expected a folder of this machine, or {HUB}OWNER/NAME")
+
+
+def _check_place(folder: Path) -> None:
+    """Makes sure that a new folder can take the place of one that may be there."""
+    place = folder.absolute()
+    here = Path.cwd()
+    if Path(os.path.realpath(place)) in (here, *here.parents) or os.path.ismount(place):
+        raise ValueError(
+            "expected a folder that can be replaced: not the current one, one around it, or a "
+            f"mounted disk. Received: {str(folder)!r}"
+        )
+    check_output(folder)
 
 
 def _check_license(name: str) -> None:
@@ -64,7 +77,7 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
         if self.repository is None:
             if self.private:
                 raise ValueError(f"private: only for {HUB}OWNER/NAME. Received: {self.target!r}")
-            check_output(Path(self.target))
+            _check_place(Path(self.target))
         elif self.overwrite:
             raise ValueError(
                 "overwrite: only for a folder; the hub keeps what was there before. "

@@ -1,6 +1,8 @@
 """The folder of a published network: weights, labels, preprocessing, accuracy, model card."""
 
+import io
 from pathlib import Path
+from zipfile import ZipFile
 
 import keras
 import numpy as np
@@ -9,7 +11,8 @@ from lambda_keras.weights import save_safetensors
 from lambda_keras.weights.hub import sha256
 from zoo import model_card, run_folder
 from zoo.cli.model_options import NETWORK
-from zoo.files import atomic_write, remove
+from zoo.errors import some
+from zoo.files import atomic_write, is_partial, keras_file, restore
 from zoo.inference.classifier import Classifier
 from zoo.inference.facts import LICENSE, facts_of, origin_of_run
 from zoo.inference.published import (
@@ -21,6 +24,8 @@ from zoo.inference.published import (
 )
 
 CARD = "README.md"  # the page of a repository on the hub
+KERAS_FILES = ("config.json", "metadata.json", "model.weights.h5")  # its layout of a repository
+FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
 USE = """```python
 from zoo.api import load_classifier
 
@@ -39,15 +44,21 @@ model = keras.saving.load_model({address!r})
 
 
 def check_is_free(folder: Path, overwrite: bool) -> None:
-    """Makes sure that writing a folder destroys nothing.
+    """Makes sure that writing a folder destroys nothing but a published network.
 
     Raises:
-        ValueError: If it holds something, unless that is a published network and may be replaced.
+        ValueError: If it holds other files, or a published network that may not be replaced.
     """
-    if not folder.is_dir() or not any(folder.iterdir()):
+    restore(folder)
+    found = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
+    if not found:
         return
-    if not (folder / NETWORK).is_file():
-        raise ValueError(f"expected a new folder. Received: {str(folder)!r}, with other files")
+    others = sorted(path.name for path in found if path.name not in FILES or not path.is_file())
+    if others or folder / NETWORK not in found:
+        names = some(others or sorted(path.name for path in found))
+        raise ValueError(
+            f"expected a new folder. Received: {str(folder)!r}, with other files ({names})"
+        )
     if not overwrite:
         raise ValueError(
             f"expected a new folder, or --overwrite true. Received: {str(folder)!r}, with a "
@@ -68,19 +79,17 @@ def write(run: Path, folder: Path, license: str | None, address: str) -> None:
         ValueError: If there is no such run, or it is damaged.
     """
     classifier = Classifier.from_run(run)
-    with atomic_write(folder) as beside:
+    with atomic_write(folder, over_folder=True) as beside:
         _write_files(classifier, run, beside, license, address)
         _check_same(classifier, beside)
-        remove(folder)
+        check_is_free(folder, overwrite=True)  # again: this has taken a while
 
 
 def _write_files(
     classifier: Classifier, run: Path, folder: Path, license: str | None, address: str
 ) -> None:
-    classifier.model.save(folder, zipped=False)  # Keras' layout of a repository
-    assets = folder / "assets"  # an empty folder, which no repository keeps
-    if assets.is_dir() and not any(assets.iterdir()):
-        remove(assets)
+    with ZipFile(io.BytesIO(keras_file(classifier.model))) as archive:
+        archive.extractall(folder, KERAS_FILES)
     save_safetensors(classifier.model, folder / WEIGHTS)
     config, metrics = run_folder.load_config(run), run_folder.load_metrics(run)
     origin = origin_of_run(run)

@@ -17,7 +17,7 @@ from zoo.data.balance import balanced_weights
 from zoo.data.errors import naming_errors
 from zoo.data.load import ImageData, load_data
 from zoo.devices import Devices, find_devices, precision
-from zoo.files import atomic_write
+from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
@@ -358,7 +358,7 @@ def _write_results(
     with atomic_write(folder / run_folder.WEIGHTS) as path:
         save_weights(network, path)
     with atomic_write(folder / run_folder.MODEL) as path:
-        network.save(path)
+        path.write_bytes(keras_file(network))
     accuracy = f"test accuracy {metrics['test']['accuracy']:.4f} ({data.test.count} images)"
     title = f"{config.model.name} on {config.data.source}, {accuracy}"
     plot_curves(metrics["history"], title, folder / run_folder.CURVES)

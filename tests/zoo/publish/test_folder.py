@@ -1,6 +1,8 @@
 """The folder that others get of a trained network."""
 
+import os
 import shutil
+import stat
 from functools import partial
 
 import commands
@@ -10,6 +12,7 @@ import pytest
 import yaml
 from zoo_weights import same_weights
 
+from zoo import files
 from zoo.cli.model_options import read_labels
 from zoo.config import ModelConfig
 from zoo.inference.classifier import Classifier
@@ -33,6 +36,13 @@ def own(run) -> Classifier:
 @pytest.fixture
 def copy(published, tmp_path):
     return shutil.copytree(published, tmp_path / "copy")
+
+
+def umask() -> int:
+    """What it is, which only setting it tells."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def test_folder_is_complete(published):
@@ -112,6 +122,69 @@ def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
 
+@pytest.mark.parametrize("step", range(3))
+def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
+    """One of both networks is whole at any moment, and the next command finds it."""
+    old = (copy / "README.md").read_text()
+    arguments = ["--run", str(run), str(copy), "--overwrite", "true"]
+    replace, done = os.replace, []
+
+    def killed(source, target):
+        if len(done) == step:
+            raise SystemExit("killed")
+        done.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        patch.setattr(files, "restore", lambda _: None)  # which a killed process cannot do
+        patch.setattr(publish_folder, "_check_same", lambda *_: None)
+        with pytest.raises(SystemExit, match="killed"):
+            publish.main(arguments)
+    assert copy.is_dir() is (step != 1)
+
+    line = fail(monkeypatch, capsys, *arguments[:-2])  # which restores it, and is refused
+    assert "with a published network" in line
+    assert ((copy / "README.md").read_text() == old) is (step < 2)
+    assert Classifier.load(copy)
+    publish.main(arguments)
+    assert [path.name for path in copy.parent.iterdir()] == ["copy"]
+    assert {path.name for path in copy.iterdir()} == FILES
+
+
+def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):
+    monkeypatch.setattr(publish_folder, "_check_same", lambda *_: (copy / "notes.md").touch())
+    with pytest.raises(ValueError, match=r"other files \(notes\.md\)"):
+        publish.main(["--run", str(run), str(copy), "--overwrite", "true"])
+    assert {path.name for path in copy.iterdir()} == FILES | {"notes.md"}
+
+
+def test_files_are_readable_by_whom_the_umask_allows(published):
+    allowed = 0o666 & ~umask()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in published.iterdir()} == {allowed}
+
+
+def test_card_names_weights_that_training_started_from_without_their_folder(run, tmp_path):
+    """Paths are private."""
+    tuned = shutil.copytree(run, tmp_path / "tuned", ignore=shutil.ignore_patterns("logs"))
+    settings = yaml.safe_load((tuned / "config.yaml").read_text())
+    settings["model"]["weights"] = str(run / "model.weights.h5")
+    (tuned / "config.yaml").write_text(yaml.safe_dump(settings))
+    publish.main(["--run", str(tuned), str(tmp_path / "p")])
+    card = (tmp_path / "p" / "README.md").read_text("utf-8")
+    assert "| Started from | model.weights.h5 |" in card
+    assert str(run.parent) not in card
+
+
+def test_run_with_a_model_without_layers(run, tmp_path, monkeypatch, capsys):
+    empty = shutil.copytree(run, tmp_path / "empty", ignore=shutil.ignore_patterns("logs"))
+    with pytest.warns(UserWarning, match="not yet been built"):
+        keras.Sequential().save(empty / "model.keras")
+    line = fail(monkeypatch, capsys, "--run", str(empty), str(tmp_path / "p"))
+    assert f"expected an intact model. Received: {empty / 'model.keras'}" in line
+    assert not (tmp_path / "p").exists()
+
+
 @pytest.mark.parametrize("part", ["model.safetensors", "model.weights.h5"])
 def test_other_weights_than_those_of_the_run_are_noticed(run, own, copy, part):
     other = Classifier.from_run(run)
@@ -128,7 +201,13 @@ ROWS = [
     ("x", "run: Field required"),
     ("--run run", "the following arguments are required: TARGET"),
     ("--run missing x", "the folder of a finished run. Received: 'missing'"),
-    ("--run run full", "expected a new folder. Received: 'full', with other files"),
+    ("--run run full", "a new folder. Received: 'full', with other files (photo.jpg)"),
+    ("--run run full --overwrite true", "'full', with other files (photo.jpg)"),
+    ("--run run repository --overwrite true", "other files (.git, labels.txt, notes.md)"),
+    ("--run run card --overwrite true", "'card', with other files (README.md)"),
+    ("--run run .", "not the current one, one around it, or a mounted disk. Received: '.'"),
+    ("--run run ../..", "not the current one, one around it, or a mounted disk. Received: '../..'"),
+    ("--run run /proc", "not the current one, one around it, or a mounted disk. Received: '/proc'"),
     ("--run run file.txt", "a folder to write to. Received: 'file.txt'"),
     ("--run run gs://bucket/x", "expected a folder of this machine, or hf://OWNER/NAME"),
     ("--run run hf://owner", "expected hf://OWNER/NAME. Received: 'hf://owner'"),
@@ -148,5 +227,11 @@ def test_bad_input(tmp_path, monkeypatch, capsys, line, message):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "photo.jpg").touch()
     (tmp_path / "file.txt").touch()
+    for name in (".git", "labels.txt"):  # a folder with the name of one of our files
+        (tmp_path / "repository" / name).mkdir(parents=True)
+    for name in ("repository/lambda_keras.json", "repository/notes.md", "card/README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    before = sorted(tmp_path.rglob("*"))
     assert message in fail(monkeypatch, capsys, *line.split(" "))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.txt", "full"]
+    assert sorted(tmp_path.rglob("*")) == before
