@@ -1,7 +1,10 @@
 """The lambda layer as a Keras layer: serialisation, dtypes, shapes, masks, errors."""
 
+import math
+
 import backends
 import keras
+import networks
 import numpy as np
 import pytest
 from keras.src import backend, testing
@@ -353,3 +356,28 @@ def test_fixed_grid_fed_another_size(arguments):
     layer(normal(1, 4, 4, 6))
     with pytest.raises(ValueError, match=r"built for.*\(4, 4\).*Received: .*\(2, 8\)"):
         layer(normal(1, 2, 8, 6))
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(("scope", "expected"), [(7, 26), (23, 73), (None, 112)])
+def test_standard_deviation_of_a_new_layer(scope, expected):
+    """As the docstring has it."""
+    keras.utils.set_random_seed(0)
+    outputs = LambdaLayer(64, scope=scope)(networks.images(8, 28, 28, 64), training=True)
+    assert keras.ops.convert_to_numpy(outputs).std() == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("intra_depth", [1, 4])
+@pytest.mark.parametrize("grid", [(24, 20), (256,)], ids=str)
+def test_initializer_for_unit_outputs(grid, intra_depth):
+    """The one that the docstring names, away from borders."""
+    keras.utils.set_random_seed(0)
+    unit = keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")
+    layer = LambdaLayer(64, scope=7, intra_depth=intra_depth, embeddings_initializer=unit)
+    outputs = layer(networks.images(16, *grid, 64), training=True)
+    stddev = keras.ops.convert_to_numpy(layer.position_embeddings).std()
+    assert stddev == pytest.approx((intra_depth * 16 * 7 ** len(grid)) ** -0.5, rel=0.1)
+    inner = outputs[(slice(None), *(slice(3, -3) for _ in grid))]
+    of_content = 16 * intra_depth * (1 / 64 + math.e / math.prod(grid))
+    received = keras.ops.convert_to_numpy(inner).std()
+    assert received == pytest.approx((1 + of_content) ** 0.5, rel=0.1)

@@ -43,7 +43,9 @@ class LocalAttention(RelativeAttentionLayer):
             `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)`; height and width may be unknown.
+        inputs: tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
+            blocks of 4x4, and NaN or infinity reaches all of a block that sees it. Height and width
+            may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
