@@ -11,7 +11,7 @@ from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings, named
 from zoo.errors import needs_extra
-from zoo.files import atomic_write, naming_full_disks
+from zoo.files import atomic_write, keras_file, naming_full_disks
 from zoo.registry import Row, create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def convert(
         ValueError: If there is no such model or source, or the weights do not fit the model.
     """
     row = find_model(name)
-    from lambda_keras.weights.files import PYTORCH, find_weights, load_weights, save_weights
+    from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
     source = find_weights(weights, name)
@@ -88,7 +88,7 @@ def convert(
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         with naming_full_disks(output):
-            save_weights(model, new_output)
+            new_output.write_bytes(keras_file(model, output.name))
         _write_card(new_card, row, model, weights, source, new_output, overrides)
 
 

@@ -237,21 +237,24 @@ def naming_full_disks(path: Path) -> Iterator[None]:
         raise
 
 
-def keras_file(model: Any) -> bytes:
-    """Returns the contents of a `.keras` file.
+def keras_file(model: Any, name: str = "model.keras") -> bytes:
+    """Returns the contents of a `.keras` file, or of a `.weights.h5` file.
 
     Written onto a disk without room, HDF5 ends the process, so that is done in memory.
     """
-    archive = _KerasFile()
-    model.save(archive)
-    return archive.getvalue()
+    file = _KerasFile()
+    file.name = name
+    model.save_weights(file) if name.endswith(".weights.h5") else model.save(file)
+    return file.getvalue()
 
 
 class _KerasFile(io.BytesIO):
     """Memory that Keras takes for a file, because its name ends as it should."""
 
+    name = ""
+
     def __str__(self) -> str:
-        return "model.keras"
+        return self.name
 
 
 @contextmanager

@@ -4,7 +4,6 @@ Both formats, HDF5 and safetensors, hold arrays only, so reading a file from els
 its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into `.weights.h5`.
 """
 
-import io
 import os
 import re
 from collections import Counter
@@ -78,30 +77,6 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             "expected a file of arrays: pickles of PyTorch are not read here. Convert it once, "
             f"with `python -m zoo.convert`. Received: weights={str(path)!r}"
         )
-
-
-class _Hdf5(io.BytesIO):
-    """A file in memory that Keras takes for one of weights, by its name."""
-
-    def __str__(self) -> str:
-        return f"memory{KERAS}"
-
-
-def save_weights(model: keras.Model, path: Path) -> None:
-    """Writes a `.weights.h5` file as `keras.Model.save_weights` does, by way of memory.
-
-    HDF5 on a full disk ends the process, where Python raises an error.
-
-    Args:
-        model: Built model.
-        path: File to write; it is replaced.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
-    file: Any = _Hdf5()
-    model.save_weights(file)
-    path.write_bytes(file.getbuffer())
 
 
 def check_classes(weights: str | os.PathLike, architecture: str, classes: int) -> None:

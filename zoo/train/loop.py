@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from lambda_keras.weights.files import save_weights
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.balance import balanced_weights
@@ -352,11 +351,11 @@ def _write_results(
     if model.averages is not None:
         network.set_weights(raw)
         with atomic_write(folder / run_folder.RAW_WEIGHTS) as path:
-            save_weights(network, path)
+            path.write_bytes(keras_file(network, path.name))
         raw = [keras.ops.convert_to_numpy(variable) for variable in model.averages.weights]
     network.set_weights(raw)
     with atomic_write(folder / run_folder.WEIGHTS) as path:
-        save_weights(network, path)
+        path.write_bytes(keras_file(network, path.name))
     with atomic_write(folder / run_folder.MODEL) as path:
         path.write_bytes(keras_file(network))
     accuracy = f"test accuracy {metrics['test']['accuracy']:.4f} ({data.test.count} images)"
