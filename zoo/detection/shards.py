@@ -130,9 +130,11 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
     try:
         records: Any = tf.data.TFRecordDataset(file).batch(16)
         for batch in records.map(lambda texts: tf.io.parse_example(texts, keys)):
-            source, labels, masks, *sides = (batch[key] for key in keys)
-            for size in zip(*(side.numpy().tolist() for side in sides), strict=True):
-                check_shape(*size, image_size)
+            source, labels, masks, heights, widths = (batch[key] for key in keys)
+            for height, width in zip(
+                heights.numpy().tolist(), widths.numpy().tolist(), strict=True
+            ):
+                check_shape(height, width, image_size)
             ids += map(int, source.numpy().tolist())
             unknown = set(labels.values.numpy().tolist()) - dataset.categories.keys()
             if unknown:
