@@ -24,12 +24,12 @@ demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, ex
 	.venv/bin/python -m zoo.detection.convert --output runs/shapes/shards --shards 4 \
 	  --train_images runs/shapes/coco/train --train_annotations runs/shapes/coco/train.json \
 	  --val_images runs/shapes/coco/val --val_annotations runs/shapes/coco/val.json
-	.venv/bin/python -m zoo.detection.train --config tpu_configs/lambda_resnet14_shapes.yaml \
+	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_shapes.yaml \
 	  --data.dir runs/shapes/shards --output_dir runs/shapes/run
-	.venv/bin/python -m zoo.detection.export --run runs/shapes/run --output runs/exports
-	.venv/bin/python -m zoo.detection.predict --run runs/shapes/run --output runs/shapes/sheet.png \
+	.venv/bin/python -m zoo.export --run runs/shapes/run --output runs/exports
+	.venv/bin/python -m zoo.predict --run runs/shapes/run --output runs/shapes/sheet.png \
 	  runs/shapes/coco/val/000000.jpg runs/shapes/coco/val/000001.jpg
-	.venv/bin/python -m zoo.detection.evaluate --run runs/shapes/run --output runs/shapes/evaluation
+	.venv/bin/python -m zoo.evaluate --run runs/shapes/run --output runs/shapes/evaluation
 
 # A few tests at a time, of which the slow ones come first: the workers end together.
 WORKERS = -n 2 --dist loadgroup --durations=40

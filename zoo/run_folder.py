@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.config import RunConfig, TrainConfig
+from zoo.config.task import RUN_CONFIG, read_task
 from zoo.errors import first_wrong
 from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 
-CONFIG = "config.yaml"
+CONFIG = RUN_CONFIG
 METRICS = "metrics.json"
 MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
@@ -167,6 +168,11 @@ def read_config(folder: Path, kind: type[C]) -> C:
         if not (folder / METRICS).is_file():
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
+        task, expected = read_task(str(folder / CONFIG)), kind.model_fields["task"].default
+        if task != expected:
+            raise ValueError(
+                f"run: expected a run of {expected}. Received: {str(folder)!r}, of {task}"
+            )
         return kind.from_file(folder / CONFIG)
 
 

@@ -7,11 +7,15 @@ import commands
 import pytest
 from PIL import Image
 
-from zoo.detection import convert, cost, evaluate, export, predict, shapes, train
-from zoo.detection.config import DetectionConfig
+from zoo.config.detection import DetectionConfig
+from zoo.detection import convert, cost, shapes
+from zoo.evaluate import __main__ as evaluate
+from zoo.export import __main__ as export
+from zoo.predict import __main__ as predict
+from zoo.train import __main__ as train
 
 COMMANDS = {
-    "train": train.main,
+    "train": lambda words: train.main(["--task", "detection", *words]),
     "evaluate": evaluate.main,
     "export": export.main,
     "predict": predict.main,
@@ -42,7 +46,7 @@ def here(tmp_path, monkeypatch) -> Path:
     for name, content in (("empty", b""), ("garbage", b"garbage " * 99)):
         for shard in ("train", "val"):
             Path(name, f"{shard}-0.tfrecord").write_bytes(content)
-    for name in ("unfinished", "damaged", "classifier", "untested", *ids):
+    for name in ("unfinished", "damaged", "untested", *ids):
         Path(name).mkdir(exist_ok=True)
         settings = DetectionConfig(output_dir=Path(name)).to_yaml()
         Path(name, "config.yaml").write_text(settings)
@@ -53,8 +57,6 @@ def here(tmp_path, monkeypatch) -> Path:
         if name in ids:
             metrics["test"] = {"box": {"AP": None}}
         Path(name, "metrics.json").write_text(json.dumps(metrics))
-    Path("classifier/config.yaml").write_text("training: {epochs: 3}\n")
-    Path("classifier/metrics.json").write_text("{}")
     return tmp_path
 
 
@@ -100,7 +102,6 @@ def here(tmp_path, monkeypatch) -> Path:
         ("evaluate", "run"),
         ("evaluate --run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
         ("evaluate --run unfinished", "expected the folder of a finished run"),
-        ("evaluate --run classifier", "training.epochs: no such setting"),
         ("evaluate --run damaged --dir data", "expected the metrics.json of a detector"),
         ("export --run damaged", "expected the metrics.json of a detector"),
         ("export --run untested", "metrics.json (test.box: Field required"),

@@ -9,12 +9,12 @@ import commands
 import pytest
 from PIL import Image
 
-from zoo import predict
 from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
 from zoo.demo import __main__ as demo
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
+from zoo.predict import __main__ as predict
 
 COMMANDS = {
     "predict": predict.main,

@@ -41,7 +41,10 @@ COMMANDS = [
     for line in block.splitlines()
 ]
 # Where the settings of a command are, if not in its own module.
-SETTINGS = {"zoo.train": "zoo.config", "zoo.detection.train": "zoo.detection.config"}
+SETTINGS = {
+    ("zoo.train", "classification"): "zoo.config",
+    ("zoo.train", "detection"): "zoo.config.detection",
+}
 VARIABLES = r"(?:[A-Z_]+=\S+ )*"  # of the environment, before a command
 # How each command is tested; the first pattern that fits counts.
 RUN, PARSED, EXTRAS, TARGET, NOT_HERE = "run", "parsed", "extras exist", "target exists", "not here"
@@ -49,6 +52,7 @@ HOW = {
     r"python -m zoo\.\w+ --help": RUN,
     r"python -m zoo\.detection\.": PARSED,  # tests/zoo/detection trains and runs them
     r"python -m zoo\.evaluate .*--averaged false": PARSED,  # tests/zoo/evaluate has such a run
+    r"python -m zoo\.(evaluate|predict) --run runs/lambda_resnet101_coco": PARSED,
     r"python -m zoo\.evaluate --run": RUN,
     r"python -m zoo\.predict --run": RUN,
     r"python -m zoo\.train": PARSED,  # trains for hours; tests/tpu_configs train a step of each
@@ -171,7 +175,10 @@ def _parse(line, request):
         command, *arguments = arguments
         command_module(command).Config.from_command_line(arguments)
         return
-    module = import_module(SETTINGS.get(name) or _module_of(name))
+    task = "detection" if "coco" in line else "classification"
+    module = import_module(SETTINGS.get((name, task)) or _module_of(name))
+    if hasattr(module, "TASKS"):
+        module = import_module(module.TASKS[task])
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if name != "zoo.publish" and "published/mine" in arguments:

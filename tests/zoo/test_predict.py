@@ -16,9 +16,9 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-from zoo import predict
 from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import ClassScore, Prediction
+from zoo.predict import classification as predict
 from zoo.registry import create_model
 
 fail = partial(commands.fail, predict.main)
@@ -270,7 +270,7 @@ def test_settings_from_a_file(weights, capsys):
 
 def test_help_does_not_wait_for_keras():
     script = (
-        "import sys; from zoo import predict\n"
+        "import sys; from zoo.predict import __main__ as predict\n"
         "try: predict.main(['--help'])\n"
         "except SystemExit: sys.exit('keras' in sys.modules)"
     )

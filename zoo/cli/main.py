@@ -9,13 +9,13 @@ from zoo.errors import unknown
 
 VERBS = {
     "list": "the models of the zoo",
-    "train": "train a model, or go on with a run",
-    "evaluate": "measure how well a model classifies",
-    "predict": "name what photographs show",
+    "train": "train a classifier or a detector, or resume a run",
+    "evaluate": "measure a classifier or a detector on test images",
+    "predict": "classify images, or find objects in them",
     "export": "write a model for a server or another runtime",
     "publish": "write a trained model for others, or upload it",
     "demo": "serve a page that shows where a model looks",
-    "client": "ask a server what photographs show",
+    "client": "send images to a server",
     "convert": "turn weights from elsewhere into a file for Keras",
     "flops": "count the operations of a model",
     "benchmark": "measure layers, models and pipelines",

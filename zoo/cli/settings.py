@@ -117,7 +117,7 @@ class Settings(BaseSettings):
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Leaves environment variables out: a run depends on what is written down with it."""
-        return init_settings, _ConfigFile(settings_cls)
+        return init_settings, ConfigFile(settings_cls)
 
     @classmethod
     def from_command_line(cls, arguments: Sequence[str]) -> Self:
@@ -165,17 +165,24 @@ class Settings(BaseSettings):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
-class _ConfigFile(YamlConfigSettingsSource):
+class ConfigFile(YamlConfigSettingsSource):
     """The YAML file that the command line names, if it names one."""
 
     def __call__(self) -> dict[str, Any]:
         name = self.current_state.get("config")
-        if name is None:
-            return {}
+        return {} if name is None else self.read(str(name))
+
+    @staticmethod
+    def read(name: str) -> dict[str, Any]:
+        """Returns the settings in a file, or in a configuration of the zoo.
+
+        Raises:
+            SettingsError: If there is none, or it is not YAML of settings.
+        """
         try:
             path = location(name)
-            if is_name(str(name)):
-                path = find_configuration(str(name))
+            if is_name(name):
+                path = find_configuration(name)
             with answering(path):
                 if not path.is_file():
                     found = "not a file" if path.exists() else "not found"

@@ -1,8 +1,8 @@
 """The settings of a training run; its sections are in modules of their own."""
 
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from zoo.config.data import DataConfig
 from zoo.config.distillation import DistillationConfig
@@ -29,8 +29,12 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. An
     interrupted run goes on when the same command is given again.
     A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    --task detection --help shows the settings of detectors.
     """
 
+    task: Literal["classification"] = Field(
+        default="classification", description="Or detection, which has other settings."
+    )
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()

@@ -1,4 +1,4 @@
-"""Settings of everything that trains and writes a run folder."""
+"""The settings that every task has: the run folder and the devices."""
 
 from pathlib import Path
 from typing import Literal, Self

@@ -10,8 +10,8 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
+from zoo.config.detection import STRIDE
 from zoo.detection.coco import MAX_CATEGORY
-from zoo.detection.config import STRIDE
 from zoo.registry import find_model
 
 
@@ -98,7 +98,7 @@ def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, 
         categories: The last id of a category. Defaults to 90, as COCO's.
     """
     from lambda_keras.applications import count_flops
-    from zoo.detection.config import DetectionConfig
+    from zoo.config.detection import DetectionConfig
     from zoo.detection.experiment import create_experiment, create_task
 
     config = DetectionConfig.model_validate({"model": {"name": name, "image_size": image_size}})
@@ -149,7 +149,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
     """
     import tensorflow as tf
 
-    from zoo.detection.config import DetectionConfig
+    from zoo.config.detection import DetectionConfig
     from zoo.detection.experiment import create_experiment, create_task
     from zoo.detection.shards import TRAIN, Dataset, check
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 from pydantic import BaseModel, Field, ValidationError
 
 from zoo import run_folder
+from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
-from zoo.detection.config import DetectionConfig
 from zoo.detection.experiment import create_experiment, create_task, precision
 from zoo.detection.shards import Categories
 from zoo.detection.task import infer, to_coco

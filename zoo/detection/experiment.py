@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from zoo import devices
+from zoo.config.detection import DetectionConfig
 from zoo.detection import heads, shards
 from zoo.detection.backbone import NAME, Backbone, ZooNetwork
 from zoo.detection.coco import Json
-from zoo.detection.config import DetectionConfig
 from zoo.detection.task import Task
 from zoo.errors import needs_extra
 

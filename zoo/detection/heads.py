@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from zoo.config.detection import STRIDE
 from zoo.detection.backbone import LEVELS
-from zoo.detection.config import STRIDE
 from zoo.errors import needs_extra, unknown
 
 with needs_extra("detection"):

@@ -1,80 +1,16 @@
-"""Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
+"""Measures how well a network does its task: `python -m zoo.evaluate --run runs/FOLDER`."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
-
-from zoo import run_folder
-from zoo.cli.model_options import ModelOptions
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import OutputFolder
-from zoo.config import DataConfig
-from zoo.files import location
+from zoo.config.task import CLASSIFICATION, DETECTION, run_by_task
 
-
-class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
-    """Measures accuracy and loss of a model on test images, as a whole and for each class.
-
-    Give --run for the model of a finished run. Its test images are the default; --data settings
-    name others of the same classes. Or give --model and --data: a model of zoo.publish, or one by
-    its name with --weights. Examples:
-
-      python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation
-      python -m zoo.evaluate --run runs/imagenet --data.name imagenet_v2 --data.test_split test
-      python -m zoo.evaluate --model lambda_resnet26t --weights imagenet --data.source tfds \\
-        --data.name imagenet2012 --data.dir gs://BUCKET/tensorflow_datasets
-    """
-
-    averaged: bool = Field(
-        default=True,
-        description="Moving averages of the weights, if --run has them; false: the raw weights.",
-    )
-    output: OutputFolder | None = Field(
-        default=None,
-        description="Also write evaluation.json, with every class, and pictures of confusions, the "
-        "surest mistakes and reliability here.",
-    )
-    data: DataConfig = DataConfig()
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Takes the images of the run where nothing else is said."""
-        sources = super().settings_customise_sources(settings_cls, init_settings)
-        return *sources, _DataOfRun(settings_cls, {})
-
-
-class _DataOfRun(InitSettingsSource):
-    """The images of the run, unless others of another source are asked for."""
-
-    def __call__(self) -> dict[str, Any]:
-        run = self.current_state.get("run")
-        if run is None:
-            return {}
-        asked = self.current_state.get("data") or {}
-        return {"data": run_folder.test_data(location(run), asked)}
+TASKS = {CLASSIFICATION: "zoo.evaluate.classification", DETECTION: "zoo.evaluate.detection"}
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then evaluates."""
-    config = EvaluateConfig.from_command_line(arguments)
-    if config.output is not None:
-        import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
-    from zoo.evaluate import loading, report
-    from zoo.evaluate.metrics import evaluate
-
-    classifier, data = loading.of_source(config, config.data, config.averaged)
-    result = evaluate(classifier, data.test, config.data.batch_size)
-    place = " ".join(filter(None, (config.data.source, config.data.name)))
-    title = f"{classifier.name}{'' if config.averaged else ', raw weights,'} on {place}"
-    report.print_tables(result, report.readable(classifier.class_names), title)
-    if config.output is not None:
-        settings = config.model_dump(mode="json", exclude={"output"})
-        report.write(result, classifier.class_names, title, settings, config.output)
-        print(f"wrote {config.output / report.RESULTS} and pictures")
+    """Evaluates a classifier or a detector."""
+    run_by_task(arguments, TASKS)
 
 
 if __name__ == "__main__":

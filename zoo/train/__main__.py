@@ -1,18 +1,35 @@
-"""Trains a model: `python -m zoo.train --config NAME`."""
+"""Trains a network: `python -m zoo.train --config NAME`."""
 
 from collections.abc import Sequence
+from importlib import import_module
 
-from zoo.cli.run import BACKENDS, run_command
+from zoo.cli.run import BACKENDS, run_command, use_default_backend
 from zoo.config import TrainConfig
+from zoo.config.detection import DetectionConfig
+from zoo.config.task import CLASSIFICATION, DETECTION, find_task
+from zoo.errors import unknown
+
+# By task: settings, the module whose `train` takes them, and the backends it runs on.
+TASKS = {
+    CLASSIFICATION: (TrainConfig, "zoo.train.loop", BACKENDS[:2]),
+    DETECTION: (DetectionConfig, "zoo.train.detection", BACKENDS[:1]),
+}
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then trains."""
-    config = TrainConfig.from_command_line(arguments)
-    # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.
-    from zoo.train import loop
+    """Reads the settings, then trains.
 
-    loop.train(config)
+    Raises:
+        ValueError: If there is no such task, or a setting is wrong.
+    """
+    task = find_task(arguments)
+    if task not in TASKS:
+        raise ValueError(f"task: no such task. {unknown(task, TASKS)}")
+    settings, module, backends = TASKS[task]
+    config = settings.from_command_line(arguments)
+    use_default_backend(backends)
+    # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.
+    import_module(module).train(config)
 
 
 if __name__ == "__main__":

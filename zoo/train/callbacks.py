@@ -13,6 +13,7 @@ from keras import ops
 from zoo.files import atomic_write
 from zoo.run_folder import check_still_there
 from zoo.train.checkpoints import Checkpoints, Progress
+from zoo.train.stop import stopped
 
 
 class SaveProgress(keras.callbacks.Callback):
@@ -77,9 +78,7 @@ class SaveProgress(keras.callbacks.Callback):
         if self.model.steps_done > self.progress.step:
             self._save()
         print()  # after the bar
-        raise SystemExit(
-            f"stopped at step {self.progress.step}; the same command goes on from there"
-        )
+        raise stopped(self.progress.step)
 
     def _sync(self) -> None:
         if keras.backend.backend() == "jax":

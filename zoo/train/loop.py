@@ -1,9 +1,7 @@
 """One training run, from settings to a folder of results."""
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -36,6 +34,7 @@ from zoo.train.model import TrainingModel, mark_blocks
 from zoo.train.network import check_weights, create_network, give_logits, prepare
 from zoo.train.optimizer import add_weight_decay, create_optimizer
 from zoo.train.plan import plan
+from zoo.train.stop import stop_signals
 from zoo.train.teacher import load_teacher
 from zoo.train.user_callbacks import load_callbacks
 
@@ -206,7 +205,7 @@ def _fit(
         lambda host: data.test.batches(batch_size, classes, host), batch_size
     )
     begin = time.monotonic()
-    with _told_to_stop(devices) as stop, naming_errors():
+    with stop_signals(devices) as stop, naming_errors():
         save = SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop)
         callbacks: list[Any] = [Report(batch_size), save, Bar(epochs)]
         if devices.chief:
@@ -288,33 +287,6 @@ def _evaluate_again(
     )
     every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
     every.on_train_end()
-
-
-@contextmanager
-def _told_to_stop(devices: Devices) -> Iterator[Callable[[], bool]]:
-    """Yields what says whether any of the hosts was told to stop, by its user or as a preemption.
-
-    SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.
-    """
-    received = []
-    # A shell makes what it runs in the background ignore the Ctrl-C that is for another command.
-    heeded = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN
-    ]
-
-    def receive(number: int, _: Any) -> None:
-        received.append(number)
-        for each in heeded:
-            signal.signal(each, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, receive) for number in heeded}
-    try:
-        yield lambda: any(devices.gather(bool(received)))
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _explain_slow_start(model: TrainingModel, config: TrainConfig) -> None:

@@ -5,9 +5,9 @@ import errno
 import pytest
 import tensorflow as tf
 
-from zoo.detection import loop
-from zoo.detection.config import DetectionConfig
+from zoo.config.detection import DetectionConfig
 from zoo.devices import Devices, Shard
+from zoo.train import detection as loop
 
 
 def test_resumed_runs_have_another_seed(tmp_path):

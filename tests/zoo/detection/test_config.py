@@ -3,11 +3,14 @@
 import pytest
 
 from zoo import run_folder
-from zoo.detection import config as settings
-from zoo.detection import convert, cost, evaluate, export, predict, shapes
-from zoo.detection.config import DetectionConfig
+from zoo.config import detection as settings
+from zoo.config.detection import DetectionConfig
+from zoo.detection import convert, cost, shapes
+from zoo.evaluate import detection as evaluate
+from zoo.export import detection as export
+from zoo.predict import detection as predict
 
-SECTIONS = ("model", "data", "optimizer", "training")
+SECTIONS = ("task", "model", "data", "optimizer", "training")
 
 
 @pytest.mark.parametrize(
@@ -41,8 +44,8 @@ def test_resolved_settings_are_read_back(tmp_path):
     assert run_folder.check(config)  # an unfinished run, which goes on
     run_folder.write_metrics(folder, {})
     assert run_folder.read_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
-    with pytest.raises(ValueError, match=r"model\.\w+: no such setting"):
-        run_folder.load_config(folder)  # of classifiers
+    with pytest.raises(ValueError, match=r"a run of classification. Received: .*detection"):
+        run_folder.load_config(folder)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
 from zoo.cli.configurations import find_configuration
-from zoo.detection.config import DetectionConfig
+from zoo.config.detection import DetectionConfig
+from zoo.config.task import find_task
 from zoo.detection.experiment import BASE, create_experiment, create_task
 from zoo.detection.report import TABLE_6
 from zoo.registry import find_model
@@ -49,7 +50,8 @@ def test_recipes_are_those_of_the_paper(file):
     name = file.stem.removesuffix("_coco")
     head = [line for line in file.read_text().splitlines() if line.startswith("# ")]
     program, *arguments = shlex.split(head[0].removeprefix("# Command: "))[2:]
-    assert program == "zoo.detection.train"
+    assert program == "zoo.train"
+    assert find_task(arguments) == "detection"
     named = DetectionConfig.from_command_line(arguments).config
     assert find_configuration(str(named)).samefile(file)
     figures = re.findall(r"\d+\.\d", "\n".join(head[2:4]))

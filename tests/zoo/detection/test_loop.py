@@ -17,12 +17,16 @@ import yaml
 from detectors import settings
 from PIL import Image
 
-from zoo.detection import coco, convert, evaluate, export, loop, predict, shards
-from zoo.detection.config import DetectionConfig
+from zoo.config.detection import DetectionConfig
+from zoo.detection import coco, convert, shards
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import create_experiment, create_task
-from zoo.detection.loop import train
+from zoo.evaluate import detection as evaluate
+from zoo.export import detection as export
+from zoo.predict import detection as predict
 from zoo.registry import create_model
+from zoo.train import detection as loop
+from zoo.train.detection import train
 
 PARTS = ("train", "val")
 pytestmark = [pytest.mark.very_slow, pytest.mark.xdist_group("detector")]
@@ -187,7 +191,7 @@ def test_classifier_weights_and_frozen_backbone(sharded, tmp_path):
 def start(config, tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(config))
-    command = [sys.executable, "-m", "zoo.detection.train", "--config", str(file)]
+    command = [sys.executable, "-m", "zoo.train", "--config", str(file)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     )
@@ -220,13 +224,32 @@ def test_killed_run_goes_on(sharded, tmp_path):
     assert last.get_tensor("optimizer/iter/.ATTRIBUTES/VARIABLE_VALUE") == 8
 
 
+def test_interrupted_run_is_saved(sharded, tmp_path):
+    given = settings(sharded, tmp_path / "run", steps=8, evaluation_steps=8)
+    with start(given, tmp_path) as process:
+        while "step 2/8" not in (process.stdout.readline() or process.stderr.read()):
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    (line,) = [line for line in errors.splitlines() if line.startswith("stopped at step ")]
+    step = int(line.split()[3].rstrip(";"))
+    assert step < 8
+    checkpoints = str(tmp_path / "run" / "checkpoints")
+    assert tf.train.latest_checkpoint(checkpoints).endswith(f"-{step}")
+    with start(given, tmp_path) as process:
+        out, errors = process.communicate()
+    assert process.returncode == 0, errors[-2000:]
+    assert f"going on after step {step} of 8" in out
+
+
 TWO_CPUS = """
 import sys
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from zoo.detection import train
-train.main(sys.argv[1:])
+from zoo.train.__main__ import main
+main(sys.argv[1:])
 """
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from detectors import settings
 
 from zoo import run_folder
-from zoo.detection.config import DetectionConfig
+from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import create_experiment, create_task
 from zoo.detection.task import to_coco

@@ -21,7 +21,7 @@ from zoo.config import TrainConfig
 from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
 from zoo.evaluate import loading, metrics
-from zoo.evaluate.__main__ import EvaluateConfig
+from zoo.evaluate.classification import EvaluateConfig
 from zoo.registry import create_model
 
 fail = partial(commands.fail, evaluate.main)

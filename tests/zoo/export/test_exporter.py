@@ -15,9 +15,9 @@ import tensorflow as tf
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from zoo.export import __main__ as export
+from zoo.export import classification as export
 from zoo.export import exporter, signatures, verify
-from zoo.export.__main__ import ExportConfig
+from zoo.export.classification import ExportConfig
 from zoo.files import is_partial
 from zoo.inference.classifier import Classifier, predict
 

@@ -1,4 +1,4 @@
-"""Exports a detector to serve: `python -m zoo.detection.export --run FOLDER`."""
+"""Exports a detector to serve: `python -m zoo.export --run FOLDER`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from zoo import model_card
-from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, OutputFolder, Settings
 from zoo.errors import printable
 from zoo.files import next_version
@@ -38,14 +37,14 @@ SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
 MAX_DIFFERENCE = 1e-3  # pixels, or of a score
 
 
-class ExportConfig(Settings, cli_prog_name="python -m zoo.detection.export"):
+class ExportConfig(Settings, cli_prog_name="python -m zoo.export"):
     """Exports a detector as a SavedModel for TensorFlow Serving.
 
     It is written to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, beside a
     model_card.md with inputs and outputs. A new process with TensorFlow alone has to give the
     answers of the detector about photographs, else the export is removed. Example:
 
-      python -m zoo.detection.export --run runs/shapes --output runs/exports
+      python -m zoo.export --run runs/shapes --output runs/exports
     """
 
     config: AnyPath | None = Field(
@@ -186,7 +185,3 @@ def _write_card(
     )
     sections = {"Inputs": signatures, "Outputs": outputs, "Use": SNIPPET}
     model_card.write(folder / "model_card.md", detector.title, facts, sections)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,4 +1,4 @@
-"""Finds objects in photographs: `python -m zoo.detection.predict --run FOLDER photo.jpg`."""
+"""Finds objects in photographs: `python -m zoo.predict --run FOLDER photo.jpg`."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, OutputFile, Settings, named, quoted
 from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
 from zoo.data.image_folder import check_readable
@@ -19,13 +18,13 @@ from zoo.inference.photos import check_replaces_none, find_photos
 MOST = 100  # photographs on the picture
 
 
-class PredictConfig(Settings, cli_prog_name="python -m zoo.detection.predict"):
+class PredictConfig(Settings, cli_prog_name="python -m zoo.predict"):
     """Finds objects in photographs, with boxes, and masks if the detector has them.
 
     Examples:
 
-      python -m zoo.detection.predict --run runs/shapes photo.jpg --output sheet.png
-      python -m zoo.detection.predict --run runs/shapes photos/ --output detections.json
+      python -m zoo.predict --run runs/shapes photo.jpg --output sheet.png
+      python -m zoo.predict --run runs/shapes photos/ --output detections.json
     """
 
     config: AnyPath | None = Field(
@@ -110,7 +109,3 @@ def _write_json(results: list[dict[str, Any]], path: Path) -> None:
         # Of a name that is not UTF-8, JSON knows the bytes by the same escapes as Python.
         text = json.dumps(results, indent=1, ensure_ascii=False)
         beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-
-
-if __name__ == "__main__":
-    run_command(main)

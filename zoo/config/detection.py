@@ -151,7 +151,7 @@ def _as_json(text: str) -> str:
         raise ValueError(f"model.heads: expected YAML. Received: {text[:80]!r} ({error})") from None
 
 
-class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.detection.train"):
+class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     """Trains a Mask R-CNN with a backbone of the zoo, and writes a run folder.
 
     Data with boxes alone train a Faster R-CNN.
@@ -163,6 +163,7 @@ class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.detection.train"):
     A command line setting wins over --config FILE, and that over the default. 'None' is none.
     """
 
+    task: Literal["detection"] = "detection"
     model: DetectorConfig = DetectorConfig()
     data: CocoConfig = CocoConfig()
     optimizer: ScheduleConfig = ScheduleConfig()

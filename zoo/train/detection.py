@@ -5,7 +5,7 @@ import io
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,10 +14,10 @@ import keras
 import tensorflow as tf
 
 from zoo import run_folder
+from zoo.config.detection import DetectionConfig
 from zoo.data.errors import reason
 from zoo.detection import report, shards
 from zoo.detection.coco import Json
-from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import create_experiment, create_task, precision
 from zoo.detection.shards import Dataset
@@ -25,11 +25,12 @@ from zoo.devices import Devices, find_devices
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
 from zoo.plots.detections import plot_detections
+from zoo.train.stop import stop_signals, stopped
 
 with needs_extra("detection"):
     from official.core import base_trainer, train_lib, train_utils
 
-HEAD = "# A detector: python -m zoo.detection.evaluate | predict | export --run FOLDER\n"
+HEAD = "# A detector: python -m zoo.evaluate | predict | export --run FOLDER\n"
 SHEET = 12  # test images of predictions.png
 PARTS = {"rpn_score_loss": "proposals", "frcnn_cls_loss": "classes", "frcnn_box_loss": "boxes"}
 MASKS = {"mask_loss": "masks"}
@@ -95,7 +96,8 @@ def train(config: DetectionConfig) -> dict[str, Any]:
         begin, first = time.monotonic(), int(trainer.global_step.numpy())
         if first:
             print(f"going on after step {first} of {config.training.steps}", file=out, flush=True)
-        with _in_one_line(config.output_dir), strategy.scope():
+        with stop_signals(devices) as stop, _in_one_line(config.output_dir), strategy.scope():
+            progress.end_if(stop, lambda step: runner.checkpoint_manager.save(step))
             results = runner.controller.train_and_evaluate(
                 config.training.steps, -1, config.training.evaluation_steps
             )
@@ -179,6 +181,12 @@ class _Progress:
     ) -> None:
         self._trainer, self._config, self._out, self._parts = trainer, config, out, parts
         self._step, self._time = 0, time.monotonic()
+        self._stop: Callable[[], bool] = lambda: False
+        self._save: Callable[[int], Any] = lambda step: None
+
+    def end_if(self, stop: Callable[[], bool], save: Callable[[int], Any]) -> None:
+        """Saves and ends the run after the call of the function in which `stop` becomes true."""
+        self._stop, self._save = stop, save
 
     def trained(self, logs: Mapping[str, Any]) -> None:
         """Takes the mean losses since the last call, and the rate."""
@@ -190,6 +198,9 @@ class _Progress:
             f"step {step}/{self._config.training.steps}  loss {float(logs['total_loss']):.3f} "
             f"({parts})  rate {float(logs['learning_rate']):.4f}  {speed}".rstrip()
         )
+        if self._stop():
+            self._save(step)
+            raise stopped(step)
 
     def evaluated(self, logs: Mapping[str, Any]) -> None:
         """Prints the results of the evaluator."""

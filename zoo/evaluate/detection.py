@@ -1,23 +1,23 @@
-"""Measures how well a detector finds objects: `python -m zoo.detection.evaluate --run FOLDER`."""
+"""Measures how well a detector finds objects: `python -m zoo.evaluate --run FOLDER`."""
 
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from zoo.cli.run import run_command
+from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.cli.settings import AnyPath, OutputFolder, Settings
 
 PICTURES = 12  # best and worst images
 
 
-class EvaluateConfig(Settings, cli_prog_name="python -m zoo.detection.evaluate"):
+class EvaluateConfig(Settings, cli_prog_name="python -m zoo.evaluate"):
     """Measures the average precision of boxes, and of masks, as a whole and for each category.
 
     It is computed by pycocotools, in percent, beside Table 6 of the paper where that has the
     backbone. Examples:
 
-      python -m zoo.detection.evaluate --run runs/shapes
-      python -m zoo.detection.evaluate --run runs/coco --dir gs://BUCKET/coco --output evaluation
+      python -m zoo.evaluate --run runs/shapes
+      python -m zoo.evaluate --run runs/coco --dir gs://BUCKET/coco --output evaluation
     """
 
     config: AnyPath | None = Field(
@@ -44,11 +44,12 @@ def main(arguments: Sequence[str]) -> None:
         ValueError: If there is no such run, or the images are of other categories.
     """
     settings = EvaluateConfig.from_command_line(arguments)
+    use_default_backend(BACKENDS[:1])
     from rich.progress import track
 
     from zoo import run_folder
+    from zoo.config.detection import DetectionConfig
     from zoo.detection import report, shards
-    from zoo.detection.config import DetectionConfig
     from zoo.detection.detector import Detector
     from zoo.plots.detections import plot_detections
 
@@ -94,7 +95,3 @@ def main(arguments: Sequence[str]) -> None:
             )
         print(f"wrote {settings.output / report.RESULTS} and pictures")
     print(f"{report.line(result.figures)} ({dataset.val.images} test images)")
-
-
-if __name__ == "__main__":
-    run_command(main)

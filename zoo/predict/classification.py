@@ -8,7 +8,6 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.model_options import ClassifierOptions
-from zoo.cli.run import run_command
 from zoo.cli.settings import OutputFile, check_file_name, named, quoted
 from zoo.data.image_files import SUFFIXES
 from zoo.data.image_folder import check_readable
@@ -115,7 +114,3 @@ def _outputs(output: Path | None, photos: int) -> list[Path]:
         return [] if output is None else [output]
     sheets = -(-photos // SHEET)
     return [output, *(output.with_stem(f"{output.stem}-{i}") for i in range(2, sheets + 1))]
-
-
-if __name__ == "__main__":
-    run_command(main)

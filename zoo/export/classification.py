@@ -1,0 +1,103 @@
+"""Exports a model to serve: `python -m zoo.export --run runs/FOLDER`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from zoo.cli.model_options import ClassifierOptions
+from zoo.cli.settings import LocalPath, OutputFolder, one_of
+from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
+from zoo.inference.photos import find_photos
+
+
+class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
+    """Exports a model as a SavedModel for TensorFlow Serving, or in another format.
+
+    Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    --weights. A SavedModel is written
+    to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
+    OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
+    new process with only the runtime of the format has to give the outputs of Keras for images, to
+    1e-5, else the export is removed. Examples:
+
+      python -m zoo.export --run runs/digits
+      python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
+      python -m zoo.export --model lambda_mobilenet_v2 --weights FILE --labels labels.txt \\
+        --format litert --quantize int8 --calibration photos/
+    """
+
+    format: Annotated[str, one_of("format", FORMATS)] = Field(
+        default=SAVED_MODEL,
+        description="; ".join(f"{name}: {form.PURPOSE}" for name, form in FORMATS.items()) + ".",
+    )
+    quantize: Literal["none", "float16", "int8"] = Field(
+        default="none",
+        description="litert: float16 halves the file; int8 makes it a quarter and computes in 8 "
+        "bits. Answers are then not those of Keras; how many are is reported.",
+    )
+    calibration: LocalPath | None = Field(
+        default=None,
+        description="int8: folder of photographs like those that the model will see.",
+    )
+    output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
+
+    @property
+    def quantization(self) -> Literal["float16", "int8"] | None:
+        """How weights are rounded; None if they are not."""
+        return None if self.quantize == "none" else self.quantize
+
+    @model_validator(mode="after")
+    def _quantization_fits(self) -> Self:
+        if self.quantization not in (None, *FORMATS[self.format].QUANTIZATIONS):
+            fitting = [name for name in FORMATS if self.quantize in FORMATS[name].QUANTIZATIONS]
+            raise ValueError(
+                f"quantize: {self.quantize} is for --format {', '.join(fitting)} only. "
+                f"Received: format={self.format!r}"
+            )
+        if (self.quantize == "int8") != (self.calibration is not None):
+            raise ValueError(
+                "expected --calibration with --quantize int8, and with it alone. "
+                f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
+            )
+        return self
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then exports."""
+    run(ExportConfig.from_command_line(arguments))
+
+
+def run(config: ExportConfig) -> Path:
+    """Exports what the settings say.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        ValueError: If there is no such model, or weights, labels or calibration do not fit, or
+            the export differs from Keras.
+    """
+    from zoo.export.exporter import export
+    from zoo.export.verify import held_out_examples, sample_examples
+    from zoo.inference.classifier import Classifier
+    from zoo.inference.facts import origin_of
+
+    calibration = find_photos([str(config.calibration)]) if config.calibration else []
+    # Before the model is loaded: a missing package should not show after it.
+    check_packages(config.format)
+    classifier = Classifier.from_source(config)
+    if config.run is not None:
+        examples = held_out_examples(config.run, classifier)
+    else:
+        examples = sample_examples(classifier)
+    return export(
+        classifier,
+        origin_of(config),
+        examples,
+        config.output,
+        config.format,
+        config.quantization,
+        calibration,
+    )

@@ -1,0 +1,1 @@
+"""Predictions: `python -m zoo.predict`."""
