@@ -192,8 +192,8 @@ ROWS = [
     ("export --run run --format caffe", "format: no such format. Received: 'caffe'"),
     ("export --run run --quantize int4", "quantize: no such choice. Received: 'int4'"),
     ("export --run run --quantize float16", "float16 is for --format litert only"),
-    ("export --run run --format litert --quantize int8", "expected --calibration with --quantize"),
-    ("export --run run --format litert --calibration folder", "expected --calibration with --quan"),
+    ("export --run run --format litert --quantize int8", "expected --calibration FOLDER (images"),
+    ("export --run run --format litert --calibration folder", "expected --calibration FOLDER"),
     (
         "evaluate --run run --output a.jpg",
         "a folder to write to. Received: 'a.jpg'",

@@ -58,7 +58,8 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
             )
         if (self.quantize == "int8") != (self.calibration is not None):
             raise ValueError(
-                "expected --calibration with --quantize int8, and with it alone. "
+                "expected --calibration FOLDER (images like those that the model will see) with "
+                "--quantize int8, and with it alone. "
                 f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
             )
         return self

@@ -26,11 +26,11 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         (f"{SOURCE} --quantize float16", "quantize: float16 is for --format litert only"),
         (
             f"{SOURCE} --format litert --quantize int8",
-            "expected --calibration with --quantize int8",
+            "expected --calibration FOLDER (images like those",
         ),
         (
             f"{SOURCE} --format litert --calibration .",
-            "expected --calibration with --quantize int8",
+            "expected --calibration FOLDER (images like those",
         ),
         (
             f"{SOURCE} --format litert --quantize int8 --calibration none",
