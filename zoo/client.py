@@ -1,4 +1,4 @@
-"""Asks TensorFlow Serving what photographs show: `python -m zoo.client --model NAME photo.jpg`."""
+"""Client of TensorFlow Serving: `python -m zoo.client --model NAME photo.jpg`."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
 
 class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
-    """Asks a TensorFlow Serving for the most probable classes of photographs.
+    """Prints the most probable classes of images, from a TensorFlow Serving server.
 
     The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
     photographs itself, as python -m zoo.predict does. Examples:
@@ -96,7 +96,7 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
 
 
 class ServedPrediction(BaseModel):
-    """What the server says about a photograph, the most probable class first."""
+    """The server's prediction for an image, the most probable class first."""
 
     model_config = ConfigDict(strict=True)
 
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
-    """Returns what asks the server, by REST or by gRPC; nothing is sent yet."""
+    """Creates a client, of REST or gRPC; nothing is sent yet."""
     return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
 
 
@@ -320,7 +320,7 @@ def _unexpected(config: ClientConfig, received: str) -> ValueError:
 
 
 def _root_cause(error: BaseException) -> str:
-    """Returns what went wrong below requests and urllib3, whose own messages are long."""
+    """Extracts the cause of a connection error; messages of requests and urllib3 are long."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error)

@@ -1,4 +1,4 @@
-"""Which devices a run uses: one, all of this machine, a TPU, or those of several hosts.
+"""Devices of a run: one, all of this machine, a TPU, or those of several hosts.
 
 On TensorFlow these are `tf.distribute` strategies, on JAX `keras.distribution.DataParallel`.
 """
@@ -24,7 +24,7 @@ INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 @dataclass(frozen=True)
 class Shard:
-    """Which part of every batch a host reads.
+    """A host's part of every batch.
 
     Attributes:
         index: Number of the host, from 0.
@@ -83,11 +83,11 @@ class Devices:
         return self.host.index == 0
 
     def scope(self) -> AbstractContextManager:
-        """Where models and optimizers are built and trained."""
+        """Context manager in which models and optimizers are built and trained."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def distribute(self, batches: Callable[[Shard], tf.data.Dataset], batch_size: int) -> Any:
-        """Returns what `fit` and `evaluate` take.
+        """Creates the distributed dataset for `fit` and `evaluate`.
 
         Args:
             batches: Returns the batches of a host, of its part of the images.

@@ -1,4 +1,4 @@
-"""What errors say: the nearest names, what came from outside, and which package to install."""
+"""Parts of error messages: nearest names, printable input, packages to install."""
 
 import reprlib
 from collections.abc import Iterable, Iterator

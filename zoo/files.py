@@ -68,7 +68,7 @@ def why_no_file(path: Any) -> str:
 
 @contextmanager
 def answering(path: Path) -> Iterator[None]:
-    """Says in one line that a bucket does not answer."""
+    """Reports in one line that a bucket does not answer."""
     try:
         yield
     except Exception as error:

@@ -107,13 +107,13 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 
 
 class TestMetrics(BaseModel):
-    """Of those, the ones of the test images."""
+    """Test metrics."""
 
     accuracy: float = Field(ge=0, le=1, allow_inf_nan=False)
 
 
 class Metrics(BaseModel):
-    """What commands read of `metrics.json`."""
+    """The fields of `metrics.json` that commands read."""
 
     model_config = ConfigDict(strict=True)
 

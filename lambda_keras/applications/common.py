@@ -1,4 +1,4 @@
-"""What all constructors share: their arguments, and how these are checked."""
+"""Arguments that all constructors share, and their checks."""
 
 import inspect
 import os
@@ -135,7 +135,7 @@ def constructor(
 
 
 def _documented(arguments: Any) -> str:
-    """What the docstrings of the class, and before them those of its bases, say of arguments."""
+    """Argument descriptions of a class and, before them, of its bases."""
     docstrings = [inspect.cleandoc(one.__doc__ or "") for one in reversed(arguments.__mro__[:-1])]
     return "\n".join(docstring.partition("Args:\n")[2] for docstring in docstrings)
 

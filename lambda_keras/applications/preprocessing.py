@@ -96,7 +96,7 @@ def _array(images) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What photographs go through before a network that was evaluated so, as in timm.
+    """Evaluation preprocessing of an image before a network, as in timm.
 
     Called with a photograph, it resizes the shorter side to `image_size / crop_fraction` pixels,
     rounded down, and cuts out the central square of `image_size` pixels.

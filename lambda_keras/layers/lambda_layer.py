@@ -34,7 +34,7 @@ CHOICES = {
 
 
 class Group(NamedTuple):
-    """What the lambdas of one group of heads are made of, and the queries that they apply to.
+    """Queries, keys, values and position embeddings of one head group.
 
     Without keys there is no content lambda, without embeddings and bias there are no position
     lambdas.
@@ -358,7 +358,7 @@ class LambdaLayer(keras.layers.Layer):
         padding=None,
         training=None,
     ):
-        """What lambdas are made of and applied to, for each group of heads that shares them.
+        """Splits queries, keys, values and embeddings by the head groups that share lambdas.
 
         Args:
             inputs, context, position_embeddings, training: as in the call.

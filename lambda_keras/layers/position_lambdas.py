@@ -137,7 +137,7 @@ def einsum(queries, values, dense):
 
 
 def query_first(queries, values, dense):
-    """The same product in the other order, which never holds the lambdas."""
+    """Computes the product in the other order, which never holds the lambdas."""
     mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
     return contract("bnhmu,bmvu->bnhv", mixed, values)
 

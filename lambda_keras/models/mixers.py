@@ -1,4 +1,4 @@
-"""What mixes positions in a bottleneck block, in place of its 3x3 convolution.
+"""Layers that mix positions in a bottleneck block, in place of its 3x3 convolution.
 
 A mixer is a row of `MIXERS`. The lambda layer is one of them; the others are those that
 LambdaNetworks compares it with (Tables 2 to 4).

@@ -1,4 +1,4 @@
-"""Where the weights of models come from."""
+"""Sources of pretrained weights: published ones, files, the hub."""
 
 from lambda_keras.weights.files import load_weights
 from lambda_keras.weights.named import save_safetensors

@@ -247,7 +247,7 @@ def _names(group: h5py.Group, attribute: str) -> Iterator[str]:
 
 @contextmanager
 def _intact(path: Path) -> Iterator[None]:
-    """Says in one line that an HDF5 file is damaged: they fail in every way there is."""
+    """Reports a damaged HDF5 file in one line, whatever h5py raises."""
     try:
         yield
     except Exception as error:

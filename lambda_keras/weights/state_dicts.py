@@ -19,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class StateDictScheme:
-    """How a library names the modules, or layers, of its residual networks.
+    """Names that a library gives to the modules of its residual networks.
 
     Attributes:
         library: whose names they are.

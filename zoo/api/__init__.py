@@ -1,4 +1,4 @@
-"""What the commands do, from Python: `from zoo.api import evaluate, load_classifier, train`.
+"""The commands as functions: `from zoo.api import evaluate, load_classifier, train`.
 
 Settings are those of the commands. TensorFlow trains and evaluates, or JAX with KERAS_BACKEND=jax
 set before Keras is imported.

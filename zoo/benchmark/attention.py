@@ -107,7 +107,7 @@ class MixerLayer(LayerSubject):
 
     @property
     def mixer(self) -> ComparedMixer:
-        """What is known of it."""
+        """The compared mixer of this name."""
         return _mixers(self.part)[self.name]
 
     @property
@@ -126,7 +126,7 @@ class MixerLayer(LayerSubject):
 
     @property
     def case(self) -> str:
-        """What mixers that are compared have in common."""
+        """Sizes that all compared mixers share, as a heading."""
         return f"{'x'.join(map(str, self.grid))}, depth {self.depth}, batch {self.batch}"
 
     @property

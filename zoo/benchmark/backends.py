@@ -41,7 +41,7 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 
 class Backend(ABC):
-    """How one Keras backend compiles, waits, and measures memory.
+    """Compilation, synchronization and memory measurement of one Keras backend.
 
     Args:
         xla: Whether TensorFlow compiles with XLA.

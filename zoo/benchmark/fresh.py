@@ -17,7 +17,7 @@ from zoo.benchmark.timing import reason
 
 @dataclass(frozen=True)
 class Limits:
-    """What a process may need.
+    """Limits of a process.
 
     Args:
         seconds: Time; None: any.
@@ -34,7 +34,7 @@ def call(
     environment: Mapping[str, str],
     limits: Limits = Limits(),
 ) -> dict[str, Any]:
-    """Returns what a function does in a process of its own; `{"reason": ...}` if it fails.
+    """Runs a function in a new process and returns its result; `{"reason": ...}` if it fails.
 
     Args:
         function: Returns what fits JSON.

@@ -96,7 +96,7 @@ class Implementation(LayerSubject):
 
     @property
     def case(self) -> str:
-        """What implementations that are compared have in common."""
+        """Sizes that all compared implementations share, as a heading."""
         alone = ", position lambdas alone" if self.part == POSITION else ""
         causal = "causal, " if self.causal else ""
         map_size = f"{causal}{'x'.join(map(str, self.grid))}, depth {self.depth}"
@@ -208,7 +208,7 @@ class LayerSettings(BenchmarkSettings):
     )
 
     def subjects(self, dense_limit_gb: float = math.inf) -> list[list[Implementation]]:
-        """Returns what to measure on each feature map, the baseline first. Imports Keras.
+        """Lists the cases of each feature map, the baseline first. Imports Keras.
 
         Raises:
             ValueError: If there is no such implementation.

@@ -28,7 +28,7 @@ Seen = Callable[[tuple[int, ...]], int]
 
 @dataclass(frozen=True)
 class Published:
-    """What Table 4 says of a ResNet-50 with one kind of layer in all blocks, at 224 pixels.
+    """A row of Table 4: a ResNet-50 with one kind of layer in all blocks, at 224 pixels.
 
     Attributes:
         gigabytes: Memory of maps or embeddings, as printed; None: it is not there.
@@ -156,7 +156,7 @@ def _attention(
 
 
 def _published(gigabytes: float | None, **arguments: Any) -> Published:
-    """Returns what Table 4 says of a lambda layer with these arguments."""
+    """Finds the row of Table 4 of a lambda layer with these arguments."""
     (row,) = (one for one in RESULTS if one.table == "Table 4" and one.arguments == arguments)
     return Published(gigabytes, row.images_per_second, row.top1)
 

@@ -67,7 +67,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     modes: Modes = MODES
 
     def networks(self) -> list[Network]:
-        """Returns what to measure."""
+        """Lists the cases."""
         return [parse(text, self.batch, self.dtype) for text in self.models]
 
 

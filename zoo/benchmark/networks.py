@@ -87,7 +87,7 @@ class Network(Subject):
     @classmethod
     @abstractmethod
     def find(cls, model: str) -> tuple[int | None, float | None, str]:
-        """Returns what was published: image size, ImageNet top-1 in percent at it, and where."""
+        """Returns the published image size, the ImageNet top-1 in percent at it, and the source."""
 
     @abstractmethod
     def build(self) -> Any:
@@ -194,7 +194,7 @@ class ZooNetwork(Network):
         return backend.train(self.built, self.images, labels)
 
     def compile(self) -> None:
-        """Gives the model a loss and an optimizer.
+        """Compiles the model with a loss and an optimizer.
 
         With rate 0 every step sees the same weights, so that none can run into NaN.
         """

@@ -149,7 +149,7 @@ def _check(training: TrainConfig) -> None:
 
 
 def _result(training: TrainConfig) -> dict[str, Any]:
-    """Returns what is known of a run, which is done now unless it was done before."""
+    """Trains a network, unless the run is finished, and returns its metrics."""
     import keras
 
     metrics = training.output_dir / run_folder.METRICS

@@ -267,7 +267,7 @@ def _family(row: dict[str, Any]) -> str:
 
 
 def _short(row: dict[str, Any]) -> str:
-    """Returns what tells a network from others of its family: `50@160`."""
+    """Returns the short label of a network within its family: `50@160`."""
     depth = re.search(r"\d+", row["model"])
     overrides = "".join(f", {name}={value}" for name, value in row["overrides"].items())
     return f"{depth[0] if depth else ''}@{row['image_size']}{overrides}"

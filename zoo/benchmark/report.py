@@ -1,4 +1,4 @@
-"""What every benchmark prints and writes down: hardware, versions, settings and rows."""
+"""Reports of benchmarks: hardware, versions, settings and rows."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class Column:
     form: Callable[[Any], str] = digits
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        """Returns what the table has in the line of a row."""
+        """Formats the cell of a row."""
         value: Any = reduce(getitem, self.key.split("."), row)
         return "-" if value is None else self.form(value)
 
@@ -81,7 +81,7 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
 
 
 class Report:
-    """What one benchmark found out. Make it when the backend is chosen: it imports Keras.
+    """The results of one benchmark. Create it when the backend is chosen: it imports Keras.
 
     Args:
         config: Settings of the benchmark.
@@ -145,7 +145,7 @@ class Report:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
     def finish(self) -> None:
-        """Says what was written, with the picture beside it if there is one."""
+        """Prints the names of the files that were written."""
         if self.output is None:
             return
         written = [self.output]
@@ -167,7 +167,7 @@ def threads() -> int:
 
 
 def place(report: Mapping[str, Any]) -> str:
-    """Returns what a report was measured on, in a few words."""
+    """Describes the hardware of a report in a few words."""
     hardware = report["hardware"]
     return hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} CPU cores"
 

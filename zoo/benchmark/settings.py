@@ -21,7 +21,7 @@ def _each_once(values: tuple) -> None:
 
 
 def each(check: Callable[[Any], object]) -> AfterValidator:
-    """Returns what validates every value of a tuple with a function that raises `ValueError`."""
+    """Creates a validator of every value of a tuple from a function that raises `ValueError`."""
     return checked_by(lambda values: [check(value) for value in values])
 
 

@@ -1,4 +1,4 @@
-"""What is timed on a Keras backend, and the bench that times it."""
+"""Benchmark cases, and the bench that times them on a Keras backend."""
 
 import re
 from abc import ABC, abstractmethod
@@ -35,18 +35,18 @@ MEMORY = Column("MB", "temporary_bytes", partial(digits, factor=1e-6))
 
 @dataclass(frozen=True)
 class Subject(ABC):
-    """What is timed. Its fields are plain data, so that a fresh process can build it, too."""
+    """A benchmark case. Its fields are plain data, so that a new process can build it, too."""
 
     name: str  # what tables call it
 
     @property
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What reports say of it beside its figures."""
+        """Fields of reports in addition to measurements."""
 
     @abstractmethod
     def steps(self, mode: str, backend: "Backend") -> "Mapping[str, Callable[[], Step]]":
-        """Returns what compiles a step of a mode, by variant, of which the fastest counts."""
+        """Returns functions that compile a step of a mode, by variant; the fastest counts."""
 
     def __getstate__(self) -> dict[str, Any]:  # without what it has built
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -114,7 +114,7 @@ def time_in_turn(
 
 
 def _undisturbed(run: Run, calls: int) -> tuple[list[float], float]:
-    """What a run returned, and the part of the processors that it did not have."""
+    """The result of a run, and the fraction of processor time that the host took away."""
     attempts = []
     for _ in range(ATTEMPTS):
         start, stolen = time.perf_counter(), stolen_seconds()

@@ -1,1 +1,1 @@
-"""What all commands share: settings, how a command ends, the options that name a model."""
+"""Common parts of commands: settings, errors and exit codes, options that name a model."""

@@ -1,4 +1,4 @@
-"""Which model a command is about: that of a finished run, or one with weights."""
+"""Options that name a model: a finished run, a published one, or a name with weights."""
 
 import os
 import re
@@ -130,7 +130,7 @@ def read_labels(path: Path) -> list[str]:
 
 
 class ClassifierOptions(ModelOptions):
-    """The same, with names for the classes of --weights."""
+    """Settings of `ModelOptions` and class names for --weights."""
 
     of_model = ModelOptions.of_model | {"labels"}
 

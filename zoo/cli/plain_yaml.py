@@ -10,7 +10,7 @@ MAX_DEPTH = 10  # lists and sections within one another; settings need three
 
 
 def load(text: str) -> Any:
-    """Returns what a document of YAML says, in plain Python types.
+    """Parses a YAML document into plain Python types.
 
     Aliases are refused: a few lines of them can stand for gigabytes.
 

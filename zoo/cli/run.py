@@ -1,4 +1,4 @@
-"""How every command of the zoo starts and fails."""
+"""Start, errors and exit codes of every command."""
 
 import os
 import platform

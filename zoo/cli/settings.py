@@ -44,7 +44,7 @@ def _local(path: Any) -> Any:
 
 
 def checked_by(check: Callable[[Any], object]) -> AfterValidator:
-    """Returns what validates with a function that raises `ValueError`, and keeps the value."""
+    """Creates a validator from a function that raises `ValueError`; the value is kept."""
 
     def checked(value: Any) -> Any:
         check(value)
@@ -54,7 +54,7 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
 
 
 def one_of(kind: str, names: Collection[str]) -> AfterValidator:
-    """Returns what validates that a value is one of some names."""
+    """Creates a validator that a value is one of some names."""
 
     def check(name: str) -> None:
         if name not in names:
@@ -75,7 +75,7 @@ def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
 
 
 def named(*suffixes: str) -> AfterValidator:
-    """Returns what validates with `check_file_name`."""
+    """Creates a validator by `check_file_name`."""
     return checked_by(partial(check_file_name, suffixes=suffixes))
 
 
@@ -244,7 +244,7 @@ def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
 
 
 def _choices(annotation: Any) -> list[str]:
-    """Returns what may be given for a Literal, or for a Literal or None."""
+    """Returns the allowed values of a Literal, or of a Literal or None."""
     if annotation is NoneType:
         return ["None"]
     if get_origin(annotation) is Literal:
@@ -253,7 +253,7 @@ def _choices(annotation: Any) -> list[str]:
 
 
 def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
-    """Says in one line which setting is wrong and what is allowed."""
+    """Describes a wrong setting, and what is allowed, in one line."""
     *section, key = error["loc"] or ("",)
     name = ".".join(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":

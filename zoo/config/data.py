@@ -41,7 +41,7 @@ AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mix
 
 
 class DataConfig(Section):
-    """Which images to train and test on."""
+    """Training and test images."""
 
     source: Annotated[str, one_of("source", SOURCES)] = Field(
         default="digits",

@@ -63,7 +63,7 @@ class DetectorConfig(Section):
 
 
 class CocoConfig(Section):
-    """Which images to train and test on."""
+    """Training and test images."""
 
     dir: AnyPath = Field(
         default=Path("data/coco"),
@@ -94,7 +94,7 @@ class CocoConfig(Section):
 
 
 class ScheduleConfig(Section):
-    """How weights are changed: SGD with momentum, whose rate warms up, then falls in steps."""
+    """SGD with momentum; the learning rate warms up, then falls in steps."""
 
     learning_rate: float = Field(
         default=0.32,
@@ -123,7 +123,7 @@ class ScheduleConfig(Section):
 
 
 class StepsConfig(Section):
-    """How long and how to train."""
+    """Length, precision and seed of training."""
 
     steps: int = Field(default=22_500, ge=1, description="Steps of training.")
     evaluation_steps: int = Field(

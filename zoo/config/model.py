@@ -30,7 +30,7 @@ Overrides = Annotated[dict[str, Any], AfterValidator(_typed)]
 
 
 class ModelConfig(Section):
-    """Which network to train."""
+    """The network to train."""
 
     name: Annotated[str, checked_by(find_model)] = Field(
         default="lambda_resnet14", description="Model, by its name: see python -m zoo.list."

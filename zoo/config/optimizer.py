@@ -18,7 +18,7 @@ _OF_OPTIMIZERS = {
 
 
 class OptimizerConfig(Section):
-    """How weights are changed; the learning rate warms up linearly, then falls."""
+    """Optimizer; the learning rate warms up linearly, then falls."""
 
     name: Literal["sgd", "rmsprop", "adamw", "lamb", "lion"] = Field(
         default="sgd",

@@ -14,7 +14,7 @@ def _check_place(place: str) -> None:
 
 
 class TrainingConfig(Section):
-    """How long and how to train."""
+    """Length, precision and seed of training."""
 
     epochs: int = Field(default=90, ge=1, description="Passes over the training images.")
     loss: Literal["categorical_crossentropy", "binary_crossentropy"] = Field(

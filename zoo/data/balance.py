@@ -1,4 +1,4 @@
-"""How much an image counts where classes have more and less of them."""
+"""Class weights for imbalanced data."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from zoo.errors import needs_extra
 
 
 def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[float]:
-    """Returns what an image of each class counts, so that every class counts as much in all.
+    """Returns the weight of an image of each class, by which all classes weigh the same in sum.
 
     That is the number of images by the number of classes and of images of the class, as
     scikit-learn has it; the mean over all images is 1.

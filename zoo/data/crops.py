@@ -1,4 +1,4 @@
-"""What an image goes through on its way to a network: decoded, upright, on white, cropped."""
+"""Preprocessing of images: decoding, EXIF orientation, white background, crops."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a pipeline says about bad data, in one line."""
+"""One-line errors about bad data in a pipeline."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What usually goes wrong with somebody's own images, found before the first step."""
+"""Dataset warnings: usual faults of one's own images, found before the first step."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ TEST_FOLDERS = ("val", "validation", "test")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a file that was read once.
+    """Size, digest and errors of an image file.
 
     Attributes:
         why: Why it is unreadable; empty if it is not.
@@ -112,7 +112,7 @@ def find_unreadable(files: list[str]) -> dict[str, str]:
 
 
 def _read_once(files: list[str]) -> list[Facts]:
-    """Returns what is known of some files.
+    """Reads image files once, in parallel, and describes each.
 
     A header alone does not show that a file is cut off. So the whole file is read.
     """

@@ -78,7 +78,7 @@ def load_data(
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
-    """Returns what test images of a size go through where nothing else is said."""
+    """Returns the default evaluation preprocessing for images of a size."""
     return Preprocessing(image_size, _source(config).crop, "bilinear")
 
 
@@ -134,7 +134,7 @@ def _views(
 
 
 def _changes(config: DataConfig, size: int) -> dict[int, Callable[..., tf.Tensor]]:
-    """Returns what comes after crops and flips, by the number that makes its seed its own."""
+    """Optional augmentations, each with the constant that is folded into its seed."""
     changes: dict[int, Callable[..., tf.Tensor]] = {}
     if config.color_jitter is not None:
         changes[3] = partial(color_jitter, strength=config.color_jitter)

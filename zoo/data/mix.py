@@ -58,7 +58,7 @@ def cut_mix(
 
 
 def either(mixup: float | None, cutmix: float | None) -> Mix | None:
-    """Returns what mixes a batch, in one of the two ways by an even chance, where both are asked.
+    """Returns the function that mixes a batch: MixUp or CutMix, or either with an even chance.
 
     Args:
         mixup: The alpha of `mix_up`; None: without.

@@ -72,7 +72,7 @@ class TrainingImages(Images):
         shard: Shard = ALL,
         parts: int = 1,
     ) -> tf.data.Dataset:
-        """Returns what `model.fit` takes: preprocessed batches with labels, without end.
+        """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
 
         Labels are probabilities of the classes: one-hot, unless images are mixed.
 
@@ -130,7 +130,7 @@ class EvalImages(Images):
         return -(-self.count // batch_size)
 
     def batches(self, batch_size: int, classes: int, shard: Shard = ALL) -> tf.data.Dataset:
-        """Returns what `model.evaluate` takes: preprocessed batches, one-hot labels and weights.
+        """Creates the dataset for `model.evaluate`: preprocessed batches, one-hot labels, weights.
 
         All batches are full and every host has the same number of them. Images of weight 0 fill
         them, and are where one could not be read. Arguments are those of `TrainingImages.batches`.

@@ -1,4 +1,4 @@
-"""Where records come from: in which order, and which of them a host reads."""
+"""Order of records, and the part of them that a host reads."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

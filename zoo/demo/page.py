@@ -83,7 +83,7 @@ def serve(
 
 @dataclass(frozen=True)
 class Demo:
-    """What the page does, asking one model."""
+    """Functions of the page for one model."""
 
     classifier: Classifier
 

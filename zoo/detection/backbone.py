@@ -29,7 +29,7 @@ LEVELS = dict(zip(("2", "3", "4", "5"), STAGES, strict=True))
 
 @dataclasses.dataclass
 class ZooNetwork(hyperparams.Config):
-    """Which network, as `zoo.registry.create_model` takes it."""
+    """A network, by the arguments of `zoo.registry.create_model`."""
 
     name: str = ""
     weights: str | None = None

@@ -57,7 +57,7 @@ class Annotations:
 
 @dataclass
 class Faults:
-    """What is wrong with annotations."""
+    """Faults in annotations."""
 
     found: list[str] = field(default_factory=list)
 

@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, Cost]:
-    """Returns what the parts of a detector cost: backbone, pyramid, proposals, boxes, masks.
+    """Counts the FLOPs of a detector by part: backbone, pyramid, proposals, boxes, masks.
 
     Args:
         name: Of the backbone in the zoo.

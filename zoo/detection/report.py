@@ -42,7 +42,7 @@ TABLE_6 = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a detector finds the objects of test images.
+    """Average precision of a detector on test images.
 
     Attributes:
         figures: `FIGURES` of boxes, and of masks if there are any, in percent; None where there
@@ -198,7 +198,7 @@ def _by_image(run: COCOeval) -> dict[int, float]:
 
 
 def _percent(value: Any) -> float | None:
-    """Of pycocotools, which says -1 where there is nothing to measure."""
+    """Converts pycocotools' fraction to percent; its -1 means that there is nothing to measure."""
     return None if value < 0 else round(100 * float(value), 2)
 
 

@@ -24,7 +24,7 @@ VISIBLE = 0.5  # least part of a shape that others may leave
 
 @dataclass(frozen=True)
 class Shape:
-    """What is drawn: the place of its category, what is seen of it, and its area in pixels."""
+    """A drawn object: index of its category, visible mask, and area in pixels."""
 
     category: int
     mask: np.ndarray

@@ -1,4 +1,4 @@
-"""What is evaluated: a network, and test images of its classes."""
+"""Loading of a network and test images of its classes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How well a model classifies test images: figures, tables and a picture."""
+"""Classification metrics on test images."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model said about test images.
+    """Predictions on test images, and their metrics.
 
     Attributes:
         labels: True class of each image.
@@ -111,7 +111,7 @@ class Evaluation:
 
 
 def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:
-    """Asks a model about every test image.
+    """Runs a model on every test image.
 
     Raises:
         ValueError: If it gives no probabilities, an image cannot be read and is not to be

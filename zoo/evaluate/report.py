@@ -1,4 +1,4 @@
-"""What is printed and written about an evaluation: tables, JSON, a picture."""
+"""Reports of an evaluation: tables, JSON, figures."""
 
 import json
 from collections import Counter
@@ -133,7 +133,7 @@ def write(
 
 
 def _pixels(images: np.ndarray) -> np.ndarray:
-    """Returns what `preprocess_input` got, in [0, 255]."""
+    """Inverts `preprocess_input`: pixels in [0, 255]."""
     return 255 * (images * np.array(IMAGENET_STD, "f4") + np.array(IMAGENET_MEAN, "f4"))
 
 

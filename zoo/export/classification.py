@@ -45,7 +45,7 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:
-        """How weights are rounded; None if they are not."""
+        """The quantization of weights, or None."""
         return None if self.quantize == "none" else self.quantize
 
     @model_validator(mode="after")

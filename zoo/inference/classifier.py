@@ -263,7 +263,7 @@ class Classifier:
         return scores
 
     def view(self, photo: Path) -> np.ndarray:
-        """Returns what the model sees of a photograph, in [0, 255], shape `(size, size, 3)`.
+        """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255].
 
         Args:
             photo: Image file.

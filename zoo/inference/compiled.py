@@ -11,7 +11,7 @@ from lambda_keras.applications import fold_batch_normalization
 
 
 def compiled(model: keras.Model) -> Callable[[Any], np.ndarray]:
-    """Returns what `model.predict` returns, as a function without its overhead.
+    """Compiles a model in inference: `model.predict` without its overhead.
 
     It is compiled once for batches of every size, on JAX once for each size, at the first call. It
     holds a copy of the weights.

@@ -1,4 +1,4 @@
-"""What model cards say about a classifier, and where its weights come from."""
+"""Metadata of classifiers for model cards."""
 
 import platform
 from importlib.metadata import version
@@ -17,7 +17,7 @@ LICENSE = "code Apache-2.0; weights as their author says, who may be bound by th
 
 
 def facts_of(classifier: Classifier, normalises: str) -> dict[str, str]:
-    """Returns what a card says about inputs, classes and size; `normalises` says what does so."""
+    """Returns card fields about inputs, classes and size; `normalises` names what does so."""
     seen, size = classifier.preprocessing, classifier.image_size
     return {
         "Preprocessing": f"shorter side resized to {seen.shorter_side} pixels, "
@@ -36,7 +36,7 @@ def facts_of(classifier: Classifier, normalises: str) -> dict[str, str]:
 
 
 def origin_of(source: ModelOptions) -> dict[str, str]:
-    """Returns what a card says about the weights that the settings of a command name.
+    """Returns card fields about the weights that the settings of a command name.
 
     Raises:
         ValueError: If they are not there, or damaged.
@@ -49,7 +49,7 @@ def origin_of(source: ModelOptions) -> dict[str, str]:
 
 
 def origin_of_run(folder: Path) -> dict[str, str]:
-    """Returns what a card says about the weights of a finished run, averages if it made them."""
+    """Returns card fields about the weights of a finished run: EMA weights if it has them."""
     config = run_folder.load_config(folder)
     metrics = run_folder.load_metrics(folder)
     decay = config.training.ema
@@ -67,7 +67,7 @@ def origin_of_run(folder: Path) -> dict[str, str]:
 
 
 def origin_of_weights(name: str, weights: str) -> dict[str, str]:
-    """Returns what a card says about weights: "imagenet", a file or folder, or of the hub."""
+    """Returns card fields about weights: "imagenet", a file or folder, or of the hub."""
     if is_published_name(weights):
         found = find_published(name, weights)
         return {
@@ -83,7 +83,7 @@ def origin_of_weights(name: str, weights: str) -> dict[str, str]:
 
 
 def origin_of_published(source: str) -> dict[str, str]:
-    """Returns what a card says about a network that was published by `zoo.publish`."""
+    """Returns card fields about a network that was published by `zoo.publish`."""
     network, weights = published.read(source)
     shown = source if source.startswith("hf://") else f"folder {Path(source).resolve().name}"
     test = network.test

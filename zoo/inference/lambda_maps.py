@@ -1,4 +1,4 @@
-"""Where a lambda layer looks: the weights that a query gives to the values of its context."""
+"""Lambda maps: the weights that a query gives to the values of its context."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from zoo.errors import unknown
 
 @dataclass(frozen=True)
 class LambdaMaps:
-    """How much the output of a lambda layer at one position takes of the value of each position.
+    """Weights of all positions' values in the output of a lambda layer at one position.
 
     By Eq. 1 and 2, `output[h] = sum_m (content[h, m] + position[h, m]) values[m]`, plus the
     position bias if the layer has one, and before the pooling of a layer with strides.

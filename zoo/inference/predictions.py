@@ -1,4 +1,4 @@
-"""What a model says about photographs: printed with bars, or written as JSON."""
+"""Predictions for images, printed with bars or written as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class ClassScore(NamedTuple):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about a photograph.
+    """A prediction for an image.
 
     Attributes:
         photo: The file.

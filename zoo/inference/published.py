@@ -36,7 +36,7 @@ Channels = tuple[float, float, float]
 
 
 class View(BaseModel):
-    """What photographs go through; the arguments of `Preprocessing`."""
+    """Evaluation preprocessing: the arguments of `Preprocessing`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,7 +62,7 @@ class View(BaseModel):
 
 
 class TestImages(BaseModel):
-    """How well the network did."""
+    """Test accuracy of the network."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +71,7 @@ class TestImages(BaseModel):
 
 
 class PublishedNetwork(BaseModel):
-    """What `lambda_keras.json` says.
+    """The description in `lambda_keras.json`.
 
     Attributes:
         format: Version of this description.
@@ -198,5 +198,5 @@ def _describe(path: Path) -> PublishedNetwork:
 
 
 def to_json(network: PublishedNetwork) -> str:
-    """Returns what `read` reads."""
+    """Reads and checks the description and the place of the weights."""
     return json.dumps(network.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""What a network takes for what."""
+"""Confusion matrix."""
 
 from collections.abc import Sequence
 from pathlib import Path

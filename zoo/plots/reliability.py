@@ -1,4 +1,4 @@
-"""How often a network is right where it is how sure."""
+"""Reliability diagram: accuracy by confidence."""
 
 from pathlib import Path
 

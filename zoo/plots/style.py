@@ -1,4 +1,4 @@
-"""What all pictures share: colours, figures, files."""
+"""Common style of figures: colors, sizes, files."""
 
 from pathlib import Path
 

@@ -129,7 +129,7 @@ def _origin_of_start(weights: str) -> str:
 
 
 def _front_matter(network: PublishedNetwork, data: str) -> str:
-    """Returns what the hub lists the network by."""
+    """Returns the metadata by which the hub lists the network."""
     from huggingface_hub import EvalResult, ModelCardData
 
     result = EvalResult(

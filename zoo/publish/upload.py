@@ -55,7 +55,7 @@ def _api() -> Any:
 
 @contextmanager
 def _telling_what_is_wrong(what: str) -> Iterator[None]:
-    """Says in one line what went wrong: each HTTP library under huggingface_hub has own errors."""
+    """Reports HTTP errors in one line: each library under huggingface_hub has its own."""
     try:
         yield
     except Exception as error:

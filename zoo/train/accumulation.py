@@ -7,7 +7,7 @@ from keras import ops
 
 
 class GradientAccumulation(keras.optimizers.Optimizer):
-    """Gives another optimizer the mean gradients of so many batches, as if they were one batch.
+    """Gradient accumulation around any optimizer.
 
     Steps of learning rates, of momentum and of checkpoints stay those of the optimizer. Keras' own
     `gradient_accumulation_steps` counts batches instead, and fails on several devices. Whether a
@@ -46,7 +46,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
 
     @property
     def variables(self) -> list:
-        """Those of both."""
+        """Variables of the accumulator and of the optimizer."""
         return [*self._variables, *self.inner.variables]
 
     @property
@@ -56,7 +56,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
 
     @property
     def learning_rate(self) -> Any:
-        """That of the optimizer."""
+        """The optimizer's learning rate."""
         return self.inner.learning_rate
 
     def scale_loss(self, loss: Any) -> Any:
@@ -78,7 +78,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
     def stateless_apply(
         self, optimizer_variables: list, grads: list, trainable_variables: list
     ) -> tuple[list, list]:
-        """The same on JAX, from values to values."""
+        """Applies gradients on JAX, from values to values."""
         first, end = len(self._variables) - len(self.sums), len(self._variables)
         own, sums = optimizer_variables[:first], optimizer_variables[first:end]
         inner = optimizer_variables[end:]

@@ -1,4 +1,4 @@
-"""What happens beside the steps of a run: saving, stopping, and telling how it goes."""
+"""Callbacks of a run: saving, stopping and progress."""
 
 import json
 import time
@@ -160,7 +160,7 @@ class Bar(keras.callbacks.ProgbarLogger):
 
 
 class DecodingSpeed(keras.callbacks.Callback):
-    """Says after the first epoch whether the devices wait for images.
+    """Reports after the first epoch whether the devices wait for images.
 
     It reads images for some seconds, without training, and only if the epoch took longer than that.
 

@@ -29,7 +29,7 @@ _SUFFIX = ".safetensors"
 
 @dataclass
 class Progress:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
         step: Number of training steps done.

@@ -290,7 +290,7 @@ def _evaluate_again(
 
 
 def _explain_slow_start(model: TrainingModel, config: TrainConfig) -> None:
-    """Says why validation starts at chance where batch statistics follow slowly."""
+    """Explains validation near chance where batch statistics follow slowly."""
     norms = [
         layer
         for layer in model.network._flatten_layers()

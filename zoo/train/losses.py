@@ -1,4 +1,4 @@
-"""What training minimizes: cross-entropy with soft labels, and the answers of a teacher."""
+"""Training loss: soft-label cross-entropy, optionally with a distillation term."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ class SoftBinaryCrossentropy(keras.losses.Loss):
 
 
 class DistillationLoss(keras.losses.Loss):
-    """How far answers are from those of a teacher (Hinton et al., arXiv:1503.02531, Section 2).
+    """Distillation loss (Hinton et al., arXiv:1503.02531, Section 2).
 
     `temperature^2 * KL(softmax(teacher / temperature) || softmax(student / temperature))`, from the
     logits of both; 0 where they agree.
@@ -72,7 +72,7 @@ def create_loss(config: TrainingConfig, reduction: str) -> keras.losses.Loss:
 
 
 class Objective(keras.layers.Layer):
-    """What a training step minimizes, a mean over the images of a batch.
+    """Objective of a training step, a mean over the images of a batch.
 
     A mean over all of them, whatever their weights: so it is also the mean over devices, and over
     the batches whose gradients are added up.

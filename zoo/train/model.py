@@ -98,7 +98,7 @@ class TrainingModel(keras.Model):
         return loss + sum(map(self._aggregate_additional_loss, self.losses))
 
     def compute_loss_and_updates(self, *state, **arguments):
-        """What JAX differentiates, as Keras has it, with less memory where that is asked for."""
+        """Computes the loss that JAX differentiates; recomputation takes less memory."""
         compute = super().compute_loss_and_updates  # pyright: ignore[reportAttributeAccessIssue]
         if not self.recompute:
             return compute(*state, **arguments)
@@ -249,7 +249,7 @@ class TrainingModel(keras.Model):
 
 
 def mark_blocks(network: keras.Model) -> None:
-    """Gives the outputs of a residual network's blocks the name that recomputation keeps.
+    """Names the outputs of residual blocks, which recomputation keeps.
 
     Raises:
         ValueError: If no block ends with an activation.
@@ -300,7 +300,7 @@ class ExponentialMovingAverage(keras.layers.Layer):
             average.assign(average + share * (ops.cast(source, "float32") - average))
 
     def of(self, network: keras.Model, inputs: Any) -> Any:
-        """Returns what the network would answer with the averages as weights."""
+        """Runs the network with its EMA weights."""
         values = dict(zip(map(id, network.weights), self.weights, strict=True))
         trainable, others = (
             [values.get(id(variable), variable).value for variable in variables]

@@ -1,4 +1,4 @@
-"""What a run is going to do, in a few lines before its first step."""
+"""Summary of a run before its first step."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What recipes ask of every optimizer beside its own rule."""
+"""Parts of recipes that every optimizer gets in addition to its own rule."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ class Recipe:
     assign_sub: Any
 
     def scale_rates(self, factors: Iterable[tuple[Any, float]]) -> None:
-        """Gives variables a factor of the learning rate; those that are not named have 1."""
+        """Sets a learning-rate factor of variables; others have 1."""
         self._factors = {self._var_key(variable): factor for variable, factor in factors}
 
     def decay(self, variables: Iterable[Any], weight_decay: float) -> None:

@@ -1,4 +1,4 @@
-"""What attention layers share: projections, heads, strides, relative positions, the softmax.
+"""Common parts of attention layers: projections, heads, strides, relative positions, softmax.
 
 Letters of the einsums:
 

@@ -35,7 +35,7 @@ class Split:
 
 
 class DataSource(ABC):
-    """Where images come from: how they are found, decoded and augmented.
+    """Base class of data sources, which find, decode and augment images.
 
     Args:
         config: Settings of the data.

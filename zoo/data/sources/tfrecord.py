@@ -27,7 +27,7 @@ FILES_AT_ONCE, RECORDS_AT_ONCE = 16, 16  # as TFDS reads its files
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in some record files.
+    """Contents of record files: fields, classes, number of records.
 
     Attributes:
         files: Their paths.
@@ -154,7 +154,7 @@ def _what_is_wrong(files: Sequence[str]) -> str | None:
 
 
 def _reader(contents: Contents, first_label: int) -> Read:
-    """Returns what reads a host's part: as many records as the other hosts, one more or less."""
+    """Returns a reader of a host's part; hosts' parts differ by at most one record."""
 
     def read(shard: Shard, order: Any) -> tf.data.Dataset:
         files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, shard))
