@@ -1,6 +1,7 @@
 """The folder that a training run writes."""
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -98,6 +99,15 @@ def start(config: RunConfig, head: str = HEAD) -> Path:
     with atomic_write(folder / CONFIG) as path:
         path.write_text(head + config.to_yaml())
     return folder
+
+
+def finite(values: Any) -> Any:
+    """Returns values as JSON has them: None in place of numbers that are not finite."""
+    if isinstance(values, dict):
+        return {name: finite(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [finite(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:

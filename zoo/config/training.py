@@ -62,6 +62,11 @@ class TrainingConfig(Section):
         ge=1,
         description="Steps between checkpoints within an epoch; None: after every epoch only.",
     )
+    delete_checkpoint: bool = Field(
+        default=True,
+        description="Remove the checkpoints when the run is finished, which then needs none; "
+        "false: keep the last three and the best.",
+    )
     jit_compile: bool = Field(default=False, description="Compile with XLA; one device only.")
     recompute: bool = Field(
         default=False,

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from zoo.files import atomic_write
-from zoo.run_folder import check_still_there
+from zoo.run_folder import check_still_there, finite
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.stop import stopped
 
@@ -46,6 +46,7 @@ class SaveProgress(keras.callbacks.Callback):
         self.every_steps = every_steps
         self.patience = patience
         self.stop = stop
+        self.saved = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if not np.isfinite((logs or {}).get("loss", 0.0)):
@@ -88,6 +89,9 @@ class SaveProgress(keras.callbacks.Callback):
         check_still_there(self.checkpoints.folder.parent)
         self._sync()
         self.progress.step = self.model.steps_done
+        now = time.monotonic()
+        self.progress.seconds += now - self.saved
+        self.saved = now
         self.checkpoints.save(self.progress)
 
 
@@ -204,7 +208,7 @@ class DecodingSpeed(keras.callbacks.Callback):
 def write_epochs(path: Path, progress: Progress) -> None:
     """Writes one line of JSON for each epoch that has ended."""
     lines = [
-        json.dumps({"epoch": number, "step": step, **values})
+        json.dumps(finite({"epoch": number, "step": step, **values}))
         for number, (step, values) in enumerate(
             zip(progress.epoch_steps, progress.history, strict=True), start=1
         )

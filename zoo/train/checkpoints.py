@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras import ops
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 import lambda_keras
 from zoo.errors import first_wrong
@@ -35,6 +35,7 @@ class Progress:
         step: Number of training steps done.
         history: What `fit` logged, for each epoch that has ended.
         epoch_steps: Number of training steps when each of them ended.
+        seconds: Time of training, in all processes of the run.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -42,6 +43,7 @@ class Progress:
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     epoch_steps: list[int] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def best_epoch(self) -> int | None:
@@ -94,11 +96,13 @@ class Checkpoints:
         metadata = {"progress": text, "sha256": checksum, "version": lambda_keras.__version__}
         try:
             with atomic_write(self._file(progress.step)) as beside:
-                save_file(arrays, beside, metadata)
-        except (OSError, SafetensorError, tf.errors.OpError) as error:
+                # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
+                beside.write_bytes(save(arrays, metadata))
+        except (OSError, tf.errors.OpError) as error:
             raise ValueError(
-                f"cannot write the checkpoint {self._file(progress.step)} ({error}); with more "
-                "room, the same command goes on from the one before"
+                f"cannot write the checkpoint {self._file(progress.step)} "
+                f"({getattr(error, 'strerror', None) or error}); with more room, the same command "
+                "goes on from the one before"
             ) from error
         best = progress.best_step
         for old in self._files()[KEEP:]:

@@ -1,6 +1,5 @@
 """One training run, from settings to a folder of results."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,8 @@ from zoo.data.balance import balanced_weights
 from zoo.data.errors import naming_errors
 from zoo.data.load import ImageData, load_data
 from zoo.devices import Devices, find_devices, precision
-from zoo.files import atomic_write, keras_file
+from zoo.errors import some
+from zoo.files import atomic_write, keras_file, remove
 from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
@@ -204,7 +204,6 @@ def _fit(
     test: Any = devices.distribute(
         lambda host: data.test.batches(batch_size, classes, host), batch_size
     )
-    begin = time.monotonic()
     with stop_signals(devices) as stop, naming_errors():
         save = SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop)
         callbacks: list[Any] = [Report(batch_size), save, Bar(epochs)]
@@ -249,22 +248,34 @@ def _fit(
                 )
         if patience is not None:
             checkpoints.restore_best(progress)
+            devices.gather(True)  # the first host removes what others may still read
     # Those variables were evaluated when their epoch ended.
     kept = progress.history[-1 if patience is None else progress.best_epoch or 0]
     results = {
         name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")
     }
+    epochs_without = [
+        str(number)
+        for number, epoch in enumerate(progress.history, start=1)
+        if not np.isfinite(epoch["val_loss"])
+    ]
+    if epochs_without:
+        print(
+            f"the test loss is not finite after epoch {some(epochs_without)}: "
+            "lower optimizer.learning_rate"
+        )
     history = {name: [epoch[name] for epoch in progress.history] for name in progress.history[0]}
-    return {
+    metrics = {
         "model": config.model.name,
         "test": results,
         "test_images": data.test.count,
         "training_images": data.train.count,
         "trainable_parameters": trainable_parameters(model),
-        "training_seconds": round(time.monotonic() - begin, 1),
+        "training_seconds": round(progress.seconds, 1),
         "class_names": list(data.class_names),
         "history": history,
     }
+    return run_folder.finite(metrics)
 
 
 def _evaluate_again(
@@ -348,4 +359,6 @@ def _write_results(
     )
     run_folder.write_metrics(folder, metrics)
     run_folder.check_still_there(folder)
+    if config.training.delete_checkpoint:
+        remove(folder / run_folder.CHECKPOINTS)
     print(f"{accuracy}, {metrics['training_seconds']:.0f} s of training\nrun folder: {folder}")

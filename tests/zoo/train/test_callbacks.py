@@ -5,8 +5,15 @@ import re
 
 import pytest
 
-from zoo.train.callbacks import Bar, DecodingSpeed, Report, stopped_early, write_epochs
-from zoo.train.checkpoints import Progress
+from zoo.train.callbacks import (
+    Bar,
+    DecodingSpeed,
+    Report,
+    SaveProgress,
+    stopped_early,
+    write_epochs,
+)
+from zoo.train.checkpoints import Checkpoints, Progress
 
 
 def after(*accuracies) -> Progress:
@@ -26,6 +33,19 @@ def after(*accuracies) -> Progress:
 )
 def test_stopped_early(accuracies, patience, expected):
     assert stopped_early(after(*accuracies), patience) is expected
+
+
+def test_time_of_all_processes_counts(monkeypatch, tmp_path):
+    clock = iter([10.0, 12.5, 13.0])
+    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
+    progress = Progress(step=3, seconds=4.0)  # of a process before
+    callback = SaveProgress(Checkpoints(tmp_path / "checkpoints", []), progress, 1, None, bool)
+    (tmp_path / "config.yaml").touch()
+    callback.set_model(Model())
+    for _ in range(2):
+        callback._save()
+    assert progress.seconds == 7.0
+    assert Checkpoints(tmp_path / "checkpoints", []).restore() == progress
 
 
 class Model:

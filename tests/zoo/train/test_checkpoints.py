@@ -2,6 +2,9 @@
 
 import errno
 import json
+import os
+import stat
+from pathlib import Path
 
 import keras
 import networks
@@ -33,7 +36,7 @@ def test_restores_weights_optimizer_and_seeds(tmp_path):
     optimizer.iterations.assign(7)
     optimizer.variables[-1].assign(np.ones(optimizer.variables[-1].shape))
     model(networks.images(2, 16, 16, 3), training=True)  # which draws from the seeds
-    progress = Progress(7, [{"val_accuracy": 0.5}, {"val_accuracy": 0.25}], [3, 6])
+    progress = Progress(7, [{"val_accuracy": 0.5}, {"val_accuracy": 0.25}], [3, 6], 1.5)
     saved.save(progress)
 
     restored, other, other_optimizer = create(tmp_path)
@@ -43,8 +46,24 @@ def test_restores_weights_optimizer_and_seeds(tmp_path):
     assert int(other_optimizer.iterations.numpy()) == 7
 
 
+def test_files_are_readable_by_whom_the_umask_allows(tmp_path):
+    before = os.umask(0o027)
+    try:
+        create(tmp_path)[0].save(Progress(1))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o640
+
+
 def test_nothing_to_restore(tmp_path):
     assert create(tmp_path / "none")[0].restore() is None
+
+
+def test_losses_that_are_not_finite_are_restored(tmp_path):
+    history = [{"val_accuracy": 0.5, "val_loss": float(value)} for value in ("nan", "inf")]
+    create(tmp_path)[0].save(Progress(2, history, [1, 2]))
+    restored = create(tmp_path)[0].restore()
+    assert [repr(epoch["val_loss"]) for epoch in restored.history] == ["nan", "inf"]
 
 
 def test_file_of_another_version_is_refused(tmp_path, monkeypatch):
@@ -147,8 +166,11 @@ def test_full_disk_leaves_the_earlier_files(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "save_file", full)
-    with pytest.raises(ValueError, match=r"cannot write the checkpoint .*No space left"):
+    monkeypatch.setattr(Path, "write_bytes", full)
+    message = (
+        r"^cannot write the checkpoint \S*step-000000002\.safetensors \(No space left on device\)"
+    )
+    with pytest.raises(ValueError, match=message):
         saved.save(Progress(2))
     assert files(tmp_path) == ["step-000000001.safetensors"]
     assert saved.restore() == Progress(1)

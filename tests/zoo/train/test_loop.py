@@ -35,7 +35,6 @@ def test_run_folder_is_complete(run):
     assert len(events) == 3
     assert names - events == {
         "config.yaml",
-        "checkpoints/step-000000022.safetensors",
         "curves.png",
         "epochs.jsonl",
         "metrics.json",
@@ -331,6 +330,27 @@ def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+def test_run_whose_test_loss_is_not_finite_ends(tmp_path, photos, monkeypatch, capsys, precision):
+    """The only step has a finite loss, and weights after it that are far too large."""
+    monkeypatch.setattr(loop, "create_network", lambda *_: networks.linear_model(classes=2))
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 8},
+        data={"source": "image_folder", "dir": str(photos), "batch_size": 16},
+        optimizer={"name": "lamb", "learning_rate": 1e38, "warmup_epochs": 0},
+        training={"epochs": 1, "precision": precision, "ema": 0.5},
+    )
+    metrics = loop.train(config)
+    assert "the test loss is not finite after epoch 1: lower" in capsys.readouterr().out
+    assert metrics["test"]["loss"] is None
+    assert 0 <= metrics["test"]["accuracy"] <= 1
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text()) == metrics
+    (line,) = (tmp_path / "run" / "epochs.jsonl").read_text().splitlines()
+    assert json.loads(line)["val_loss"] is None
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
 def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     """A rate that is far too high: the first epochs are the best ones."""
     tiny = partial(networks.tiny_model, (8, 8, 3), classes=10, classifier_activation="softmax")
@@ -339,9 +359,11 @@ def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
         output_dir=tmp_path / "run",
         model={"image_size": 8},
         optimizer={"learning_rate": 0.5, "warmup_epochs": 0},
-        training={"epochs": 30, "early_stopping_epochs": 1},
+        training={"epochs": 30, "early_stopping_epochs": 1, "delete_checkpoint": False},
     )
     metrics = loop.train(config)
+    files = list((tmp_path / "run" / "checkpoints").iterdir())
+    assert 2 <= len(files) <= 4  # the last three and the best
     accuracies = metrics["history"]["val_accuracy"]
     assert 2 <= len(accuracies) < 30
     assert accuracies[-1] <= max(accuracies[:-1])
