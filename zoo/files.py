@@ -243,7 +243,7 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
     Written onto a disk without room, HDF5 ends the process, so that is done in memory.
     """
     file = _KerasFile()
-    file.name = name
+    file.shown = name
     model.save_weights(file) if name.endswith(".weights.h5") else model.save(file)
     return file.getvalue()
 
@@ -251,10 +251,10 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
 class _KerasFile(io.BytesIO):
     """Memory that Keras takes for a file, because its name ends as it should."""
 
-    name = ""
+    shown = ""  # not `name`, beside which Keras writes HDF5 where memory is short
 
     def __str__(self) -> str:
-        return self.name
+        return self.shown
 
 
 @contextmanager
