@@ -18,10 +18,13 @@ SNIPPET = """\
 For an image file, in the folder of this card; it needs TensorFlow alone:
 
 ```python
+from pathlib import Path
+
 import tensorflow as tf
 
 detector = tf.saved_model.load(".")
-names = dict(line.strip().split(": ", 1) for line in open("labels.txt", encoding="utf-8"))
+labels = Path("labels.txt").read_text("utf-8").splitlines()
+names = dict(label.split(": ", 1) for label in labels)
 image = tf.io.decode_image(tf.io.read_file("photo.jpg"), 3, expand_animations=False)
 found = detector.signatures["images_uint8"](inputs=image[None])
 boxes = found["detection_boxes"][0] / tf.tile(found["image_info"][0, 2], [2])  # in pixels
