@@ -70,7 +70,6 @@ def test_parts_give_the_step_of_the_whole_batch(name):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.very_slow
 def test_parts_with_a_scaled_loss():
     whole, _ = fitted(1, "sgd", "mixed_float16", 1)
     parts, _ = fitted(2, "sgd", "mixed_float16", 1)

@@ -10,12 +10,12 @@ from zoo.train.optimizer import OPTIMIZERS
 SHAPES = ((4, 3), (3,), (2, 2))
 
 
-def gradients(step: int) -> list[np.ndarray]:
+def gradients(step: int, scale: float = 1.0) -> list[np.ndarray]:
     rng = np.random.default_rng(step)
-    return [rng.normal(size=shape).astype("float32") for shape in SHAPES]
+    return [scale * rng.normal(size=shape).astype("float32") for shape in SHAPES]
 
 
-def moved(optimizer, factors, decays, steps=4) -> list[np.ndarray]:
+def moved(optimizer, factors, decays, steps=4, scale=1.0) -> list[np.ndarray]:
     """Three variables after some steps; the first two have a factor, some have a decay."""
     variables = [keras.Variable(value) for value in gradients(100)]
     optimizer.scale_rates(zip(variables, factors, strict=False))
@@ -23,7 +23,7 @@ def moved(optimizer, factors, decays, steps=4) -> list[np.ndarray]:
         if decay is not None:
             optimizer.decay([variable], decay)
     for step in range(steps):
-        optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients(step)], variables)
+        optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients(step, scale)], variables)
     return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
@@ -33,13 +33,16 @@ def adam_direction(mean, square, gradient, step, epsilon):
     return mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + epsilon)
 
 
-@pytest.mark.parametrize("decay", [None, 0.0, 0.3])
-def test_lamb_is_that_of_the_paper(decay):
-    """The last variable only has a decay: the others have a ratio of 1, as in Adam."""
+@pytest.mark.parametrize(("decay", "scale"), [(None, 1), (0.0, 1), (0.3, 1), (0.3, 1e-4)])
+def test_lamb_is_that_of_the_paper(decay, scale):
+    """The last variable only has a decay: the others have a ratio of 1, as in Adam.
+
+    Where gradients are small, epsilon counts as in the denominator, not below the root.
+    """
     expected = [value.astype("float64") for value in gradients(100)]
     state = [(np.zeros(shape), np.zeros(shape)) for shape in SHAPES]
     for step in range(1, 5):
-        for number, gradient in enumerate(gradients(step - 1)):
+        for number, gradient in enumerate(gradients(step - 1, scale)):
             update = adam_direction(*state[number], gradient, step, 1e-6)
             rate = 0.1 * (0.5, 0.25, 1)[number]
             weight = expected[number]
@@ -47,7 +50,9 @@ def test_lamb_is_that_of_the_paper(decay):
                 update = update + decay * weight
                 rate *= np.linalg.norm(weight) / np.linalg.norm(update)
             expected[number] = weight - rate * update
-    received = moved(Lamb(learning_rate=0.1, epsilon=1e-6), (0.5, 0.25), (None, None, decay))
+    received = moved(
+        Lamb(learning_rate=0.1, epsilon=1e-6), (0.5, 0.25), (None, None, decay), scale=scale
+    )
     for one, other in zip(received, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
 
@@ -58,6 +63,15 @@ def test_lamb_of_nothing_stays_where_it_is():
     optimizer.decay([weight], 0.1)
     optimizer.apply([keras.ops.zeros((2, 2))], [weight])
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), 0)
+
+
+def test_lamb_of_a_zero_kernel_has_a_ratio_of_1():
+    """Otherwise it would stay zero whatever its gradient."""
+    weight = keras.Variable(np.zeros((2, 2), "float32"))
+    optimizer = Lamb(learning_rate=0.1, epsilon=1e-6)
+    optimizer.decay([weight], 0.1)
+    optimizer.apply([keras.ops.full((2, 2), -3.0)], [weight])
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(weight), 0.1, rtol=1e-5)
 
 
 def test_adamw_decays_before_each_step_by_the_rate_of_the_variable():

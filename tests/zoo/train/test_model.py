@@ -11,7 +11,9 @@ import pytest
 import tensorflow as tf
 from loopback import free_port
 
+from zoo.train.losses import Objective
 from zoo.train.model import TrainingModel, mark_blocks
+from zoo.train.optimizer import add_weight_decay
 
 TESTS = Path(__file__).parents[2]
 BACKEND = keras.backend.backend()
@@ -240,6 +242,22 @@ def test_averages_are_what_evaluation_and_prediction_use():
     assert np.abs(raw - plain.predict(images, verbose=0)).max() > 1e-3
     for one, other in zip(before, networks.values(model.network.variables), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_loss_of_training_has_the_weight_decay():
+    network = networks.linear_model(classes=5)
+    networks.randomize(network)
+    add_weight_decay(network, 0.3)
+    loss = keras.losses.CategoricalCrossentropy()
+    model = TrainingModel(network, 5, 2, objective=Objective(loss))
+    model.compile(keras.optimizers.SGD(0.1), loss)
+    labels = np.eye(5, dtype="float32")[:2]
+    outputs = np.full((2, 5), 0.2, "float32")
+    kernels = [variable for variable in network.weights if variable.name == "kernel"]
+    decay = 0.3 / 2 * sum((value**2).sum() for value in networks.values(kernels))
+    assert decay > 0.1
+    received = float(model.compute_loss(None, labels, outputs, training=True))
+    assert received == pytest.approx(np.log(5) + decay, rel=1e-5)
 
 
 def test_state_has_everything_once():
