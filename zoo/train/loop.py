@@ -1,6 +1,7 @@
 """One training run, from settings to a folder of results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -204,11 +205,11 @@ def _fit(
     test: Any = devices.distribute(
         lambda host: data.test.batches(batch_size, classes, host), batch_size
     )
-    with stop_signals(devices) as stop, naming_errors():
+    logs = folder / run_folder.LOGS
+    with stop_signals(devices) as stop, naming_errors(), _naming_events(logs):
         save = SaveProgress(checkpoints, progress, config.training.checkpoint_steps, patience, stop)
         callbacks: list[Any] = [Report(batch_size), save, Bar(epochs)]
         if devices.chief:
-            logs = folder / run_folder.LOGS
             _show_augmented(data, str(logs))
             epochs_file = folder / run_folder.EPOCHS
             if progress.history:  # the last line may be missing
@@ -315,6 +316,23 @@ def _explain_slow_start(model: TrainingModel, config: TrainConfig) -> None:
             f"which {left:.0%} are still initial values after an epoch of {model.steps_per_epoch} "
             f"steps (model.batch_norm_momentum: {momentum:g})"
         )
+
+
+@contextmanager
+def _naming_events(logs: Any) -> Iterator[None]:
+    """Says in one line that TensorBoard's events cannot be written; TensorFlow knows no reason.
+
+    Raises:
+        OSError: With the folder, if that is what went wrong.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if ".tfevents" not in str(error):
+            raise
+        raise OSError(
+            f"cannot write TensorBoard's events to {logs} (no room?); the same command goes on"
+        ) from error
 
 
 def _show_augmented(data: ImageData, logs: str) -> None:

@@ -1,9 +1,11 @@
 """The folder that others get of a trained network."""
 
+import errno
 import os
 import shutil
 import stat
 from functools import partial
+from pathlib import Path
 
 import commands
 import keras
@@ -150,6 +152,25 @@ def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
     publish.main(arguments)
     assert [path.name for path in copy.parent.iterdir()] == ["copy"]
     assert {path.name for path in copy.iterdir()} == FILES
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "lambda_keras.json", "README.md"])
+def test_full_disk(run, copy, monkeypatch, capsys, name):
+    def until_full(write):
+        def limited(path, *arguments, **named):
+            if path.name == name:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(path, *arguments, **named)
+
+        return limited
+
+    for method in ("write_bytes", "write_text"):
+        monkeypatch.setattr(Path, method, until_full(getattr(Path, method)))
+    before = {path: path.read_bytes() for path in copy.iterdir()}
+    line = fail(monkeypatch, capsys, "--run", str(run), str(copy), "--overwrite", "true")
+    assert line == f"error: [Errno 28] No space left on device: '{copy}'\n"
+    assert {path: path.read_bytes() for path in copy.iterdir()} == before
+    assert [path.name for path in copy.parent.iterdir()] == ["copy"]
 
 
 def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):

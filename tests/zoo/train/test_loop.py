@@ -1,5 +1,6 @@
 """One run from end to end."""
 
+import errno
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import keras
 import networks
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from zoo import run_folder
@@ -349,6 +351,48 @@ def test_run_whose_test_loss_is_not_finite_ends(tmp_path, photos, monkeypatch, c
     (line,) = (tmp_path / "run" / "epochs.jsonl").read_text().splitlines()
     assert json.loads(line)["val_loss"] is None
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.slow
+def test_full_disk_at_any_file(tmp_path, monkeypatch):
+    """The error names the file, nothing is half written, and the same command goes on."""
+    monkeypatch.setattr(loop, "create_network", lambda *_: networks.linear_model())
+    config = TrainConfig(
+        output_dir=tmp_path / "run",
+        model={"image_size": 8},
+        optimizer={"warmup_epochs": 0},
+        training={"epochs": 1, "ema": 0.5},
+    )
+    written = ("step-000000022.safetensors", "epochs.jsonl", "raw.weights.h5", "model.weights.h5")
+    written += ("model.keras", "curves.png", "predictions.png", "metrics.json")
+    for name in ("config.yaml", *written):
+
+        def full(source, target, name=name):
+            if target.name == name:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            source.rename(target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", full)
+            with pytest.raises((OSError, ValueError), match="No space left on device") as caught:
+                loop.train(config)
+        assert name in str(caught.value)
+        left = [path.name for path in config.output_dir.rglob("*")]
+        assert name not in left
+        assert not [path for path in left if path.startswith(".partial")]
+    loop.train(config)
+    assert (config.output_dir / "metrics.json").is_file()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_events_that_cannot_be_written_are_one_line(own):
+    error = tf.errors.UnknownError(None, None, "Failed to flush 1 events to x.tfevents.1\n\tmore")
+    other = tf.errors.UnknownError(None, None, "something else")
+    with (
+        pytest.raises(OSError if own else tf.errors.UnknownError, match=r"events to logs|else"),
+        loop._naming_events("logs"),
+    ):
+        raise error if own else other
 
 
 def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
