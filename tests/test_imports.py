@@ -192,7 +192,7 @@ def test_lambda_keras_imports_keras_and_numpy_only(path):
         # The formats of weights files, and where published ones are.
         allowed |= {"h5py", "huggingface_hub", "safetensors"}
     if path.name == "preprocessing.py":
-        allowed.add("PIL")  # which resizes photographs as those of the published weights were
+        allowed.add("PIL")  # which resizes images as those of the published weights were
     tops = {name.split(".")[0] for name in imports_of(path)}
     assert tops - set(sys.stdlib_module_names) <= allowed
 

@@ -32,7 +32,7 @@ from zoo.inference.predictions import ClassScore, Prediction, describe, write_js
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
 COLUMNS = ("classes", "labels", "scores")
-# A request holds this many photographs, and more than one of them up to this many bytes.
+# A request holds this many images, and more than one of them up to this many bytes.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # More is no answer to a request, which takes some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
@@ -42,14 +42,14 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     """Prints the most probable classes of images, from a TensorFlow Serving server.
 
     The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
-    photographs itself, as python -m zoo.predict does. Examples:
+    images itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
     """
 
     photos: CliPositionalArg[list[str]] = Field(
-        description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
+        description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
     config: LocalPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
@@ -66,7 +66,7 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     signature: str = Field(
         default="image_bytes",
         min_length=1,
-        description="Signature that takes the bytes of photographs and gives classes, labels and "
+        description="Signature that takes the bytes of images and gives classes, labels and "
         "scores.",
     )
     timeout: float = Field(
@@ -123,12 +123,12 @@ class Refused(Exception):
     """A server that answers, but not with predictions; says why."""
 
 
-# Takes the bytes of photographs.
+# Takes the bytes of images.
 Predict = Callable[[Sequence[bytes]], list[ServedPrediction]]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the photographs, then asks the server."""
+    """Reads the settings, checks the images, then asks the server."""
     config = ClientConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
@@ -153,10 +153,10 @@ def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
 
 
 def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Prediction]:
-    """Yields an answer for each photograph.
+    """Yields an answer for each image.
 
     Raises:
-        ValueError: If the server refuses a photograph, or gives no answer.
+        ValueError: If the server refuses an image, or gives no answer.
     """
     for batch in _batches(photos):
         yield from _ask_at_once(predict, url, batch)

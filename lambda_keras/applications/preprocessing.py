@@ -1,4 +1,4 @@
-"""From photographs to the inputs of a network, and from its outputs to names.
+"""From images to the inputs of a network, and from its outputs to names.
 
 `imagenet_classes.txt` was made from the synsets and lemmas of timm 1.0.31 (Apache-2.0); its names
 are those of `keras.applications`.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 CROP_PADDING = 32  # pixels of the shorter side that the paper's centre crop leaves out
-MAX_ASPECT_RATIO = 100  # of what is resized; all of a thinner photograph would fill the memory
+MAX_ASPECT_RATIO = 100  # of what is resized; all of a thinner image would fill the memory
 
 
 def preprocess_input(images):
@@ -98,7 +98,7 @@ def _array(images) -> np.ndarray:
 class Preprocessing:
     """Evaluation preprocessing of an image before a network, as in timm.
 
-    Called with a photograph, it resizes the shorter side to `image_size / crop_fraction` pixels,
+    Called with an image, it resizes the shorter side to `image_size / crop_fraction` pixels,
     rounded down, and cuts out the central square of `image_size` pixels.
 
     Args:
@@ -155,7 +155,7 @@ class Preprocessing:
                 )
 
     def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
-        """Returns the part of a photograph that the network sees.
+        """Returns the part of an image that the network sees.
 
         Args:
             photo: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
@@ -271,7 +271,7 @@ def _rgb(photo: "Image | np.ndarray") -> "Image":
             f"Received: {received} of shape {shape}"
         )
     if 0 in shape:
-        raise ValueError(f"expected a photograph with pixels. Received: shape={shape}")
+        raise ValueError(f"expected an image with pixels. Received: shape={shape}")
     return _pillow().fromarray(photo)
 
 
@@ -279,6 +279,6 @@ def _pillow():
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        message = "Pillow, which resizes photographs, is not installed: pip install pillow"
+        message = "Pillow, which resizes images, is not installed: pip install pillow"
         raise ImportError(message, name=error.name) from error
     return Image

@@ -19,7 +19,7 @@ class PublishedWeights:
         repository: owner and name on the hub, or the `https://` address of a file.
         top1: ImageNet top-1 accuracy in percent, published by the authors of the weights.
         image_size: height and width, in pixels, of the images that they were evaluated on.
-        crop_fraction: part of the shorter side of a photograph that the centre crop shows, resized
+        crop_fraction: part of the shorter side of an image that the centre crop shows, resized
             by bicubic interpolation; `None` for all but 32 pixels, as for the paper's networks.
         filename: file in the repository, in safetensors format.
         revision: git revision of the repository.
@@ -79,7 +79,7 @@ PUBLISHED: dict[str, dict[str, PublishedWeights]] = {
     "halonet50ts": {IMAGENET: PublishedWeights("timm/halonet50ts.a1h_in1k", 81.640, 256, 0.94)},
     # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
     "resnet50_pytorch": {IMAGENET: PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95)},
-    # Keras states no checksum of this file, nor how photographs were cut for its accuracy: 224 of
+    # Keras states no checksum of this file, nor how images were cut for its accuracy: 224 of
     # 256 pixels is how they usually are.
     "mobilenet_v2": {
         IMAGENET: PublishedWeights(

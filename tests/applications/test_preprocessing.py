@@ -156,7 +156,7 @@ def test_bounds():
         ((2, 3), 9, 9 / 41),
     ],
 )
-def test_photographs(shape, size, crop_fraction, interpolation):
+def test_images(shape, size, crop_fraction, interpolation):
     photo = np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype("uint8")
     got = Preprocessing(size, crop_fraction, interpolation)(photo)
     assert (got.shape, got.dtype) == ((size, size, 3), "float32")
@@ -167,7 +167,7 @@ def test_photographs(shape, size, crop_fraction, interpolation):
 
 
 @needs_pillow
-def test_photographs_are_not_changed_and_may_be_pillow_images():
+def test_images_are_not_changed_and_may_be_pillow_images():
     from PIL import Image
 
     photo = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype("uint8")
@@ -180,7 +180,7 @@ def test_photographs_are_not_changed_and_may_be_pillow_images():
 
 
 @needs_pillow
-def test_of_very_thin_photographs_only_the_middle_is_resized():
+def test_of_very_thin_images_only_the_middle_is_resized():
     photo = np.zeros((2, 40_000, 3), "uint8")
     photo[:, 19_999:20_001] = 255
     image = Preprocessing(300, 0.5)(photo)
@@ -202,7 +202,7 @@ def test_of_very_thin_photographs_only_the_middle_is_resized():
     ],
     ids=lambda photo: f"{type(photo).__name__}{getattr(photo, 'shape', '')}",
 )
-def test_what_is_no_photograph(photo):
+def test_what_is_no_image(photo):
     with pytest.raises(ValueError, match=r"expected a .*Received: "):
         Preprocessing(8, 0.9)(photo)
 

@@ -328,7 +328,7 @@ def test_no_top_of_unknown_size(constructor, channels):
 @pytest.mark.one_backend
 @pytest.mark.parametrize("pooling", ["avg", "max"])
 def test_pooling_of_a_custom_input_tensor(constructor, pooling):
-    inputs = keras.Input((123, 123, 3), name="photographs")
+    inputs = keras.Input((123, 123, 3), name="images")
     model = constructor(include_top=False, input_tensor=inputs, pooling=pooling)
     assert model.inputs[0] is inputs
     assert model.output_shape == (None, 512 if constructor is LambdaResNet14 else 2048)

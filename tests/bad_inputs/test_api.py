@@ -135,6 +135,6 @@ def test_names_may_be_an_array(weights):
     assert classifier.image_size == 16
 
 
-def test_a_photograph_that_is_a_pipe(weights):
+def test_an_image_that_is_a_pipe(weights):
     classifier = load_classifier(NAME, weights, NAMES)
-    refuse("unreadable photograph: fifo (not a regular file)", classifier, "fifo")
+    refuse("unreadable image: fifo (not a regular file)", classifier, "fifo")

@@ -33,7 +33,7 @@ DEEP = b'{"predictions": ' + b"[" * 5000 + b"]" * 5000 + b"}"
 
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
-    """The current folder, with a photograph and what is none."""
+    """The current folder, with an image and what is none."""
     monkeypatch.chdir(tmp_path)
     Image.new("L", (4, 3)).save("a.jpg")
     os.mkfifo("fifo.jpg")
@@ -345,18 +345,18 @@ def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("fifo.jpg --model m", "a photograph or a folder. Received: 'fifo.jpg'"),
-        ("socket.jpg --model m", "a photograph or a folder. Received: 'socket.jpg'"),
-        ("/dev/zero --model m", "a photograph or a folder. Received: '/dev/zero'"),
+        ("fifo.jpg --model m", "an image or a folder. Received: 'fifo.jpg'"),
+        ("socket.jpg --model m", "an image or a folder. Received: 'socket.jpg'"),
+        ("/dev/zero --model m", "an image or a folder. Received: '/dev/zero'"),
         ("/dev/stdin --model m", "photos: expected "),
-        ("dangling.jpg --model m", "a photograph or a folder. Received: 'dangling.jpg'"),
-        ("loop.jpg --model m", "a photograph or a folder. Received: 'loop.jpg'"),
-        (f"{'a' * 300}.jpg --model m", "a photograph or a folder. Received: 'aaa"),
-        ("a.jpg/b.jpg --model m", "a photograph or a folder. Received: 'a.jpg/b.jpg'"),
+        ("dangling.jpg --model m", "an image or a folder. Received: 'dangling.jpg'"),
+        ("loop.jpg --model m", "an image or a folder. Received: 'loop.jpg'"),
+        (f"{'a' * 300}.jpg --model m", "an image or a folder. Received: 'aaa"),
+        ("a.jpg/b.jpg --model m", "an image or a folder. Received: 'a.jpg/b.jpg'"),
         ("a\0.jpg --model m", r"and control characters. Received: 'a\x00.jpg'"),
         ("\x1b[2J.jpg --model m", r"and control characters. Received: '\x1b[2J.jpg'"),
         ('"a.jpg --model m', "without quotation marks and control characters. Received: '\"a.jpg'"),
-        ("\x9b2J.jpg --model m", r"photograph or a folder. Received: '\x9b2J.jpg'"),
+        ("\x9b2J.jpg --model m", r"image or a folder. Received: '\x9b2J.jpg'"),
         ("pipes --model m", "no images (.jpg, .jpeg, .png, .webp"),
         ("a.jpg pipes --model m", "no images (.jpg, .jpeg, .png, .webp"),
         ("a.jpg empty.jpg --model m", "that is not empty. Received: 'empty.jpg'"),

@@ -108,7 +108,7 @@ def here(tmp_path, monkeypatch) -> Path:
         ("export --run negative", "metrics.json (categories.-1.[key]: Input should be greater"),
         ("export --run huge", "metrics.json (categories.1000000000000.[key]: Input should be less"),
         ("evaluate --run negative --dir data", "expected the metrics.json of a detector"),
-        ("predict --run damaged nothing.jpg", "photos: expected a photograph or a folder"),
+        ("predict --run damaged nothing.jpg", "photos: expected an image or a folder"),
         ("predict --run damaged text.jpg", "unreadable image files: text.jpg"),
         ("predict --run damaged a.jpg --output a.gif", "expected a file named .png or .json"),
         ("predict --run damaged a.jpg --threshold 2", "less than or equal to 1"),

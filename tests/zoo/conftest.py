@@ -1,4 +1,4 @@
-"""A finished run and a folder of photographs, for the tests that need them."""
+"""A finished run and a folder of images, for the tests that need them."""
 
 from pathlib import Path
 

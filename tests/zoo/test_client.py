@@ -40,7 +40,7 @@ COLOURS = {"rot": (220, 20, 20), "grün": (20, 220, 20), "blau": (20, 20, 220)}
 
 
 class Colours(tf.Module):
-    """Says how red, green and blue photographs are."""
+    """Says how red, green and blue images are."""
 
     def __init__(self, labels):
         super().__init__()
@@ -102,7 +102,7 @@ def url(server, request) -> str:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
-    """The current folder, with a photograph of each colour, one cut off and one too large."""
+    """The current folder, with an image of each colour, one cut off and one too large."""
     monkeypatch.chdir(tmp_path)
     for name, colour in COLOURS.items():
         Image.new("RGB", (40, 30), colour).save(f"{name}, 1.jpg")
@@ -167,7 +167,7 @@ def prediction(image: bytes) -> ServedPrediction:
         ([9 * 2**20, 10, 9 * 2**20], [1, 1, 1]),
     ],
 )
-def test_photographs_go_in_batches(tmp_path, sizes, batches):
+def test_images_go_in_batches(tmp_path, sizes, batches):
     photos = [tmp_path / str(i) for i in range(len(sizes))]
     for photo, size in zip(photos, sizes, strict=True):
         photo.write_bytes(bytes(size))
@@ -210,7 +210,7 @@ def test_a_batch_that_is_refused_is_asked_one_by_one(tmp_path):
     assert [answer.photo for answer in client.ask(predict, "url", photos)] == photos
 
 
-def test_an_answer_for_another_number_of_photographs(tmp_path):
+def test_an_answer_for_another_number_of_images(tmp_path):
     photos = [tmp_path / "1", tmp_path / "2"]
     for photo in photos:
         photo.write_bytes(b"1")
@@ -244,7 +244,7 @@ def test_who_refused_what(server, monkeypatch, capsys, arguments, by_rest, by_gr
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("here")
-def test_one_of_several_photographs_is_refused(url, monkeypatch, capsys):
+def test_one_of_several_images_is_refused(url, monkeypatch, capsys):
     photos = ["rot, 1.jpg", "cut.jpg", "blau, 1.jpg"]
     monkeypatch.setattr("sys.argv", ["client", "--url", url, "--model", "colours", *photos])
     with pytest.raises(SystemExit):
@@ -405,7 +405,7 @@ def test_another_web_server(monkeypatch, capsys, status, message):
         ("--model m", "the following arguments are required: PHOTOS"),
         ("cut.jpg", "model: Field required"),
         ("cut.jpg --model m --models n", "did you mean '--model'?"),
-        ("missing.jpg --model m", "expected a photograph or a folder. Received: 'missing.jpg'"),
+        ("missing.jpg --model m", "expected an image or a folder. Received: 'missing.jpg'"),
         ("folder --model m", "photos: no images (.jpg, .jpeg, .png, .webp, .bm"),
         ("cut.jpg empty.jpg --model m", "that is not empty. Received: 'empty.jpg'"),
         ("cut.jpg --model m --url ftp://a:1", "url: expected http://HOST:PORT, https://"),
@@ -419,7 +419,7 @@ def test_another_web_server(monkeypatch, capsys, status, message):
         ("cut.jpg --model m --timeout 0", "timeout: "),
         ("cut.jpg --model m --timeout inf", "timeout: "),
         ("cut.jpg --model m --output a.png", "output: expected a file named .json. Received: 'a.p"),
-        ("photo.json --model m --output photo.json", "photo.json is one of the photographs"),
+        ("photo.json --model m --output photo.json", "photo.json is one of the images"),
     ],
 )
 def test_bad_input_ends_before_any_request(monkeypatch, capsys, arguments, message):

@@ -138,7 +138,7 @@ def _arguments(line: str) -> list[str]:
 
 
 def _run(line, request):
-    """Runs a command with a run and photographs of the tests in place of the user's."""
+    """Runs a command with a run and images of the tests in place of the user's."""
     words = _arguments(line)
     if any(word.startswith("runs/") for word in words):
         run, photos = (request.getfixturevalue(name) for name in ("run", "photos"))

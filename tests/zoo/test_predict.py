@@ -1,4 +1,4 @@
-"""The command that names what photographs show."""
+"""The command that names what images show."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def weights(tmp_path_factory) -> str:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
-    """The current folder, with labels.txt and two photographs."""
+    """The current folder, with labels.txt and two images."""
     monkeypatch.chdir(tmp_path)
     china, flower = (Image.fromarray(image) for image in load_sample_images().images)
     china.resize((160, 107)).save("Peking, 2019.jpg")
@@ -83,7 +83,7 @@ def test_folders_are_searched_and_runs_asked(here, run, capsys):
     (here / "1" / "deeper").mkdir(parents=True)
     for name in ("1/deeper/b.PNG", "1/a.jpeg", "1/.hidden.jpg"):
         Image.new("L", (30, 20), 200).save(name)
-    Path("1/notes.txt").write_text("no photograph")
+    Path("1/notes.txt").write_text("no image")
     Path("1/c.heic").write_bytes(b"not read")
     Image.new("L", (30, 20), 200).save("1/d.webp")
     Path("1/folder.jpg").mkdir()
@@ -131,7 +131,7 @@ def test_sheet(here, monkeypatch, count, top):
     pixels, texts = draw(monkeypatch, [Prediction(red, guesses)] * count)
     is_red = (pixels == (255, 0, 0)).all(-1).sum()
     one = is_red / count
-    assert one > 200**2, "the photographs are small"
+    assert one > 200**2, "the images are small"
     assert texts[0].startswith("lambda_resnet14")
     assert texts.count(red.name) == count
     for guess in guesses:
@@ -147,7 +147,7 @@ def test_sheet_of_the_command(here, weights):
 
 
 class Red:
-    """Takes every photograph for red."""
+    """Takes every image for red."""
 
     name = "red"
 
@@ -158,7 +158,7 @@ class Red:
         return np.zeros((4, 4, 3))
 
 
-def test_many_photographs_take_several_sheets(here, monkeypatch, capsys):
+def test_many_images_take_several_sheets(here, monkeypatch, capsys):
     drawn = []
     monkeypatch.setattr(Classifier, "from_source", lambda _: Red())
     monkeypatch.setattr(predict, "write_sheet", lambda *call: drawn.append(call[1:]))
@@ -212,7 +212,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("flower.png --model lambda_resnet14 --weights w.h5", "existing file. Received: 'w.h5'"),
         ("flower.png --run runs --model lambda_resnet14", "--run already says which model"),
         ("flower.png --run runs --labels labels.txt", "--run already says which model"),
-        (f"missing.jpg {SOURCE}", "photos: expected a photograph or a folder. Received: 'missing"),
+        (f"missing.jpg {SOURCE}", "photos: expected an image or a folder. Received: 'missing"),
         (f"empty {SOURCE}", "photos: no images (.jpg, .jpeg, .png, .webp, .b"),
         (
             f"labels.txt {SOURCE}",
@@ -222,8 +222,8 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         (f"flower.png {SOURCE} --output a.jpg", "expected a file named .png or .json. Received: '"),
         (f"flower.png {SOURCE} --output empty", "expected a file to write to. Received: '"),
         (f"flower.png {SOURCE} --output labels.txt/a.png", "expected a file to write to"),
-        (f"flower.png {SOURCE} --output flower.png", "flower.png is one of the photographs"),
-        (f"many {SOURCE} --output many/0.png", "many/0-2.png is one of the photographs"),
+        (f"flower.png {SOURCE} --output flower.png", "flower.png is one of the images"),
+        (f"many {SOURCE} --output many/0.png", "many/0-2.png is one of the images"),
         (f"flower.png {SOURCE} --labels none.txt", "labels: expected a text file. Received: 'none"),
         (f"flower.png {SOURCE} --labels gap.txt", "in every line of 'gap.txt'"),
         (f"flower.png {SOURCE} --labels empty.txt", "in every line of 'empty.txt'"),
@@ -287,4 +287,4 @@ def test_reading_goes_on_where_checking_ended(weights, monkeypatch, capsys):
     monkeypatch.setattr(predict, "check_readable", lambda _: None)
     Path("flower.png").write_bytes(b"broken")
     options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
-    assert "unreadable photograph: flower.png" in fail(monkeypatch, capsys, "flower.png", *options)
+    assert "unreadable image: flower.png" in fail(monkeypatch, capsys, "flower.png", *options)

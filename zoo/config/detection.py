@@ -30,7 +30,7 @@ class DetectorConfig(Section):
         ge=STRIDE,
         le=2048,
         multiple_of=STRIDE,
-        description="Height and width in pixels; photographs are resized to fit, and padded.",
+        description="Height and width in pixels; images are resized to fit, and padded.",
     )
     overrides: Overrides = Field(
         default={},

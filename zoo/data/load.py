@@ -48,7 +48,7 @@ def load_data(
         config: Which images.
         image_size: Height and width, in pixels, of the images that the model gets.
         seed: Seed of shuffling and augmentation. Defaults to 0.
-        preprocessing: Crop and interpolation of test images that are photographs. Defaults to
+        preprocessing: Crop and interpolation of test images that are images. Defaults to
             0.875 of the shorter side, bilinear.
 
     Returns:
@@ -65,7 +65,7 @@ def load_data(
             f"data.batch_size: expected at most {split.train.count}, the number of training "
             f"images. Received: {config.batch_size}"
         )
-    # Whole images have no border to crop, whatever photographs the network was made for.
+    # Whole images have no border to crop, whatever images the network was made for.
     if preprocessing is None or source.crop == 1:
         preprocessing = held_out_preprocessing(config, image_size)
     train_view, test_view = _views(config, source, preprocessing)

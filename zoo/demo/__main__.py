@@ -37,7 +37,7 @@ def read_password(path: Path) -> str:
 
 
 class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
-    """Serves a page where one drops a photograph, and sees what the network makes of it.
+    """Serves a page where one drops an image, and sees what the network makes of it.
 
     It names the most probable classes, and draws where the lambda layers looked: the content map
     and the position map of a layer at the point that one clicks. Give --run for the model of a

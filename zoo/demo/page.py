@@ -1,4 +1,4 @@
-"""The page of `zoo.demo`: what a photograph shows, and where lambda layers looked."""
+"""The page of `zoo.demo`: predictions for an image, and lambda maps."""
 
 import os
 import secrets
@@ -25,11 +25,11 @@ with needs_extra("demo"):
     from starlette.responses import PlainTextResponse
 
 TOP = 5
-KEPT = 3600  # seconds that photographs and pictures stay on the server's disk
+KEPT = 3600  # seconds that images and pictures stay on the server's disk
 WIDE = 240  # pixels that the name of a layer takes; a telephone shows no two beside each other
 MEAN = -1  # in place of the number of a head
 HELP = (
-    "Drop a photograph (JPEG, PNG, WebP, ...). It is resized and cropped as when the accuracy of "
+    "Drop an image (JPEG, PNG, WebP, ...). It is resized and cropped as when the accuracy of "
     "the network was measured, and the server deletes it within two hours."
 )
 HELP_MAPS = (
@@ -41,7 +41,7 @@ HELP_MAPS = (
 # Gradio lays the arrow of a dropdown over the end of its text.
 CSS = "input[role=combobox] { padding-right: 28px !important; text-overflow: ellipsis; }"
 NOTHING = (None, "", None)
-NOT_UPLOADED = "expected a photograph that was uploaded to this page"
+NOT_UPLOADED = "expected an image that was uploaded to this page"
 NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 
 
@@ -54,7 +54,7 @@ def serve(
     get nothing: a foreign page has pointed its own name here.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
-    # What ends services ends them like Ctrl+C, after which photographs are deleted.
+    # What ends services ends them like Ctrl+C, after which images are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = Demo(classifier).build()
     page.launch(
@@ -88,7 +88,7 @@ class Demo:
     classifier: Classifier
 
     def ask(self, photo: str | None) -> dict[str, float] | None:
-        """Returns the most probable classes of a photograph and their probabilities.
+        """Returns the most probable classes of an image and their probabilities.
 
         Raises:
             gr.Error: If it is unreadable; the page shows the message.
@@ -108,7 +108,7 @@ class Demo:
     def look(
         self, photo: str | None, layer: str, head: int, x: int, y: int
     ) -> tuple[np.ndarray | None, str, np.ndarray | None]:
-        """Draws what the network sees of a photograph, and the maps of one position over it.
+        """Draws what the network sees of an image, and the maps of one position over it.
 
         Args:
             photo: Its file.
@@ -118,7 +118,7 @@ class Demo:
             y: Row of the position, likewise.
 
         Returns:
-            Picture of the photograph, title of the maps, picture of the maps.
+            Picture of the image, title of the maps, picture of the maps.
 
         Raises:
             gr.Error: If the file is unreadable, or there is no such position.
@@ -159,7 +159,7 @@ class Demo:
             gr.Markdown(f"# What {name} sees\n{HELP}")
             with gr.Row():
                 photo = gr.Image(
-                    label="Photograph",
+                    label="Image",
                     type="filepath",
                     image_mode=None,
                     sources=["upload", "clipboard"],
@@ -255,7 +255,7 @@ def _asks_for(password: str) -> Callable[[str, str], bool]:
 def _telling_what_is_wrong(photo: str) -> Iterator[None]:
     try:
         yield
-    except ValueError as error:  # of a photograph it names the copy on the server's disk
+    except ValueError as error:  # of an image it names the copy on the server's disk
         message = str(error).replace(photo, Path(photo).name)
         raise gr.Error(message, print_exception=False) from None
 

@@ -39,7 +39,7 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     )
     calibration: LocalPath | None = Field(
         default=None,
-        description="int8: folder of photographs like those that the model will see.",
+        description="int8: folder of images like those that the model will see.",
     )
     output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
 

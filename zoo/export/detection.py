@@ -45,7 +45,7 @@ class ExportConfig(Settings, cli_prog_name="python -m zoo.export"):
 
     It is written to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, beside a
     model_card.md with inputs and outputs. A new process with TensorFlow alone has to give the
-    answers of the detector about photographs, else the export is removed. Example:
+    outputs of the detector for images, else the export is removed. Example:
 
       python -m zoo.export --run runs/shapes --output runs/exports
     """
@@ -80,7 +80,7 @@ def run(config: ExportConfig) -> Path:
         beside.mkdir()
         print(f"writing {name} as a SavedModel", flush=True)
         write(detector, beside)
-        print("asking it and the detector about photographs", flush=True)
+        print("comparing it with the detector on images", flush=True)
         differences = compare(detector, beside)
         for signature, difference in differences.items():
             print(f"  {signature}: largest difference from the detector {difference:.1e}")
@@ -111,7 +111,7 @@ def write(detector: "Detector", folder: Path) -> None:
 
 
 def compare(detector: "Detector", folder: Path) -> dict[str, float]:
-    """Returns by signature how far an export is from the detector, about two photographs.
+    """Returns the largest difference of an export from the detector on two images, by signature.
 
     Raises:
         ValueError: If the export does not work with TensorFlow alone.

@@ -1,1 +1,1 @@
-"""A trained network with labels and preprocessing, and what it says about photographs."""
+"""A trained network with labels and preprocessing, and its predictions for images."""

@@ -1,4 +1,4 @@
-"""Asking a model about images and about photographs."""
+"""Classifiers: a model with its preprocessing and class names."""
 
 import os
 import reprlib
@@ -46,12 +46,12 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Classifier:
-    """A model with what its photographs go through and the names of its classes.
+    """A model with its preprocessing and the names of its classes.
 
     Attributes:
         name: Its name in the zoo.
         model: Takes images that passed `preprocess_input`.
-        preprocessing: What photographs go through, as when the accuracy was measured.
+        preprocessing: Preprocessing of images, as when the accuracy was measured.
         class_names: Names of the classes.
     """
 
@@ -128,7 +128,7 @@ class Classifier:
 
     @classmethod
     def from_run(cls, folder: Path) -> Self:
-        """Loads the model of a finished run; photographs go through what its test images did.
+        """Loads the model of a finished run, with the preprocessing of its test images.
 
         Raises:
             ValueError: If the folder is missing or holds no finished run, or its model is damaged.
@@ -184,7 +184,7 @@ class Classifier:
         return cls.from_run(location(source))
 
     def __call__(self, images: Image | Sequence[Image], top: int = 5) -> list[Any]:
-        """Returns the most probable classes of images, resized and cropped as photographs are.
+        """Returns the most probable classes of images, resized and cropped as image files are.
 
         Args:
             images: One image or several: each the path of an image file, an image of Pillow, or a
@@ -237,7 +237,7 @@ class Classifier:
         return resize_centre(tf.constant(image), self.preprocessing).numpy()
 
     def ask(self, photos: Sequence[Path], top: int) -> Iterator[Prediction]:
-        """Yields an answer for each photograph, reading a few at a time.
+        """Yields an answer for each image, reading a few at a time.
 
         Args:
             photos: Image files.
@@ -279,7 +279,7 @@ class Classifier:
             return decode_centre(content, self.preprocessing).numpy()
         except (OSError, ValueError, tf.errors.OpError) as error:
             name = printable(photo)
-            raise ValueError(f"unreadable photograph: {name} ({reason(error)})") from None
+            raise ValueError(f"unreadable image: {name} ({reason(error)})") from None
 
 
 def _checked_names(class_names: Any) -> list[str]:

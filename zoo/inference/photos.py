@@ -1,4 +1,4 @@
-"""Photographs that a command line names, and the file that its answers go to."""
+"""Images that a command line names, and the file that its answers go to."""
 
 import os
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from zoo.data.image_files import SUFFIXES, divide, name_left_out
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:
-    """Returns the photographs: files as they are named, and all that folders hold, sorted.
+    """Returns the images: files as they are named, and all that folders hold, sorted.
 
     Raises:
-        ValueError: If a file or folder does not exist, or a folder holds no photographs.
+        ValueError: If a file or folder does not exist, or a folder holds no images.
     """
     photos = []
     for name in names:
@@ -25,15 +25,15 @@ def find_photos(names: Sequence[str]) -> list[Path]:
         elif os.path.isfile(path):  # others, such as pipes, may never end
             photos.append(path)
         else:
-            raise ValueError(f"photos: expected a photograph or a folder. Received: {name!r}")
+            raise ValueError(f"photos: expected an image or a folder. Received: {name!r}")
     return photos
 
 
 def check_replaces_none(output: Path | None, photos: Sequence[Path]) -> None:
-    """Checks that writing the answers does not replace a photograph.
+    """Checks that writing the answers does not replace an image.
 
     Raises:
         ValueError: If it would.
     """
     if output and output.exists() and any(output.samefile(photo) for photo in photos):
-        raise ValueError(f"output: {output} is one of the photographs; expected another file")
+        raise ValueError(f"output: {output} is one of the images; expected another file")

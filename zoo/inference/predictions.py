@@ -35,7 +35,7 @@ class Prediction:
 
 
 def describe(prediction: Prediction) -> str:
-    """Returns the lines about a photograph: its name, then percentages, bars and classes."""
+    """Returns the lines about an image: its name, then percentages, bars and classes."""
     lines = [
         f"{score.probability:8.1%}  {'#' * round(BAR * score.probability):{BAR}}  "
         f"{printable(score.name)}"

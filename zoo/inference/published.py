@@ -57,7 +57,7 @@ class View(BaseModel):
         return self
 
     def preprocessing(self) -> Preprocessing:
-        """Returns it as a function of photographs."""
+        """Returns it as a function of images."""
         return Preprocessing(**vars(self))
 
 
@@ -78,7 +78,7 @@ class PublishedNetwork(BaseModel):
         model: Name of the network in the zoo.
         overrides: Other arguments of its constructor.
         class_names: Names of the classes, in the order of the outputs.
-        preprocessing: What photographs go through, as when the accuracy was measured.
+        preprocessing: Preprocessing of images, as when the accuracy was measured.
         test: Accuracy on held-out images.
         trained_on: Which images, and how long, in words.
         license: SPDX identifier for the weights; None if none was stated.

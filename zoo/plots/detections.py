@@ -17,7 +17,7 @@ from zoo.plots.style import INK, new_figure, save_figure
 
 COLOURS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
 Object = Mapping[str, Any]
-VEIL = 0.45  # how much of a mask's colour covers the photograph
+VEIL = 0.45  # how much of a mask's colour covers the image
 
 
 def plot_detections(

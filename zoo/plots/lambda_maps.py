@@ -51,7 +51,7 @@ def draw_maps(
             np.arange(pixels) * cells // pixels
             for pixels, cells in zip(view.shape[:2], weights.shape, strict=True)
         )
-        # Colours times brightness: where a weight is 0, the photograph is grey.
+        # Colours times brightness: where a weight is 0, the image is grey.
         brightness = 0.6 + 0.4 * view.mean(-1, keepdims=True) / 255
         _show(axis, colors(norm(weights))[rows][:, columns, :3] * brightness, weights.shape)
         _frame(axis, row, column)

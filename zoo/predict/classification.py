@@ -1,4 +1,4 @@
-"""Names what photographs show: `python -m zoo.predict --model MODEL --weights FILE photo.jpg`."""
+"""Class predictions for images: `python -m zoo.predict --model MODEL --weights FILE photo.jpg`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,15 +18,15 @@ from zoo.inference.predictions import Prediction, describe, write_json
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-SHEET = 100  # photographs on one sheet
+SHEET = 100  # images on one sheet
 ANSWERS = (".png", ".json")
 
 
 class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
-    """Prints the most probable classes of photographs.
+    """Prints the most probable classes of images.
 
     Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
-    --weights. Photographs are resized and cropped as when the accuracy of the model was measured.
+    --weights. Images are resized and cropped as when the accuracy of the model was measured.
     Examples:
 
       python -m zoo.predict --model lambda_resnet26t --weights imagenet cat.jpg dog.jpg
@@ -35,18 +35,18 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     """
 
     photos: CliPositionalArg[list[str]] = Field(
-        description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
+        description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
     output: Annotated[OutputFile, named(*ANSWERS)] | None = Field(
         default=None,
-        description=f"Also write every answer (.json), or sheets of {SHEET} photographs each: "
+        description=f"Also write every answer (.json), or sheets of {SHEET} images each: "
         "NAME.png, NAME-2.png and so on.",
     )
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the photographs, then asks the model."""
+    """Reads the settings, checks the images, then asks the model."""
     config = PredictConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     outputs = _outputs(config.output, len(photos))
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write_sheet(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
-    """Draws every photograph as the model sees it, with bars for its most probable classes."""
+    """Draws every image as the model sees it, with bars for its most probable classes."""
     from zoo.plots.style import INK, new_figure, save_figure
 
     columns = min(len(predictions), 2)
@@ -109,7 +109,7 @@ def _draw_bars(axis, prediction: Prediction) -> None:
 
 
 def _outputs(output: Path | None, photos: int) -> list[Path]:
-    """Returns the files of the answers: several sheets if there are many photographs."""
+    """Returns the files of the answers: several sheets if there are many images."""
     if output is None or output.suffix == ".json":
         return [] if output is None else [output]
     sheets = -(-photos // SHEET)

@@ -1,4 +1,4 @@
-"""Finds objects in photographs: `python -m zoo.predict --run FOLDER photo.jpg`."""
+"""Finds objects in images: `python -m zoo.predict --run FOLDER photo.jpg`."""
 
 import json
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from zoo.errors import printable
 from zoo.files import atomic_write
 from zoo.inference.photos import check_replaces_none, find_photos
 
-MOST = 100  # photographs on the picture
+MOST = 100  # images on the picture
 
 
 class PredictConfig(Settings, cli_prog_name="python -m zoo.predict"):
-    """Finds objects in photographs, with boxes, and masks if the detector has them.
+    """Finds objects in images, with boxes, and masks if the detector has them.
 
     Examples:
 
@@ -31,7 +31,7 @@ class PredictConfig(Settings, cli_prog_name="python -m zoo.predict"):
         default=None, exclude=True, description="YAML file with these settings."
     )
     photos: CliPositionalArg[list[str]] = Field(
-        description=f"Photographs ({', '.join(SUFFIXES)}) or folders of them."
+        description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
     run: AnyPath = Field(description="Folder of a finished run, local or gs://.")
     threshold: float = Field(
@@ -39,17 +39,17 @@ class PredictConfig(Settings, cli_prog_name="python -m zoo.predict"):
     )
     output: Annotated[OutputFile, named(".png", ".json")] | None = Field(
         default=None,
-        description="Also draw the photographs with their objects (.png), or write all objects in "
-        "COCO's format of results (.json): image_id is the number of the photograph, from 1, "
+        description="Also draw the images with their objects (.png), or write all objects in "
+        "COCO's format of results (.json): image_id is the number of the image, from 1, "
         "file_name its name.",
     )
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the photographs, then asks the detector.
+    """Reads the settings, checks the images, then asks the detector.
 
     Raises:
-        ValueError: If there is no such run, or a photograph is missing or unreadable.
+        ValueError: If there is no such run, or an image is missing or unreadable.
     """
     config = PredictConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)

@@ -56,7 +56,7 @@ def test_the_centre_is_nearly_that_of_pillow(interpolation, crop_fraction):
 
 @pytest.mark.parametrize("endian", ["<", ">"])
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_photographs_are_turned_upright(kind, endian):
+def test_images_are_turned_upright(kind, endian):
     for number, store in enumerate(UPRIGHT, 1):
         stored = file_of(store(PICTURE), kind, exif=exif_of(number, endian))
         expected = ImageOps.exif_transpose(Image.open(io.BytesIO(stored)))
@@ -66,7 +66,7 @@ def test_photographs_are_turned_upright(kind, endian):
         assert np.abs(difference)[1:-1, 1:-1].max() <= (4 if kind == "JPEG" else 0)
 
 
-def test_damaged_exif_leaves_a_photograph_as_it_is_stored():
+def test_damaged_exif_leaves_an_image_as_it_is_stored():
     stored, random = file_of(PICTURE, "JPEG", exif=exif_of(6, "<")), np.random.default_rng(0)
     begin, end = stored.index(b"Exif"), stored.index(b"Maker")
     for value in (0, 9, 65535):
@@ -79,7 +79,7 @@ def test_damaged_exif_leaves_a_photograph_as_it_is_stored():
 
 
 @pytest.mark.parametrize("mode", ["L", "1", "P", "RGBA", "LA", "CMYK", "I;16"])
-def test_photographs_of_every_mode_become_rgb(mode):
+def test_images_of_every_mode_become_rgb(mode):
     grey = PICTURE.convert("L")
     if mode == "CMYK":
         stored = file_of(PICTURE.convert("CMYK"), "JPEG", quality=100, subsampling=0)

@@ -34,7 +34,7 @@ def seeds(count):
 
 @pytest.fixture(scope="module")
 def images():
-    """A part of a photograph, noise, three values, and one."""
+    """A part of an image, noise, three values, and one."""
     random = np.random.default_rng(0)
     arrays = (
         load_sample_images().images[0][100:230, 100:197],

@@ -79,7 +79,7 @@ def server(run, tmp_path_factory) -> Iterator[str]:
         assert process.returncode == 0, rest
         assert "unreadable" not in rest  # the page shows it; the terminal is no place for it
     left = [path for path in folder.rglob("*") if path.is_file()]
-    assert not left, "photographs and pictures are left behind"
+    assert not left, "images and pictures are left behind"
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def china(tmp_path_factory) -> Path:
     return path
 
 
-def test_names_what_a_photograph_shows(client, run, china):
+def test_names_what_an_image_shows(client, run, china):
     answer = client.predict(handle_file(china), api_name="/ask")
     (expected,) = Classifier.from_run(run).ask([china], 5)
     assert answer["label"] == expected.top[0].name
@@ -122,12 +122,10 @@ def test_shows_where_a_layer_looked(client, run, china):
 
 
 @pytest.mark.parametrize("content", ["cut", "text", "empty"])
-def test_a_corrupt_photograph_gets_a_message(client, china, tmp_path, content):
+def test_a_corrupt_image_gets_a_message(client, china, tmp_path, content):
     broken = tmp_path / "broken.jpg"
     broken.write_bytes({"cut": china.read_bytes()[:5000], "text": b"no", "empty": b""}[content])
-    with pytest.raises(
-        exceptions.AppError, match=r"^unreadable photograph: broken.jpg \("
-    ) as error:
+    with pytest.raises(exceptions.AppError, match=r"^unreadable image: broken.jpg \(") as error:
         client.predict(handle_file(broken), api_name="/ask")
     assert "/" not in str(error.value)
     assert client.predict(handle_file(china), api_name="/ask")["label"]
@@ -146,7 +144,7 @@ def call(server: str, name: str, *data) -> str:
 
 
 def upload(server: str, photo: Path) -> str:
-    """Uploads a photograph and returns where the server keeps it."""
+    """Uploads an image and returns where the server keeps it."""
     files = {"files": (photo.name, photo.read_bytes())}
     return WEB.post(f"{server}gradio_api/upload", files=files).json()[0]
 
@@ -290,7 +288,7 @@ def test_people_can_use_it(server, china, tmp_path):
         page.get_by_label("Remove Image").click()
         expect(maps).to_have_count(0)
         upload.set_input_files(broken)
-        expect(page.get_by_text("unreadable photograph: broken.jpg (")).to_be_visible()
+        expect(page.get_by_text("unreadable image: broken.jpg (")).to_be_visible()
         expect(maps).to_have_count(0)
         browser.close()
     with Image.open(shot) as image:

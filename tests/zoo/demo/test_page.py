@@ -42,7 +42,7 @@ def test_classes_of_the_same_name_are_told_apart(photo):
     assert sum(answer.values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_without_a_photograph_there_is_nothing():
+def test_without_an_image_there_is_nothing():
     page = demo()
     layer = next(iter(lambda_layers(page.classifier.model)))
     assert page.ask(None) is None
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no")
     for ask in (page.ask, lambda path: page.look(path, layer, MEAN, 0, 0)):
-        with pytest.raises(gr.Error, match=r"^.unreadable photograph: broken.png \("):
+        with pytest.raises(gr.Error, match=r"^.unreadable image: broken.png \("):
             ask(str(broken))
     with pytest.raises(gr.Error, match="expected a position in the grid"):
         page.look(photo, layer, MEAN, 8, 0)

@@ -33,7 +33,7 @@ def outputs():
     }
 
 
-def test_boxes_are_those_of_the_photograph():
+def test_boxes_are_those_of_the_image():
     found = to_coco(outputs(), [7])
     assert [one["bbox"] for one in found] == [[8, 4, 40, 20], [0, 20, 20, 20]]
     assert [one["category_id"] for one in found] == [3, 1]

@@ -77,7 +77,7 @@ def test_detections_are_within_the_image(finished, photo):
         assert one["category_id"] in detector.categories
 
 
-def test_shards_and_photographs_give_the_same(finished, sharded):
+def test_shards_and_images_give_the_same(finished, sharded):
     """The pipeline of evaluation and the exported module prepare images alike."""
     detector, files = Detector.from_run(finished[0]), shards.pattern(sharded, shards.TEST)
     found = [one for batch in detector.detect_shards(files, 4) for one in batch]

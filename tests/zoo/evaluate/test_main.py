@@ -124,7 +124,7 @@ def test_weights(weights, digits, tmp_path, capsys):
     assert "images/s" not in capsys.readouterr().out, "the only batch was that of compiling"
 
 
-def test_photographs_are_preprocessed_as_those_of_the_weights(weights, monkeypatch):
+def test_images_are_preprocessed_as_those_of_the_weights(weights, monkeypatch):
     asked = []
     monkeypatch.setattr(
         loading, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0

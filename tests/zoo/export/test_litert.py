@@ -40,7 +40,7 @@ def size(folder):
     return path.stat().st_size
 
 
-def write_photographs(folder, count):
+def write_images(folder, count):
     files = [folder / f"{i}.png" for i in range(count)]
     for path, image in zip(files, pixels(count, 48), strict=True):
         path.write_bytes(tf.io.encode_png(image.astype("uint8")).numpy())
@@ -77,11 +77,11 @@ def test_float16_halves_the_file(servables, folders, tmp_path):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_int8_is_calibrated_on_photographs(name, servables, folders, tmp_path, monkeypatch):
+def test_int8_is_calibrated_on_images(name, servables, folders, tmp_path, monkeypatch):
     servable, seen, views = servables[name], [], litert._views
     monkeypatch.setattr(litert, "_views", lambda s, paths: seen.extend(paths) or views(s, paths))
     monkeypatch.setattr(litert, "MAX_IMAGES", 16)
-    files = write_photographs(tmp_path, 31)
+    files = write_images(tmp_path, 31)
     litert.write(servable, tmp_path / "int8", "int8", files)
     assert seen == files[::2]
     assert size(tmp_path / "int8") < 0.5 * size(folders[name])
@@ -120,7 +120,7 @@ def test_int8_with_symmetric_pooling(tmp_path):
         ]
     )
     servable = dataclasses.replace(small_servable("lambda_resnet14"), model=model)
-    files = write_photographs(tmp_path, 8)
+    files = write_images(tmp_path, 8)
     litert.write(servable, tmp_path / "int8", "int8", files)
     images = np.stack([servable.view(path) for path in files])
     got = answers("litert", tmp_path / "int8", images)
@@ -134,9 +134,9 @@ def test_calibration_is_for_int8(servables, tmp_path, quantize, calibration):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unreadable_photographs_are_named(servables, photos, tmp_path):
+def test_unreadable_images_are_named(servables, photos, tmp_path):
     broken = photos / "broken.jpg"
-    broken.write_bytes(b"no photograph")
+    broken.write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"unreadable image files: .*broken\.jpg"):
         litert.write(servables["lambda_resnet14"], tmp_path / "1", "int8", [broken])
     assert not (tmp_path / "1").exists()

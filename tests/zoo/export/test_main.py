@@ -34,7 +34,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ),
         (
             f"{SOURCE} --format litert --quantize int8 --calibration none",
-            "expected a photograph or a folder. Received: 'none'",
+            "expected an image or a folder. Received: 'none'",
         ),
         ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
     ],

@@ -45,7 +45,7 @@ def encoded(image: Image.Image, kind: str, **options) -> bytes:
 
 
 def files() -> list[bytes]:
-    """Photographs of every kind, large and small."""
+    """Images of every kind, large and small."""
     china = Image.fromarray(load_sample_images().images[0])
     return [
         encoded(china, "JPEG", quality=90),
@@ -117,7 +117,7 @@ def test_files(signatures, servable, count):
     got = signatures["image_bytes"](image_bytes=tf.constant(photos))
     images = np.stack([decode_centre(photo, servable.preprocessing) for photo in photos])
     expected = predict(servable.model, images)
-    assert np.ptp(expected, axis=0).max() > 1e-3 or count == 1, "photographs that all look alike"
+    assert np.ptp(expected, axis=0).max() > 1e-3 or count == 1, "images that all look alike"
     order = np.argsort(-expected, axis=-1)[:, :5]
     np.testing.assert_array_equal(got["classes"], order)
     np.testing.assert_allclose(got["scores"], np.take_along_axis(expected, order, -1), atol=1e-6)
@@ -150,7 +150,7 @@ def jpeg_of_size(width: int, height: int) -> bytes:
 
 REFUSED = {
     "empty": (b"", "expected a JPEG or PNG image"),
-    "text": (b"no photograph at all, but long enough", "expected a JPEG or PNG image"),
+    "text": (b"no image at all, but long enough", "expected a JPEG or PNG image"),
     "gif": (encoded(Image.new("L", (99, 99)), "GIF"), "expected a JPEG or PNG image"),
     "cut jpeg": (files()[0][:9000], "Invalid JPEG data"),
     "cut header of a jpeg": (files()[0][:20], "Invalid JPEG data"),

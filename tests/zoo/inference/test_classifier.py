@@ -1,4 +1,4 @@
-"""Photographs as viewers show them, and what a model answers."""
+"""Images as viewers show them, and what a model answers."""
 
 import os
 import re
@@ -23,7 +23,7 @@ LABELS = ["temple", "flower", "digit"]
 
 @pytest.fixture(scope="module")
 def china() -> Image.Image:
-    """A small photograph of 120 x 80 pixels."""
+    """A small image of 120 x 80 pixels."""
     return Image.fromarray(load_sample_images().images[0]).resize((120, 80))
 
 
@@ -41,7 +41,7 @@ def saved(image: Image.Image, path: Path, **options) -> Path:
     return path
 
 
-def test_unreadable_photographs(china, tmp_path):
+def test_unreadable_images(china, tmp_path):
     path = saved(china, tmp_path / "cut.jpg")
     path.write_bytes(path.read_bytes()[:900])
     heic = tmp_path / "photo.heic"
@@ -51,7 +51,7 @@ def test_unreadable_photographs(china, tmp_path):
     os.mkfifo(pipe)
     classifier = Classifier("none", keras.Model(), Preprocessing(16, 1), LABELS)
     for broken in (path, heic, deep, pipe, tmp_path / "missing.jpg"):
-        with pytest.raises(ValueError, match=f"unreadable photograph: {re.escape(str(broken))} "):
+        with pytest.raises(ValueError, match=f"unreadable image: {re.escape(str(broken))} "):
             classifier.view(broken)
 
 
@@ -77,7 +77,7 @@ def test_answers_are_those_of_the_model(china, tmp_path, weights):
         np.testing.assert_allclose(got, probabilities[order], rtol=1e-4)
 
 
-def test_photographs_are_read_a_few_at_a_time(china, tmp_path, weights, monkeypatch):
+def test_images_are_read_a_few_at_a_time(china, tmp_path, weights, monkeypatch):
     photo = saved(china, tmp_path / "china.png")
     monkeypatch.setattr(inference, "BATCH_SIZE", 2)
     classifier = Classifier.from_weights("lambda_resnet14", str(weights), LABELS)

@@ -22,7 +22,7 @@ def found(score, category=1):
 
 def drawn(tmp_path, *objects, count=1, truth=None, **options):
     image = np.full((60, 80, 3), 200, "uint8")
-    images = [("a photograph", image, objects, truth)] * count
+    images = [("an image", image, objects, truth)] * count
     plot_detections(images, CATEGORIES, "A title", tmp_path / "sheet.png", **options)
     return np.array(Image.open(tmp_path / "sheet.png").convert("RGB"))
 
@@ -36,7 +36,7 @@ def test_certain_objects_are_drawn(tmp_path):
     assert not np.array_equal(disc, star)  # in another colour, with another name
 
 
-def test_photographs_are_beside_each_other(tmp_path):
+def test_images_are_beside_each_other(tmp_path):
     one = drawn(tmp_path)
     four = drawn(tmp_path, count=4, columns=2)
     assert four.shape[1] == 2 * one.shape[1]

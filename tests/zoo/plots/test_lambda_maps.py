@@ -36,7 +36,7 @@ def test_signs_have_colours_and_zero_is_grey():
     assert np.ptp(middle[len(middle) // 2]) <= 2  # grey
 
 
-def test_the_photograph_shines_through():
+def test_the_image_shines_through():
     image = BLACK.copy()
     image[:, 8:] = 255
     for weights in (np.zeros((4, 4)), np.ones((4, 4))):
