@@ -83,7 +83,7 @@ def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
     works = ["list", "flops lambda_resnet14 --image_size 16", "train.__main__ --help"]
     fails = {
         f"train.__main__ --output_dir {tmp_path}/run": "matplotlib",
-        f"predict --model lambda_resnet14 --weights imagenet {tmp_path}/photo.png "
+        f"predict.__main__ --model lambda_resnet14 --weights imagenet {tmp_path}/photo.png "
         f"--output {tmp_path}/sheet.png": "matplotlib",
     }
     process = subprocess.run(
