@@ -10,13 +10,14 @@ import pytest
 from commands import fail
 from PIL import Image
 
-from zoo import convert, predict, run_folder
+from zoo import convert, run_folder
 from zoo.benchmark import __main__ as benchmark
 from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
 from zoo.inference import classifier as inference
+from zoo.predict import __main__ as predict
 from zoo.train import __main__ as train
 
 LONG = "x" * 5000

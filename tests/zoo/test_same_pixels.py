@@ -18,7 +18,7 @@ from zoo.data.load import load_data
 from zoo.demo import page
 from zoo.evaluate import loading
 from zoo.evaluate.metrics import evaluate
-from zoo.export import saved_model
+from zoo.export import graph, saved_model
 from zoo.inference import classifier as inference
 from zoo.inference.classifier import Classifier
 
@@ -126,7 +126,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
         for answer in classifier.ask(photos, CLASSES)
     ]
 
-    monkeypatch.setattr(saved_model, "TOP", CLASSES)
+    monkeypatch.setattr(graph, "TOP", CLASSES)
     saved_model.write(classifier, tmp_path / "export")
     signature = tf.saved_model.load(str(tmp_path / "export")).signatures["image_bytes"]
 
