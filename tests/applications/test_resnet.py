@@ -276,7 +276,7 @@ def test_defaults_are_those_of_the_network():
     [(LambdaResNet14, {}), (LambdaResNet14, {"mixer": "axial"}), (LambdaMobileNetV2, {})],
 )
 def test_momentum_of_every_batch_normalization(constructor, arguments):
-    """Those within lambda layers and axial attention, too."""
+    """Norms within lambda layers and axial attention, too."""
     model = constructor(input_shape=(32, 32, 3), batch_norm_momentum=0.5, **arguments)
     norms, outer = (
         [layer for layer in one if isinstance(layer, keras.layers.BatchNormalization)]

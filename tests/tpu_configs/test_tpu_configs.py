@@ -171,7 +171,7 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
 
 @every_file
 def test_momentum_of_batch_normalization(file):
-    """That of runs where a file has none; in the paper's recipes `training.ema` averages."""
+    """The momentum of runs where a file has none; the paper's recipes average by `training.ema`."""
     name = file.stem
     if name.endswith("mobilenet_v2_i224_350ep") or file == FINE_TUNE or "image_folder" in name:
         expected = 0.99

@@ -40,7 +40,7 @@ COLOURS = {"rot": (220, 20, 20), "grün": (20, 220, 20), "blau": (20, 20, 220)}
 
 
 class Colours(tf.Module):
-    """Says how red, green and blue images are."""
+    """Predicts how red, green and blue images are."""
 
     def __init__(self, labels):
         super().__init__()

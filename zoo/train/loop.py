@@ -320,7 +320,7 @@ def _explain_slow_start(model: TrainingModel, config: TrainConfig) -> None:
 
 @contextmanager
 def _naming_events(logs: Any) -> Iterator[None]:
-    """Says in one line that TensorBoard's events cannot be written; TensorFlow knows no reason.
+    """Reports TensorBoard's events that cannot be written; TensorFlow knows no reason.
 
     Raises:
         OSError: With the folder, if that is what went wrong.

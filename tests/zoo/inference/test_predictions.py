@@ -1,4 +1,4 @@
-"""What is printed and written about images; more in test_predict and test_client."""
+"""Printed and written predictions; more in test_predict and test_client."""
 
 import json
 import os

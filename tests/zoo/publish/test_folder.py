@@ -41,7 +41,7 @@ def copy(published, tmp_path):
 
 
 def umask() -> int:
-    """What it is, which only setting it tells."""
+    """The umask, which only setting it tells."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""What recipes do on two devices, which the tests of this process do not have."""
+"""Recipes on two devices, which the tests of this process do not have."""
 
 import subprocess
 import sys
@@ -48,7 +48,7 @@ np.savez(sys.argv[1], images=images, **{k: np.asarray(v) for k, v in found.items
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict[str, np.ndarray]:
-    """What a process with two devices computes."""
+    """Results of a process with two devices."""
     output = tmp_path_factory.mktemp("devices") / "found.npz"
     process = subprocess.run([sys.executable, "-c", PROGRAM, str(output)], capture_output=True)
     assert process.returncode == 0, process.stderr.decode()
