@@ -1,9 +1,9 @@
 """Networks as backbones."""
 
-import networks
 import numpy as np
 import pytest
 from keras import ops
+from support import networks
 
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14, feature_extractor
 

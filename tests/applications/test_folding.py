@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import backends
 import keras
-import networks
 import numpy as np
 import pytest
 from keras import layers
+from support import backends, networks
 
 from lambda_keras.applications import (
     LambdaMobileNetV2,

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import keras
-import networks
 import numpy as np
 import pytest
 from keras import ops
+from support import networks
 
 from lambda_keras import applications
 from lambda_keras.applications import (

@@ -1,9 +1,9 @@
 """Wrong arguments of what lambda_keras.applications has, and of zoo.convert."""
 
-import commands
 import keras
 import numpy as np
 import pytest
+from support import commands
 
 from lambda_keras.applications import (
     BoTNet26T256,

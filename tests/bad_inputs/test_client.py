@@ -12,12 +12,12 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import commands
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from support import commands
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tensorflow_serving.apis.predict_pb2 import PredictResponse

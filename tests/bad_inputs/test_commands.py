@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from commands import fail
+from support.commands import fail
 
 from zoo.cli.run import BACKENDS
 from zoo.devices import find_devices

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from PIL import Image
-from record_files import jpeg, write_tfds, write_tfrecords
+from support.record_files import jpeg, write_tfds, write_tfrecords
 
 from zoo.config import DataConfig
 from zoo.data.load import load_data

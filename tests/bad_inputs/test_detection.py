@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-import commands
 import pytest
 from PIL import Image
+from support import commands
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection import convert, cost, shapes

@@ -5,9 +5,9 @@ import os
 import socket
 from pathlib import Path
 
-import commands
 import pytest
 from PIL import Image
+from support import commands
 
 from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig

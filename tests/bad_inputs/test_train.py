@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import fail
 from PIL import Image
+from support.commands import fail
 
 from zoo import convert, run_folder
 from zoo.benchmark import __main__ as benchmark

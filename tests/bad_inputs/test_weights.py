@@ -8,10 +8,10 @@ import zipfile
 
 import h5py
 import keras
-import networks
 import numpy as np
 import pytest
 from safetensors.numpy import save
+from support import networks
 from weights.timm_parity import filled
 
 from lambda_keras.layers import LambdaLayer

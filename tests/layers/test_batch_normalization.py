@@ -1,10 +1,10 @@
 """Batch normalization: what Keras' own gives, values, gradients and statistics."""
 
-import backends
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from support import backends
 
 from lambda_keras.layers import BatchNormalization
 

@@ -1,10 +1,9 @@
 """Causal layers: what comes later has no effect, exactly, and the past is summed exactly."""
 
-import backends
 import keras
 import numpy as np
 import pytest
-import reference
+from support import backends, reference
 
 from lambda_keras.layers import LambdaLayer, content_lambdas, position_lambdas
 

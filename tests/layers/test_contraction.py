@@ -1,10 +1,10 @@
 """Products over shared axes: what NumPy's einsum says in float64, values and gradients."""
 
-import backends
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from support import backends
 
 from lambda_keras.layers.contraction import contract
 

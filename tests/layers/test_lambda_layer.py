@@ -2,12 +2,11 @@
 
 import math
 
-import backends
 import keras
-import networks
 import numpy as np
 import pytest
 from keras.src import backend, testing
+from support import backends, networks
 
 from lambda_keras.layers import (
     LambdaLayer,

@@ -2,11 +2,10 @@
 
 import zlib
 
-import backends
 import keras
 import numpy as np
 import pytest
-import reference
+from support import backends, reference
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 

@@ -1,10 +1,10 @@
 """What must hold of the lambda layer for any size and any numbers."""
 
-import backends
 import keras
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import backends
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import backends
 import keras
 import numpy as np
 import pytest
-import reference
+from support import backends, reference
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 from lambda_keras.layers.position_lambdas import fastest
@@ -214,7 +213,8 @@ def test_convolved_sequences_have_few_factors_of_two():
 
 
 TRAIN_ON_LONG_SEQUENCES = """
-import backends, numpy as np
+import numpy as np
+from support import backends
 from lambda_keras.layers import LambdaLayer
 for n, k in [(65536, 4), (32768, 64)]:
     layer = LambdaLayer(8, num_heads=1, key_dim=k, scope=3, use_content=False)

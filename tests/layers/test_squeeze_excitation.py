@@ -1,12 +1,11 @@
 """Squeeze-and-excitation against NumPy, and as a Keras layer."""
 
-import backends
 import keras
-import networks
 import numpy as np
 import pytest
 from keras import ops
 from keras.src import testing
+from support import backends, networks
 
 from lambda_keras.layers import SqueezeExcitation
 

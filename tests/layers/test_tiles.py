@@ -1,10 +1,10 @@
 """Grids in tiles, and position lambdas of large grids computed in them."""
 
-import backends
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from support import backends
 
 from lambda_keras.layers import LambdaLayer, fourier, position_lambdas
 from lambda_keras.layers import tiles as tiling

@@ -1,9 +1,9 @@
 """Layers that were frozen before they are built: as a saved model builds them."""
 
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from lambda_keras import layers
 

@@ -1,10 +1,9 @@
 """The layers that take the place of 3x3 convolutions, in whole networks."""
 
-import backends
 import keras
-import networks
 import numpy as np
 import pytest
+from support import backends, networks
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.layers import (

@@ -1,10 +1,9 @@
 """The MobileNetV2 builder."""
 
-import backends
 import keras
-import networks
 import numpy as np
 import pytest
+from support import backends, networks
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.models.mobilenet import build_mobilenet

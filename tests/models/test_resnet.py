@@ -1,11 +1,10 @@
 """The residual network builder."""
 
-import backends
 import keras
-import networks
 import numpy as np
 import pytest
 from keras import ops
+from support import backends, networks
 
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import LambdaSpec, ResNetSpec, lambda_resnet, resnet_rs

@@ -3,8 +3,8 @@
 import dataclasses
 import inspect
 
-import networks
 import pytest
+from support import networks
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from networks import RECIPES
+from support.networks import RECIPES
 
 from zoo.config import TrainConfig
 from zoo.data.load import load_data

@@ -5,9 +5,9 @@ import re
 import shlex
 from pathlib import Path
 
-import networks
 import pytest
-from networks import GOLDEN, RECIPES
+from support import networks
+from support.networks import GOLDEN, RECIPES
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs

@@ -9,12 +9,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import hub as stand_in
 import huggingface_hub.constants
 import keras
 import numpy as np
 import pytest
-from hub import COMMIT
+from support import hub as stand_in
+from support.hub import COMMIT
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.weights import PUBLISHED, hub

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
-from zoo_weights import same_weights
+from support.zoo_weights import same_weights
 
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14, ResNetRS50
 from lambda_keras.weights import load_weights, named, save_safetensors

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import keras
 import ml_dtypes
-import networks
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from support import networks
 from weights.timm_parity import filled
 
 from lambda_keras.applications import (

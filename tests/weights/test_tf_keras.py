@@ -2,9 +2,9 @@
 
 import h5py
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from lambda_keras.applications import (
     LambdaMobileNetV2,

@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-import commands
 import keras
 import numpy as np
 import psutil
@@ -22,8 +21,9 @@ import pytest
 import requests
 import tensorflow as tf
 from PIL import Image
-from servables import small_servable
 from sklearn.datasets import load_sample_images
+from support import commands
+from support.servables import small_servable
 
 from zoo import client
 from zoo.cli.run import BACKENDS, run_command

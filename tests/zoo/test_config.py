@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from networks import RECIPES
+from support.networks import RECIPES
 
 from zoo.config import (
     DataConfig,

@@ -6,11 +6,10 @@ import pickle
 import sys
 from pathlib import Path
 
-import commands
-import networks
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from support import commands, networks
 from weights.timm_parity import filled
 
 from lambda_keras import applications

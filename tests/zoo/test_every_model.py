@@ -3,9 +3,9 @@
 import re
 
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from lambda_keras.applications import feature_extractor, fold_batch_normalization
 from zoo.registry import create_model, find_model, list_models

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import keras
-import networks
 import pytest
+from support import networks
 
 from lambda_keras.applications import count_flops, flops
 from lambda_keras.layers import (
@@ -21,7 +21,9 @@ from zoo.flops import main
 from zoo.registry import create_model, find_model
 
 GOLDEN = networks.GOLDEN
-BASELINES = json.loads((Path(__file__).parents[1] / "golden_baselines.json").read_text("utf-8"))
+BASELINES = json.loads(
+    (Path(networks.__file__).parent / "golden_baselines.json").read_text("utf-8")
+)
 # Mixers, and other arguments, by rows of the file.
 BASELINE_ROWS = [
     ("lambda k16 h4 scope23", "lambda", {}),

@@ -8,12 +8,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import commands
 import keras
 import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_images
+from support import commands
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
 from zoo.inference.classifier import Classifier

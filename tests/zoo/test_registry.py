@@ -6,8 +6,8 @@ import itertools
 import subprocess
 import sys
 
-import networks
 import pytest
+from support import networks
 
 from lambda_keras import applications
 from lambda_keras.applications import flops

@@ -4,7 +4,7 @@ import inspect
 import json
 
 import pytest
-from networks import GOLDEN
+from support.networks import GOLDEN
 
 from lambda_keras import applications
 from lambda_keras.applications import count_flops

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
-from record_files import write_tfrecords
 from sklearn.datasets import load_digits, load_sample_images
+from support.record_files import write_tfrecords
 
 from lambda_keras.applications.preprocessing import preprocessing_of
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, STAGES

@@ -2,11 +2,11 @@
 
 import itertools
 
-import backends
 import keras
 import numpy as np
 import pytest
 from keras.src import testing
+from support import backends
 
 from lambda_keras.layers import (
     AxialAttention,

@@ -2,8 +2,8 @@
 
 import functools
 
-import attention_reference as reference
 import pytest
+from support import attention_reference as reference
 
 from lambda_keras.layers import (
     AxialAttention,

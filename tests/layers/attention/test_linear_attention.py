@@ -1,9 +1,9 @@
 """Random features of linear attention."""
 
-import attention_reference as reference
 import keras
 import numpy as np
 import pytest
+from support import attention_reference as reference
 
 from lambda_keras.layers import LinearAttention
 from lambda_keras.layers.attention.linear_attention import orthogonal_features

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backends import output_and_gradients
+from support.backends import output_and_gradients
 
 from zoo.benchmark.backends import Step, current_backend, random_tensor
 from zoo.benchmark.layer import Implementation

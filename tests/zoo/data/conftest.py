@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from record_files import jpeg, write_imagenet, write_tfrecords
+from support.record_files import jpeg, write_imagenet, write_tfrecords
 
 from zoo.config import DataConfig
 from zoo.data.sources import pathfinder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
-from record_files import jpeg
+from support.record_files import jpeg
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.crops import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
-from record_files import jpeg, write_tfds, write_tfrecords
+from support.record_files import jpeg, write_tfds, write_tfrecords
 
 from lambda_keras.applications import preprocess_input
 from zoo.config import DataConfig

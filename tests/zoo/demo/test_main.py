@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import commands
 import httpx
 import numpy as np
 import pytest
 from gradio_client import Client, exceptions, handle_file
-from loopback import free_port
 from PIL import Image
 from sklearn.datasets import load_sample_images
+from support import commands
+from support.loopback import free_port
 
 from zoo.demo import __main__ as demo
 from zoo.demo import page as demo_page

@@ -7,8 +7,8 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 import pytest
-from networks import randomize, tiny_model
 from PIL import Image
+from support.networks import randomize, tiny_model
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing

@@ -14,8 +14,8 @@ import pytest
 import requests
 import tensorflow as tf
 import yaml
-from detectors import settings
 from PIL import Image
+from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert, shards

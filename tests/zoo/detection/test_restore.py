@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from detectors import settings
+from support.detectors import settings
 
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig

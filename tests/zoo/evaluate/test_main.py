@@ -8,12 +8,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import commands
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from support import commands
 
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
 from zoo import run_folder

@@ -1,7 +1,7 @@
 """A model, random but with answers that differ, and its export."""
 
 import pytest
-from servables import small_servable
+from support.servables import small_servable
 
 from zoo.export import saved_model
 from zoo.inference.classifier import Classifier

@@ -1,7 +1,7 @@
 """Networks with attention in every format."""
 
 import pytest
-from servables import assert_answers_like_keras, small_servable
+from support.servables import assert_answers_like_keras, small_servable
 
 from zoo.export.formats import FORMATS
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from servables import SMALL, pixels, small_servable
+from support.servables import SMALL, pixels, small_servable
 
 from zoo.export.graph import classifier_graph
 from zoo.inference.classifier import predict

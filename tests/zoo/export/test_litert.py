@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
-from servables import SMALL, answers, assert_answers_like_keras, pixels, small_servable
+from support.servables import SMALL, answers, assert_answers_like_keras, pixels, small_servable
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from zoo.export import litert, verify

@@ -1,7 +1,7 @@
 """ONNX: names, batch sizes, answers of onnxruntime."""
 
 import pytest
-from servables import FIRST_OF_SMALL, assert_answers_like_keras, small_servable
+from support.servables import FIRST_OF_SMALL, assert_answers_like_keras, small_servable
 
 from zoo.export import onnx
 

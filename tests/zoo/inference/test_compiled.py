@@ -1,9 +1,8 @@
 """One compiled function answers as Keras does."""
 
-import backends
 import keras
-import networks
 import numpy as np
+from support import backends, networks
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.layers import LambdaLayer

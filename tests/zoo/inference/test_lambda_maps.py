@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from networks import images, randomize, tiny_model
+from support.networks import images, randomize, tiny_model
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.layers import LambdaLayer

@@ -7,12 +7,12 @@ import stat
 from functools import partial
 from pathlib import Path
 
-import commands
 import keras
 import numpy as np
 import pytest
 import yaml
-from zoo_weights import same_weights
+from support import commands
+from support.zoo_weights import same_weights
 
 from zoo import files
 from zoo.cli.model_options import read_labels

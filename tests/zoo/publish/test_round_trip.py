@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from gradio_client import Client, handle_file
-from loopback import free_port
 from PIL import Image
 from sklearn.datasets import load_digits
+from support.loopback import free_port
 
 pytestmark = [pytest.mark.very_slow, pytest.mark.one_backend]
 

@@ -3,12 +3,12 @@
 import shutil
 from functools import partial
 
-import commands
-import hub as stand_in
 import huggingface_hub.constants
 import keras
 import pytest
-from zoo_weights import same_weights
+from support import commands
+from support import hub as stand_in
+from support.zoo_weights import same_weights
 
 from zoo.inference.classifier import Classifier
 from zoo.publish import __main__ as publish

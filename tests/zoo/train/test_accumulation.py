@@ -1,10 +1,10 @@
 """Parts of a batch one after the other give the step of the whole batch."""
 
 import keras
-import networks
 import numpy as np
 import pytest
 import tensorflow as tf
+from support import networks
 
 from zoo.config import OptimizerConfig
 from zoo.train.accumulation import GradientAccumulation

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from zoo.train import checkpoints
 from zoo.train.checkpoints import Checkpoints, Progress

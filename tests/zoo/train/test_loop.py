@@ -13,11 +13,11 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import keras
-import networks
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from support import networks
 
 from zoo import run_folder
 from zoo.config import TrainConfig

@@ -1,10 +1,10 @@
 """Losses against NumPy."""
 
 import keras
-import networks
 import numpy as np
 import pytest
 from keras import ops
+from support import networks
 
 from zoo.config import TrainingConfig
 from zoo.train.losses import DistillationLoss, Objective, SoftBinaryCrossentropy, create_loss

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import keras
-import networks
 import numpy as np
 import pytest
 import tensorflow as tf
-from loopback import free_port
+from support import networks
+from support.loopback import free_port
 
 from zoo.train.losses import Objective
 from zoo.train.model import TrainingModel, mark_blocks
@@ -19,7 +19,8 @@ TESTS = Path(__file__).parents[2]
 BACKEND = keras.backend.backend()
 # A smooth activation: at the corner of a ReLU rounding decides whether there is a gradient.
 PROGRAM = """
-import loopback, os, sys
+import os, sys
+from support import loopback
 kind, steps_per_execution, recipe, rank, ports, output = sys.argv[1:]
 devices = 2 if kind == "mirrored" else 1
 flags = os.environ.get("XLA_FLAGS", "")
@@ -35,7 +36,8 @@ if kind != "multi_worker":
 from zoo.devices import find_devices
 devices = find_devices(kind)
 print(devices)
-import keras, networks, numpy as np
+import keras, numpy as np
+from support import networks
 from zoo.config import OptimizerConfig
 from zoo.train.accumulation import GradientAccumulation
 from zoo.train.losses import Objective

@@ -1,9 +1,9 @@
 """What a recipe does to a network before training."""
 
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from lambda_keras.layers import HaloAttention
 from lambda_keras.weights import hub

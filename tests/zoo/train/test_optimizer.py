@@ -1,9 +1,9 @@
 """The optimizer, its learning rate over a run, and weight decay."""
 
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from zoo.config import OptimizerConfig
 from zoo.train.optimizer import add_weight_decay, create_optimizer, layer_rates

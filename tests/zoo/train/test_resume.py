@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from loopback import cluster, free_port
+from support.loopback import cluster, free_port
 
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 

@@ -1,9 +1,9 @@
 """Which network a run learns from, and what is refused as such."""
 
 import keras
-import networks
 import numpy as np
 import pytest
+from support import networks
 
 from zoo.config import DistillationConfig
 from zoo.registry import create_model

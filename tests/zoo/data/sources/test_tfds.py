@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from record_files import jpeg, write_tfds
+from support.record_files import jpeg, write_tfds
 
 from zoo.config import DataConfig
 from zoo.data.errors import naming_errors

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from record_files import jpeg, write_tfrecords
+from support.record_files import jpeg, write_tfrecords
 
 from zoo.config import DataConfig
 from zoo.data.load import load_data

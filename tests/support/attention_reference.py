@@ -6,10 +6,10 @@ As in `reference`, nothing is fast, and a complex step gives exact derivatives. 
 
 import itertools
 
-import backends
 import keras
 import numpy as np
-import reference
+
+from support import backends, reference
 
 TOLERANCE = 1e-5
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from networks import calibrate, randomize
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
+from support.networks import calibrate, randomize
 from zoo.export.runtimes import run
 from zoo.inference.classifier import Classifier, predict
 from zoo.registry import create_model

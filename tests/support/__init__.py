@@ -1,0 +1,1 @@
+"""References, small networks and data, servers and commands that several tests use."""
