@@ -50,7 +50,7 @@ test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
 	  tests/applications/test_folding.py tests/zoo/inference/test_compiled.py \
 	  tests/zoo/train/test_accumulation.py tests/zoo/train/test_model.py \
-	  tests/zoo/train/test_loop.py::test_run_folder_is_complete
+	  tests/zoo/train/test_classification.py::test_run_folder_is_complete
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) \
@@ -59,7 +59,7 @@ test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, 
 test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
-	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_loop.py
+	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_classification.py
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
 	  tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on

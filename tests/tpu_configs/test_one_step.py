@@ -11,7 +11,7 @@ from support.networks import RECIPES
 
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
-from zoo.train.loop import train
+from zoo.train.classification import train
 
 # An epoch of one step or two, of the shallowest network of a family: another test builds all.
 SHRUNK = {

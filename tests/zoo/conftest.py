@@ -18,7 +18,7 @@ QUICK = {
 @pytest.fixture(scope="session")
 def run(tmp_path_factory) -> Path:
     """Folder of a run of one epoch on small digits."""
-    from zoo.train.loop import train
+    from zoo.train.classification import train
 
     folder = tmp_path_factory.mktemp("runs") / "quick"
     train(TrainConfig(output_dir=folder, **QUICK))

@@ -11,7 +11,7 @@ from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.devices import Devices, Shard
 from zoo.files import location
-from zoo.train import loop
+from zoo.train import run
 from zoo.train.callbacks import SaveProgress
 from zoo.train.checkpoints import Checkpoints, Progress
 
@@ -140,9 +140,9 @@ def test_host_that_does_not_see_the_folder(folder, monkeypatch):
     assert run_folder.is_shared(folder)
     devices = Devices(2, Shard(1, 2), "CPU")
     monkeypatch.setattr(Devices, "gather", lambda self, own: [True, own])
-    loop._check_shared(config(folder), devices)
+    run._check_shared(config(folder), devices)
     with pytest.raises(ValueError, match=r"elsewhere, where 1 of 2 hosts do not find"):
-        loop._check_shared(config(folder.parent / "elsewhere"), devices)
+        run._check_shared(config(folder.parent / "elsewhere"), devices)
 
 
 def test_bucket_that_does_not_answer(bucket, monkeypatch):

@@ -104,9 +104,9 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
         settings = {"config": config, **settings}
     checked = TrainConfig.from_values(settings)
     use_default_backend(BACKENDS[:2])
-    from zoo.train import loop
+    from zoo.train import classification
 
-    return loop.train(checked)
+    return classification.train(checked)
 
 
 def evaluate(

@@ -154,7 +154,7 @@ def _result(training: TrainConfig) -> dict[str, Any]:
 
     metrics = training.output_dir / run_folder.METRICS
     if not metrics.is_file():
-        from zoo.train.loop import train
+        from zoo.train.classification import train
 
         train(training)
     by_length = accuracy_by_length(training.output_dir)

@@ -26,6 +26,7 @@ with needs_extra("detection"):
 
 # Of names in checkpoints.
 VALUE, SLOT = "/.ATTRIBUTES/VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
+SECONDS = "training_seconds"
 
 
 class Precision(BaseModel):
@@ -202,7 +203,7 @@ class Detector:
 
 def _shapes(path: str) -> Counter[tuple[int, ...]]:
     """Shapes of the variables of a detector in a checkpoint, without those of its training."""
-    training = ("optimizer/", "global_step/", "save_counter/")
+    training = ("optimizer/", "global_step/", "save_counter/", f"{SECONDS}/")
     shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     return Counter(
         tuple(shape)

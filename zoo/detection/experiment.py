@@ -100,9 +100,17 @@ def create_task(
     experiment: config_definitions.ExperimentConfig,
     logging_dir: str = "",
     annotations: Json | None = None,
+    order: shards.TrainingOrder | None = None,
 ) -> Any:
-    """Returns the task: model, losses, input pipeline, and evaluation on annotated images."""
-    return Task(experiment.task, logging_dir, annotations)
+    """Returns the task: model, losses, input pipeline, and evaluation on annotated images.
+
+    Args:
+        experiment: The experiment, of `create_experiment`.
+        logging_dir: Folder of the Model Garden's logs.
+        annotations: Annotations of the test images; None if the detector is not evaluated.
+        order: Order of the training images; None if the detector is not trained.
+    """
+    return Task(experiment.task, logging_dir, annotations, order)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from zoo.files import answering, local_copy
 DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as COCO's
 ANNOTATIONS = "val.json"  # what detections are compared with
+FILES_AT_ONCE = 16
 
 # The detector has an output for every id up to the last one.
 Categories = Annotated[
@@ -159,6 +161,51 @@ def check_shape(height: int, width: int, image_size: float) -> None:
         raise ValueError(
             f"expected images less than {2 * image_size:g} times as long as wide. Received: "
             f"{width} x {height} pixels"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingOrder:
+    """Order of the training images: every one at most once an epoch, shuffled by a seed.
+
+    An epoch has as many full batches as there are. Order and position are functions of the seed
+    and the step, so a resumed run reads what it would have read.
+
+    Attributes:
+        folder: Folder of the shards.
+        images: Number of training images.
+        batch_size: Images per step.
+        shuffle_buffer: Number of records, undecoded, that are shuffled among each other.
+        seed: Seed of the order.
+        first_step: Number of steps before the first one.
+    """
+
+    folder: Path
+    images: int
+    batch_size: int
+    shuffle_buffer: int
+    seed: int
+    first_step: int = 0
+
+    def records(self, _: Any = None) -> Any:
+        """Returns serialized `tf.train.Example`s without end, as a `tf.data.Dataset`."""
+        from zoo.data.records import StreamSource, no_autograph
+        from zoo.devices import ALL
+
+        source = StreamSource(self.images, self._read, self.shuffle_buffer)
+        numbered = source.training(self.batch_size, self.first_step, ALL, self.seed)
+        return numbered.map(no_autograph(lambda record, number: record))
+
+    def _read(self, _: Any, order: Any) -> Any:
+        import tensorflow as tf
+
+        paths = sorted(tf.io.gfile.glob(pattern(self.folder, TRAIN)))
+        files: Any = tf.data.Dataset.from_tensor_slices(paths)
+        return files.shuffle(len(paths), order, reshuffle_each_iteration=False).interleave(
+            tf.data.TFRecordDataset,
+            FILES_AT_ONCE,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
         )
 
 

@@ -1,12 +1,13 @@
 """The Model Garden's task, with boxes inside their images and the evaluation of this package."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from zoo.detection import coco, report
+from zoo.detection import coco, report, shards
 from zoo.errors import needs_extra
 
 with needs_extra("detection"):
@@ -43,12 +44,32 @@ class Task(MaskRCNNTask):
         params: The Model Garden's settings of the task.
         logging_dir: Folder of its logs.
         annotations: Annotations of the test images, if it is evaluated.
+        order: Order of the training images, if it is trained.
     """
 
-    def __init__(self, params: Any, logging_dir: str, annotations: coco.Json | None) -> None:
+    def __init__(
+        self,
+        params: Any,
+        logging_dir: str,
+        annotations: coco.Json | None,
+        order: shards.TrainingOrder | None,
+    ) -> None:
         super().__init__(params, logging_dir=logging_dir)
+        self._order = order
         # In an object of its own: tf.Module would wrap lists, which pycocotools does not take.
         self.coco_metric = Evaluator(annotations or {}, params.model.include_mask)
+
+    def build_inputs(
+        self, params: Any, input_context: Any = None, dataset_fn: Any = None
+    ) -> tf.data.Dataset:
+        """Builds the Model Garden's input pipeline, for training with records in a fixed order."""
+        order = self._order
+        if params.is_training and order is not None:
+            # Of a single file the Model Garden reads what `dataset_fn` returns, as it comes.
+            params = copy.deepcopy(params)
+            params.override({"input_path": shards.DESCRIPTION, "shuffle_buffer_size": 1})
+            dataset_fn = order.records
+        return super().build_inputs(params, input_context, dataset_fn)
 
     def validation_step(self, inputs: Any, model: Any, metrics: Any = None) -> dict[str, Any]:
         """Runs the detector on a batch of test images."""

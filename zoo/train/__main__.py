@@ -11,7 +11,7 @@ from zoo.errors import unknown
 
 # By task: settings, the module whose `train` takes them, and the backends it runs on.
 TASKS = {
-    CLASSIFICATION: (TrainConfig, "zoo.train.loop", BACKENDS[:2]),
+    CLASSIFICATION: (TrainConfig, "zoo.train.classification", BACKENDS[:2]),
     DETECTION: (DetectionConfig, "zoo.train.detection", BACKENDS[:1]),
 }
 

@@ -1,4 +1,4 @@
-"""One training run of a detector, by the Model Garden's trainer."""
+"""A training run of a detector, by the Model Garden's trainer."""
 
 import contextlib
 import io
@@ -6,145 +6,176 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-import keras
 import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.data.errors import reason
 from zoo.detection import report, shards
-from zoo.detection.coco import Json
-from zoo.detection.detector import Detector
+from zoo.detection.detector import SECONDS, Detector
 from zoo.detection.experiment import create_experiment, create_task, precision
 from zoo.detection.shards import Dataset
-from zoo.devices import Devices, find_devices
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
 from zoo.plots.detections import plot_detections
-from zoo.train.stop import stop_signals, stopped
+from zoo.train import run
+from zoo.train.stop import stopped
 
 with needs_extra("detection"):
     from official.core import base_trainer, train_lib, train_utils
 
-HEAD = "# A detector: python -m zoo.evaluate | predict | export --run FOLDER\n"
-SHEET = 12  # test images of predictions.png
-PARTS = {"rpn_score_loss": "proposals", "frcnn_cls_loss": "classes", "frcnn_box_loss": "boxes"}
-MASKS = {"mask_loss": "masks"}
+GRID_SAMPLE = 12  # test images of predictions.png
+LOSSES = {"rpn_score_loss": "proposals", "frcnn_cls_loss": "classes", "frcnn_box_loss": "boxes"}
+MASK_LOSSES = {"mask_loss": "masks"}
 
 
-def train(config: DetectionConfig) -> dict[str, Any]:
-    """Trains a detector and writes its run folder; everything is checked before the first step.
+def train(config: DetectionConfig) -> run.Metrics:
+    """Trains a detector and writes its run folder; see `zoo.train.run.train`."""
+    return run.train(DetectionRun, config)
 
-    Args:
-        config: All settings.
 
-    Returns:
-        What `metrics.json` holds: AP on the test images, counts and categories.
+class DetectionRun(run.Run):
+    """A training run of a Mask R-CNN, or of a Faster R-CNN where the data have no masks."""
 
-    Raises:
-        ValueError: If the run folder is in use, or devices, data, model arguments or weights do
-            not fit the settings, or the loss does not stay finite.
-    """
-    resumed = run_folder.check(config)
-    dataset = Dataset.read(config.data.dir)
-    experiment = create_experiment(config, dataset.categories, dataset.masks)
-    devices = find_devices(config.strategy, config.tpu)
-    _check_devices(config, devices)
-    checkpoints = str(config.output_dir / run_folder.CHECKPOINTS)
-    # Only now: both create TensorFlow's context, a TPU has to be connected before.
-    annotations = _check_data(config, dataset, resumed)
-    keras.utils.set_random_seed(_seed(config.training.seed, checkpoints))
-    masks = experiment.task.model.include_mask
-    strategy = devices.strategy or tf.distribute.get_strategy()
-    task = create_task(experiment, checkpoints, annotations)
-    with precision(config.training.precision), _quiet() as out:
-        with strategy.scope():
-            # Not by `create_trainer`, which adds words of its own to errors of the model.
-            trainer = base_trainer.Trainer(
-                experiment,
-                task,
-                model=task.build_model(),
-                optimizer=train_utils.create_optimizer(task, experiment),
+    head = "# A detector: python -m zoo.evaluate | predict | export --run FOLDER\n"
+    config: DetectionConfig
+
+    def check(self) -> None:
+        """Checks devices, the description of the data, and the Model Garden's settings.
+
+        Raises:
+            ValueError: If they do not fit one another.
+        """
+        if self.devices.host.count > 1:
+            raise ValueError(
+                "strategy: expected the devices of one machine or a TPU: the Model Garden restores "
+                f"checkpoints on the first worker alone. Received: {self.devices}"
             )
-        parameters = sum(math.prod(v.shape) for v in trainer.model.trainable_variables)
-        print(config.to_yaml(), file=out)
-        print(
-            f"{'Mask' if masks else 'Faster'} R-CNN on {config.model.name}: {parameters:,} "
-            "trainable parameters; "
-            f"{dataset.train.images} training and {dataset.val.images} test images of "
-            f"{len(dataset.categories)} categories; {devices}",
-            file=out,
-            flush=True,
+        self.check_multiple("batch_size")
+        self.check_multiple("test_batch_size")
+        data = self.config.data
+        self.dataset = Dataset.read(data.dir)
+        if data.batch_size > self.dataset.train.images:
+            raise ValueError(
+                f"data.batch_size: expected at most {self.dataset.train.images}, the number of "
+                f"training images. Received: {data.batch_size}"
+            )
+        self.experiment = create_experiment(
+            self.config, self.dataset.categories, self.dataset.masks
         )
-        if not run_folder.check(config):
-            run_folder.start(config, HEAD)
-        progress = _Progress(trainer, config, out, {**PARTS, **(MASKS if masks else {})})
-        runner = train_lib.OrbitExperimentRunner(
-            strategy,
-            task,
-            "train_and_eval",
-            experiment,
-            checkpoints,
-            train_actions=[progress.trained],
-            eval_actions=[progress.evaluated],
-            trainer=trainer,
+
+    def load(self) -> None:
+        """Reads all shards once, those for training only before the first step."""
+        config, dataset = self.config, self.dataset
+        if not self.resumed:
+            smallest = config.model.image_size * min(config.data.scale_min, 1)
+            shards.check(config.data.dir, dataset, shards.TRAIN, smallest)
+        ids = shards.check(config.data.dir, dataset, shards.TEST, config.model.image_size)
+        self.annotations = shards.read_annotations(config.data.dir, dataset, ids)
+
+    def precision(self) -> AbstractContextManager:
+        """Context manager of the dtype policies of Keras 3 and tf_keras."""
+        return precision(self.config.training.precision)
+
+    def build(self) -> list[str]:
+        """Builds the detector and its trainer; returns a summary."""
+        config, checkpoints = self.config, self._checkpoints
+        path = tf.train.latest_checkpoint(checkpoints)
+        order = shards.TrainingOrder(
+            config.data.dir,
+            self.dataset.train.images,
+            config.data.batch_size,
+            config.data.shuffle_buffer,
+            config.training.seed,
+            first_step=int(path.rpartition("-")[2]) if path else 0,
         )
-        begin, first = time.monotonic(), int(trainer.global_step.numpy())
-        if first:
-            print(f"going on after step {first} of {config.training.steps}", file=out, flush=True)
-        with stop_signals(devices) as stop, _in_one_line(config.output_dir), strategy.scope():
-            progress.end_if(stop, lambda step: runner.checkpoint_manager.save(step))
+        self.task = create_task(self.experiment, checkpoints, self.annotations, order)
+        with _quiet():
+            # Not by `create_trainer`, which adds words of its own to errors of the model.
+            self.trainer = base_trainer.Trainer(
+                self.experiment,
+                self.task,
+                model=self.task.build_model(),
+                optimizer=train_utils.create_optimizer(self.task, self.experiment),
+            )
+        variables = self.trainer.model.trainable_variables
+        self.parameters = sum(math.prod(variable.shape) for variable in variables)
+        return [
+            f"{self._title}: {self.parameters:,} trainable parameters; "
+            f"{self.dataset.train.images} training and {self.dataset.val.images} test images of "
+            f"{len(self.dataset.categories)} categories; {self.devices}"
+        ]
+
+    @property
+    def _checkpoints(self) -> str:
+        return str(self.config.output_dir / run_folder.CHECKPOINTS)
+
+    @property
+    def _masks(self) -> bool:
+        return self.experiment.task.model.include_mask
+
+    @property
+    def _title(self) -> str:
+        return f"{'Mask' if self._masks else 'Faster'} R-CNN on {self.config.model.name}"
+
+    def fit(self, stop: run.Stop) -> run.Metrics:
+        """Trains from the last checkpoint, if there is one, to the end."""
+        training = self.config.training
+        losses = LOSSES | (MASK_LOSSES if self._masks else {})
+        with _quiet() as out, _in_one_line(self.config.output_dir):
+            progress = _Progress(self.trainer, training.steps, losses, stop, out)
+            runner = train_lib.OrbitExperimentRunner(
+                tf.distribute.get_strategy(),
+                self.task,
+                "train_and_eval",
+                self.experiment,
+                self._checkpoints,
+                train_actions=[progress.trained],
+                eval_actions=[progress.evaluated],
+                trainer=self.trainer,
+            )
+            progress.save = runner.checkpoint_manager.save
+            if first := int(self.trainer.global_step.numpy()):
+                print(run.resuming(first, training.steps), file=out, flush=True)
             results = runner.controller.train_and_evaluate(
-                config.training.steps, -1, config.training.evaluation_steps
+                training.steps, -1, training.evaluation_steps
             )
             if results is None:  # all that was missing is the end
                 runner.controller.evaluate(-1)
-    metrics = {
-        "model": config.model.name,
-        "test": task.coco_metric.figures,
-        "test_images": dataset.val.images,
-        "training_images": dataset.train.images,
-        "trainable_parameters": parameters,
-        "training_seconds": round(time.monotonic() - begin, 1),
-        "categories": {str(number): name for number, name in dataset.categories.items()},
-    }
-    _write_results(config, dataset, annotations, metrics, masks)
-    return metrics
+        return {
+            "model": self.config.model.name,
+            "test": self.task.coco_metric.figures,
+            "test_images": self.dataset.val.images,
+            "training_images": self.dataset.train.images,
+            "trainable_parameters": self.parameters,
+            "training_seconds": round(float(progress.seconds.numpy()), 1),
+            "categories": {str(number): name for number, name in self.dataset.categories.items()},
+        }
 
-
-def _seed(seed: int, checkpoints: str) -> int:
-    """Another seed after every resume: the same one would show the first images again."""
-    path = tf.train.latest_checkpoint(checkpoints)
-    step = int(path.rpartition("-")[2]) if path else 0
-    return (seed + step) % 2**32
-
-
-def _check_data(config: DetectionConfig, dataset: Dataset, resumed: bool) -> Json:
-    """Reads all shards once, those for training only before the first step."""
-    if not resumed:
-        smallest = config.model.image_size * min(config.data.scale_min, 1)
-        shards.check(config.data.dir, dataset, shards.TRAIN, smallest)
-    ids = shards.check(config.data.dir, dataset, shards.TEST, config.model.image_size)
-    return shards.read_annotations(config.data.dir, dataset, ids)
-
-
-def _check_devices(config: DetectionConfig, devices: Devices) -> None:
-    if devices.host.count > 1:
-        raise ValueError(
-            "strategy: expected the devices of one machine or a TPU: the Model Garden restores "
-            f"checkpoints on the first worker alone. Received: {devices}"
+    def write(self, metrics: run.Metrics) -> str:
+        """Draws the detections in some test images; returns AP."""
+        config = self.config
+        detector = Detector.restore(config, self.dataset.categories, self._masks)
+        images = shards.read_images(shards.pattern(config.data.dir, shards.TEST), GRID_SAMPLE)
+        truth = shards.by_image(self.annotations)
+        results = report.line(metrics["test"])
+        plot_detections(
+            [
+                (truth[number][0], image, detector.detect(image, number), truth[number][1])
+                for number, image in images.items()
+            ],
+            detector.categories,
+            f"{config.model.name}: {results}",
+            config.output_dir / run_folder.PREDICTIONS,
         )
-    for name in ("batch_size", "test_batch_size"):
-        size = getattr(config.data, name)
-        if size % devices.replicas:
-            raise ValueError(
-                f"data.{name}: expected a multiple of {devices.replicas}, the number of devices. "
-                f"Received: {size}"
-            )
+        return f"{results} ({self.dataset.val.images} test images)"
+
+    def finish(self) -> None:
+        """Keeps everything: the weights of a detector are those of its last checkpoint."""
 
 
 @contextmanager
@@ -174,67 +205,49 @@ def _in_one_line(folder: Path) -> Iterator[None]:
 
 
 class _Progress:
-    """Prints a line after every call of the compiled function, and after every evaluation."""
+    """Prints a line after every call of the compiled function, and after every evaluation.
+
+    Args:
+        trainer: The Model Garden's trainer; checkpoints get the seconds of training.
+        steps: Steps of the whole run.
+        losses: Names of losses in the trainer's logs, and what to call them.
+        stop: Tells whether to save a checkpoint and end the run.
+        out: Where lines are printed.
+    """
 
     def __init__(
-        self, trainer: Any, config: DetectionConfig, out: TextIO, parts: Mapping[str, str]
+        self, trainer: Any, steps: int, losses: Mapping[str, str], stop: run.Stop, out: TextIO
     ) -> None:
-        self._trainer, self._config, self._out, self._parts = trainer, config, out, parts
+        self._trainer, self._steps, self._losses = trainer, steps, losses
+        self._stop, self._out = stop, out
         self._step, self._time = 0, time.monotonic()
-        self._stop: Callable[[], bool] = lambda: False
-        self._save: Callable[[int], Any] = lambda step: None
-
-    def end_if(self, stop: Callable[[], bool], save: Callable[[int], Any]) -> None:
-        """Saves and ends the run after the call of the function in which `stop` becomes true."""
-        self._stop, self._save = stop, save
+        self.seconds = tf.Variable(tf.zeros([], tf.float64), trainable=False)
+        setattr(trainer.checkpoint, SECONDS, self.seconds)
+        self.save: Callable[[int], Any] = lambda step: None
 
     def trained(self, logs: Mapping[str, Any]) -> None:
         """Takes the mean losses since the last call, and the rate."""
-        step, now = int(self._trainer.global_step.numpy()), time.monotonic()
-        speed = f"{(step - self._step) / (now - self._time):.2f} steps/s" if self._step else ""
-        self._step, self._time = step, now
-        parts = ", ".join(f"{name} {float(logs[key]):.3f}" for key, name in self._parts.items())
+        step, before = int(self._trainer.global_step.numpy()), self._time
+        self._count_seconds()
+        speed = f"{(step - self._step) / (self._time - before):.2f} steps/s" if self._step else ""
+        self._step = step
+        losses = ", ".join(f"{name} {float(logs[key]):.3f}" for key, name in self._losses.items())
         self._print(
-            f"step {step}/{self._config.training.steps}  loss {float(logs['total_loss']):.3f} "
-            f"({parts})  rate {float(logs['learning_rate']):.4f}  {speed}".rstrip()
+            f"step {step}/{self._steps}  loss {float(logs['total_loss']):.3f} "
+            f"({losses})  rate {float(logs['learning_rate']):.4f}  {speed}".rstrip()
         )
         if self._stop():
-            self._save(step)
+            self.save(step)
             raise stopped(step)
 
     def evaluated(self, logs: Mapping[str, Any]) -> None:
         """Prints the results of the evaluator."""
         self._print(report.line(self._trainer.task.coco_metric.figures))
-        self._time = time.monotonic()
+        self._count_seconds()
+
+    def _count_seconds(self) -> None:
+        before, self._time = self._time, time.monotonic()
+        self.seconds.assign_add(self._time - before)
 
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)
-
-
-def _write_results(
-    config: DetectionConfig,
-    dataset: Dataset,
-    annotations: Json,
-    metrics: dict[str, Any],
-    masks: bool,
-) -> None:
-    folder = config.output_dir
-    detector = Detector.restore(config, dataset.categories, masks)
-    images = shards.read_images(shards.pattern(config.data.dir, shards.TEST), SHEET)
-    truth = shards.by_image(annotations)
-    plot_detections(
-        [
-            (truth[number][0], image, detector.detect(image, number), truth[number][1])
-            for number, image in images.items()
-        ],
-        detector.categories,
-        f"{config.model.name}: {report.line(metrics['test'])}",
-        folder / run_folder.PREDICTIONS,
-    )
-    run_folder.write_metrics(folder, metrics)
-    run_folder.check_still_there(folder)
-    seconds = metrics["training_seconds"]
-    print(
-        f"{report.line(metrics['test'])} ({dataset.val.images} test images), {seconds:.0f} s of "
-        f"training\nrun folder: {folder}"
-    )

@@ -37,4 +37,4 @@ def stop_signals(devices: Devices) -> Iterator[Callable[[], bool]]:
 
 def stopped(step: int) -> SystemExit:
     """Returns the exception that ends an interrupted run, with code 1 and one line."""
-    return SystemExit(f"stopped at step {step}; the same command goes on from there")
+    return SystemExit(f"stopped at step {step}; the same command resumes from there")

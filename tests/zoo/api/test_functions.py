@@ -14,7 +14,7 @@ from zoo.config import TrainConfig
 from zoo.data.sources.digits import digits_arrays
 from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
-from zoo.train import loop
+from zoo.train import classification
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_models_by_name(weights, china):
 
 def test_training_is_that_of_the_command(tmp_path, monkeypatch):
     """tests/zoo/test_docs.py trains with it."""
-    monkeypatch.setattr(loop, "train", lambda config: {"settings": config.to_yaml()})
+    monkeypatch.setattr(classification, "train", lambda config: {"settings": config.to_yaml()})
     received = train("lambda_resnet14_digits", output_dir=tmp_path, training={"epochs": 3})
     line = f"--config lambda_resnet14_digits --output_dir {tmp_path} --training.epochs 3"
     expected = TrainConfig.from_command_line(line.split())

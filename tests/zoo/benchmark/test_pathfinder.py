@@ -11,7 +11,7 @@ from zoo.benchmark import __main__ as command
 from zoo.benchmark import pathfinder, plots
 from zoo.data.sources import pathfinder as drawings
 from zoo.registry import trainable_parameters
-from zoo.train import loop, network
+from zoo.train import classification, network
 
 
 def test_networks_have_as_many_parameters_within_5_percent():
@@ -50,7 +50,7 @@ def quick(monkeypatch, tmp_path):
         )
 
     monkeypatch.setattr(network, "create_network", create)
-    monkeypatch.setattr(loop, "create_network", create)
+    monkeypatch.setattr(classification, "create_network", create)
     monkeypatch.setattr(drawings, "TRAIN_COUNT", 128)
     monkeypatch.setattr(drawings, "TEST_COUNT", 90)
     output = str(tmp_path / "pathfinder.json")
@@ -59,7 +59,7 @@ def quick(monkeypatch, tmp_path):
 
 
 def test_an_interrupted_comparison_goes_on(quick, tmp_path, monkeypatch, capsys):
-    trained, train = [], loop.train
+    trained, train = [], classification.train
 
     def stopping(config):
         if len(trained) == 1:
@@ -68,7 +68,7 @@ def test_an_interrupted_comparison_goes_on(quick, tmp_path, monkeypatch, capsys)
         trained.append(config.output_dir.name)
         return train(config)
 
-    monkeypatch.setattr(loop, "train", stopping)
+    monkeypatch.setattr(classification, "train", stopping)
     with pytest.raises(SystemExit, match="stopped"):
         command.main(quick)
     assert not (tmp_path / "pathfinder.json").exists()

@@ -7,28 +7,22 @@ import tensorflow as tf
 
 from zoo.config.detection import DetectionConfig
 from zoo.devices import Devices, Shard
-from zoo.train import detection as loop
-
-
-def test_resumed_runs_have_another_seed(tmp_path):
-    """The same one would show the first images again."""
-    assert loop._seed(5, str(tmp_path)) == 5
-    manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(number=tf.Variable(0)), str(tmp_path), max_to_keep=1
-    )
-    manager.save(checkpoint_number=320)
-    assert loop._seed(5, str(tmp_path)) == 325
-    assert loop._seed(2**32 - 1, str(tmp_path)) == 319
+from zoo.train.detection import DetectionRun, _in_one_line
 
 
 @pytest.mark.parametrize("name", ["batch_size", "test_batch_size"])
 def test_devices_divide_batches(name):
     config = DetectionConfig(data={"batch_size": 4, "test_batch_size": 4, name: 3})
-    loop._check_devices(config, Devices(1, Shard(), "CPU"))
     with pytest.raises(ValueError, match=rf"data\.{name}: expected a multiple of 2"):
-        loop._check_devices(config, Devices(2, Shard(), "CPU"))
+        DetectionRun(config, Devices(2, Shard(), "CPU"), resumed=False).check()
     with pytest.raises(ValueError, match="expected the devices of one machine"):
-        loop._check_devices(config, Devices(3, Shard(0, 3), "CPU"))
+        DetectionRun(config, Devices(3, Shard(0, 3), "CPU"), resumed=False).check()
+
+
+def test_batch_has_at_most_all_images(sharded):
+    config = DetectionConfig(data={"dir": str(sharded), "batch_size": 13})
+    with pytest.raises(ValueError, match=r"data\.batch_size: expected at most 12, the number of"):
+        DetectionRun(config, Devices(1, Shard(), "CPU"), resumed=False).check()
 
 
 @pytest.mark.parametrize(
@@ -51,5 +45,5 @@ def test_devices_divide_batches(name):
     ],
 )
 def test_errors_of_training(tmp_path, error, kind, message):
-    with pytest.raises(kind, match=message), loop._in_one_line(tmp_path / "run"):
+    with pytest.raises(kind, match=message), _in_one_line(tmp_path / "run"):
         raise error

@@ -25,7 +25,7 @@ from pathlib import Path
 from zoo.train import callbacks
 from zoo.cli.run import run_command
 from zoo.train import __main__ as train
-from zoo.train import loop
+from zoo.train import classification
 
 def prepare(how, what, times=1):
     if how == "killed":
@@ -130,7 +130,7 @@ def test_killed_writes_and_interrupts_leave_no_trace(tmp_path):
         partial = [name for name in left if ".partial-" in name]
         written = [name for name in partial if end and name.endswith(f"/{end[1]}")]
         assert len(partial) == 2 * len(written) == 2 * (end is not None and end[0] == "killed")
-    assert "stopped at step 22; the same command goes on from there" in results[3][1]
+    assert "stopped at step 22; the same command resumes from there" in results[3][1]
 
     def names(files: list[str]) -> list[str]:
         return [name for name in files if not name.startswith("logs/")]

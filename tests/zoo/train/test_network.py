@@ -8,7 +8,7 @@ from support import networks
 from lambda_keras.layers import HaloAttention
 from lambda_keras.weights import hub
 from zoo.config import ModelConfig, TrainConfig
-from zoo.train import loop
+from zoo.train import classification
 from zoo.train.network import create_network, prepare
 from zoo.train.optimizer import add_weight_decay
 
@@ -178,9 +178,11 @@ def test_weights_are_downloaded_before_images_are_read(tmp_path, monkeypatch):
         raise FileNotFoundError("could not download it")
 
     monkeypatch.setattr(hub, "fetch", fetch)
-    monkeypatch.setattr(loop, "load_data", lambda *_: pytest.fail("the images came first"))
+    monkeypatch.setattr(
+        classification, "load_data", lambda *_: pytest.fail("the images came first")
+    )
     model = {"name": "lambda_resnet26t", "weights": "imagenet"}
     message = r"model\.weights: could not download it\. Save .*--model\.weights FILE .*or None"
     with pytest.raises(ValueError, match=message):
-        loop.train(TrainConfig(model=model, output_dir=tmp_path / "run"))
+        classification.train(TrainConfig(model=model, output_dir=tmp_path / "run"))
     assert list(tmp_path.iterdir()) == []

@@ -94,8 +94,8 @@ def test_killed_run_gives_the_same_weights(tmp_path, command):
     assert checkpoints(folder) == [8, 16]
     # By SIGTERM, which leaves the time to save; and the newest file gets damaged.
     process = start(folder, command, "terminated", 2 * STEPS + 5)
-    assert "going on after step 16 of 66" in process.stdout
-    assert "stopped at step 56; the same command goes on from there" in process.stderr
+    assert "resuming after step 16 of 66" in process.stdout
+    assert "stopped at step 56; the same command resumes from there" in process.stderr
     assert process.returncode == 1
     newest = folder / "checkpoints" / "step-000000056.safetensors"
     data = bytearray(newest.read_bytes())
@@ -171,7 +171,7 @@ def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
         assert f"stopped at step {last + 4}" in Path(f"{folder}.{worker}.txt").read_text()
 
     assert [process.wait() for process in start_workers(folder)] == [0, 0]
-    assert f"going on after step {last + 4} of" in Path(f"{folder}.0.txt").read_text()
+    assert f"resuming after step {last + 4} of" in Path(f"{folder}.0.txt").read_text()
     model = keras.models.load_model(whole / "model.keras")
     expected = model.get_weights()
     model.load_weights(folder / "model.weights.h5")

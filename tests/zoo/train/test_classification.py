@@ -22,10 +22,12 @@ from support import networks
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
+from zoo.devices import find_devices
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.classifier import Classifier, predict
-from zoo.train import loop
+from zoo.train import classification
 from zoo.train.callbacks import SaveProgress
+from zoo.train.classification import ClassificationRun
 from zoo.train.network import give_logits
 
 QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
@@ -79,16 +81,16 @@ def test_weights_file_has_the_final_weights(run):
 
 
 def test_finished_run_is_refused_before_any_work(run, monkeypatch):
-    monkeypatch.setattr(loop, "load_data", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(classification, "load_data", lambda *_: pytest.fail("work began"))
     before = (run / "metrics.json").stat().st_mtime_ns
     with pytest.raises(ValueError, match="holds a finished run"):
-        loop.train(run_folder.load_config(run))
+        classification.train(run_folder.load_config(run))
     assert (run / "metrics.json").stat().st_mtime_ns == before
 
 
 @pytest.mark.very_slow
 def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
-    """Told to stop, it goes on from there; commands read the finished run where it is."""
+    """Interrupted, it resumes; commands read the finished run where it is."""
     config = TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)
 
     def terminate(self, batch, logs=None):
@@ -100,17 +102,17 @@ def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
 
     monkeypatch.setattr(SaveProgress, "on_train_batch_begin", terminate)
     with pytest.raises(SystemExit, match="stopped at step 10"):
-        loop.train(config)
+        classification.train(config)
     with monkeypatch.context() as patch:
         patch.setattr(SaveProgress, "on_test_batch_begin", terminate_evaluation)
         with pytest.raises(SystemExit, match="stopped at step 22"):
-            loop.train(config)
-    loop.train(config)
+            classification.train(config)
+    classification.train(config)
     output = capsys.readouterr().out
-    assert "going on after step 10 of 22" in output
-    assert "going on after step 22 of 22" in output
+    assert "resuming after step 10 of 22" in output
+    assert "resuming after step 22 of 22" in output
     with pytest.raises(ValueError, match="holds a finished run"):
-        loop.train(config)
+        classification.train(config)
 
     folder = config.output_dir
     rows = [json.loads((place / "epochs.jsonl").read_text()) for place in (run, folder)]
@@ -144,7 +146,7 @@ def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
         data=data,
         **{name: QUICK[name] for name in ("optimizer", "training")},
     )
-    metrics = loop.train(frozen)
+    metrics = classification.train(frozen)
     assert metrics["trainable_parameters"] == 512 * 2 + 2  # of the classifier
     before = keras.models.load_model(run / "model.keras")
     after = keras.models.load_model(tmp_path / "frozen" / "model.keras")
@@ -161,7 +163,7 @@ def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
             "model": frozen.model.model_copy(update={"weights": weights, "freeze_backbone": False}),
         }
     )
-    assert loop.train(whole)["trainable_parameters"] > 100_000
+    assert classification.train(whole)["trainable_parameters"] > 100_000
     tuned = keras.models.load_model(tmp_path / "whole" / "model.keras")
     assert (tuned.get_weights()[0] != after.get_weights()[0]).any()
 
@@ -169,14 +171,14 @@ def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
 def test_unknown_constructor_argument_is_refused(tmp_path):
     config = TrainConfig(output_dir=tmp_path / "run", model={"overrides": {"dropout_rat": 0.1}})
     with pytest.raises(ValueError, match="did you mean 'dropout_rate'"):
-        loop.train(config)
+        classification.train(config)
     assert not (tmp_path / "run").exists()
 
 
 def test_missing_image_folder_is_refused(tmp_path, capsys):
     data = {"source": "image_folder", "dir": str(tmp_path / "nowhere")}
     with pytest.raises(ValueError, match="nowhere"):
-        loop.train(TrainConfig(output_dir=tmp_path / "run", data=data))
+        classification.train(TrainConfig(output_dir=tmp_path / "run", data=data))
     assert not (tmp_path / "run").exists()
     assert capsys.readouterr().out == ""  # the settings do not hide what is wrong
 
@@ -188,40 +190,43 @@ def test_run_that_is_removed_does_not_end_well(tmp_path, run, monkeypatch):
         shutil.rmtree(config.output_dir)
         return json.loads((run / "metrics.json").read_text())
 
-    monkeypatch.setattr(loop, "_fit", fit)
-    monkeypatch.setattr(loop, "create_network", lambda *_: Classifier.from_run(run).model)
+    monkeypatch.setattr(ClassificationRun, "fit", fit)
+    monkeypatch.setattr(classification, "create_network", lambda *_: Classifier.from_run(run).model)
     with pytest.raises(ValueError, match="run was removed while the run went on"):
-        loop.train(config)
+        classification.train(config)
 
 
 def compiled(monkeypatch, **settings):
-    monkeypatch.setattr(loop, "create_network", lambda *_: networks.tiny_model(classes=10))
+    monkeypatch.setattr(
+        classification, "create_network", lambda *_: networks.tiny_model(classes=10)
+    )
     config = TrainConfig(**{"data": {"batch_size": 64}, **settings})
-    return loop._compiled_model(config, load_data(config.data, 16)), config
+    run = ClassificationRun(config, find_devices("one_device"), resumed=False)
+    run.load()
+    return run, run.build()
 
 
 def test_loss_of_smoothed_labels(monkeypatch):
     """With smoothing s of k classes the true one gets 1 - s + s / k, the others s / k."""
-    model, _ = compiled(monkeypatch, training={"label_smoothing": 0.2})
+    run, _ = compiled(monkeypatch, training={"label_smoothing": 0.2})
     probabilities = np.full((1, 10), 0.05, "float32")
     probabilities[0, 3] = 0.55
     expected = -0.82 * np.log(0.55) - 9 * 0.02 * np.log(0.05)
     for training in (True, False):
-        loss = model.compute_loss(
+        loss = run.model.compute_loss(
             None, np.eye(10, dtype="float32")[[3]], np.log(probabilities), training=training
         )
         assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
-def test_says_why_validation_starts_at_chance(monkeypatch, capsys):
-    for momentum, said in ((0.99, True), (0.9, False)):
-        model, config = compiled(monkeypatch, model={"batch_norm_momentum": momentum})
-        loop._explain_slow_start(model, config)
-        line = capsys.readouterr().out
-        assert bool(line) is said
-        if said:  # 0.99 to the power of 22
-            assert "80% are still initial values after an epoch of 22 steps" in line
-            assert line.count("\n") == 1
+def test_summary_explains_a_slow_start(monkeypatch):
+    for momentum, slow in ((0.99, True), (0.9, False)):
+        _, lines = compiled(monkeypatch, model={"batch_norm_momentum": momentum})
+        found = [line for line in lines if line.startswith("validation starts near chance")]
+        assert len(found) == slow
+        if slow:  # 0.99 to the power of 22
+            assert "80% are still initial values after an epoch of 22 steps" in found[0]
+            assert found[0].count("\n") == 0
 
 
 class Steps(keras.callbacks.Callback):
@@ -245,8 +250,8 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
         give_logits(teacher)
         return teacher
 
-    monkeypatch.setattr(loop, "create_network", create_network)
-    monkeypatch.setattr(loop, "load_teacher", load_teacher)
+    monkeypatch.setattr(classification, "create_network", create_network)
+    monkeypatch.setattr(classification, "load_teacher", load_teacher)
     monkeypatch.setitem(sys.modules, "my_callbacks", SimpleNamespace(Steps=Steps))
     settings = {
         "model": {"image_size": 8},
@@ -278,7 +283,7 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
     }
     whole, folder = (TrainConfig(output_dir=tmp_path / name, **settings) for name in ("a", "b"))
     Steps.seen.clear()
-    metrics = loop.train(whole)
+    metrics = classification.train(whole)
     assert Steps.seen == [4, 8, 12, 16, 20, 22, 26, 30, 34, 38, 42, 44]
     assert metrics["history"]["loss"][1] < metrics["history"]["loss"][0]
     for step in (12, 30):
@@ -290,9 +295,9 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
         with monkeypatch.context() as patch:
             patch.setattr(SaveProgress, "on_train_batch_begin", terminate)
             with pytest.raises(SystemExit, match=f"stopped at step {step + 4}"):
-                loop.train(folder)
-    again = loop.train(folder)
-    assert "going on after step 34 of 44" in capsys.readouterr().out
+                classification.train(folder)
+    again = classification.train(folder)
+    assert "resuming after step 34 of 44" in capsys.readouterr().out
     assert again["history"]["val_loss"] == metrics["history"]["val_loss"]
     network = create_network(folder.model, 10)
     for name in ("model.weights.h5", "raw.weights.h5"):
@@ -306,17 +311,17 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
 def test_recomputation_is_for_jax(tmp_path):
     config = TrainConfig(output_dir=tmp_path / "run", training={"recompute": True})
     if keras.backend.backend() == "jax":
-        loop._check_backend(config)
+        ClassificationRun(config, find_devices("one_device"), resumed=False).check()
         return
     with pytest.raises(ValueError, match=r"training\.recompute: expected false on TensorFlow"):
-        loop.train(config)
+        classification.train(config)
     assert not (tmp_path / "run").exists()
 
 
 def test_batch_that_parts_do_not_divide(tmp_path):
     settings = {"data": {"batch_size": 64}, "training": {"gradient_accumulation_steps": 3}}
     with pytest.raises(ValueError, match="multiple of 3, the number of devices times"):
-        loop.train(TrainConfig(output_dir=tmp_path / "run", **settings))
+        classification.train(TrainConfig(output_dir=tmp_path / "run", **settings))
     assert not (tmp_path / "run").exists()
 
 
@@ -328,14 +333,16 @@ def test_diverging_run_ends_with_an_error_and_no_metrics(tmp_path):
         training={"epochs": 2},
     )
     with pytest.raises(ValueError, match=r"lower optimizer\.learning_rate"):
-        loop.train(config)
+        classification.train(config)
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
 def test_run_whose_test_loss_is_not_finite_ends(tmp_path, photos, monkeypatch, capsys, precision):
     """The only step has a finite loss, and weights after it that are far too large."""
-    monkeypatch.setattr(loop, "create_network", lambda *_: networks.linear_model(classes=2))
+    monkeypatch.setattr(
+        classification, "create_network", lambda *_: networks.linear_model(classes=2)
+    )
     config = TrainConfig(
         output_dir=tmp_path / "run",
         model={"image_size": 8},
@@ -343,7 +350,7 @@ def test_run_whose_test_loss_is_not_finite_ends(tmp_path, photos, monkeypatch, c
         optimizer={"name": "lamb", "learning_rate": 1e38, "warmup_epochs": 0},
         training={"epochs": 1, "precision": precision, "ema": 0.5},
     )
-    metrics = loop.train(config)
+    metrics = classification.train(config)
     assert "the test loss is not finite after epoch 1: lower" in capsys.readouterr().out
     assert metrics["test"]["loss"] is None
     assert 0 <= metrics["test"]["accuracy"] <= 1
@@ -355,8 +362,8 @@ def test_run_whose_test_loss_is_not_finite_ends(tmp_path, photos, monkeypatch, c
 
 @pytest.mark.slow
 def test_full_disk_at_any_file(tmp_path, monkeypatch):
-    """The error names the file, nothing is half written, and the same command goes on."""
-    monkeypatch.setattr(loop, "create_network", lambda *_: networks.linear_model())
+    """The error names the file, nothing is half written, and the same command resumes the run."""
+    monkeypatch.setattr(classification, "create_network", lambda *_: networks.linear_model())
     config = TrainConfig(
         output_dir=tmp_path / "run",
         model={"image_size": 8},
@@ -375,12 +382,12 @@ def test_full_disk_at_any_file(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", full)
             with pytest.raises((OSError, ValueError), match="No space left on device") as caught:
-                loop.train(config)
+                classification.train(config)
         assert name in str(caught.value)
         left = [path.name for path in config.output_dir.rglob("*")]
         assert name not in left
         assert not [path for path in left if path.startswith(".partial")]
-    loop.train(config)
+    classification.train(config)
     assert (config.output_dir / "metrics.json").is_file()
 
 
@@ -390,7 +397,7 @@ def test_events_that_cannot_be_written_are_one_line(own):
     other = tf.errors.UnknownError(None, None, "something else")
     with (
         pytest.raises(OSError if own else tf.errors.UnknownError, match=r"events to logs|else"),
-        loop._naming_events("logs"),
+        classification._naming_events("logs"),
     ):
         raise error if own else other
 
@@ -398,14 +405,14 @@ def test_events_that_cannot_be_written_are_one_line(own):
 def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     """A rate that is far too high: the first epochs are the best ones."""
     tiny = partial(networks.tiny_model, (8, 8, 3), classes=10, classifier_activation="softmax")
-    monkeypatch.setattr(loop, "create_network", lambda *_: tiny())
+    monkeypatch.setattr(classification, "create_network", lambda *_: tiny())
     config = TrainConfig(
         output_dir=tmp_path / "run",
         model={"image_size": 8},
         optimizer={"learning_rate": 0.5, "warmup_epochs": 0},
         training={"epochs": 30, "early_stopping_epochs": 1, "delete_checkpoint": False},
     )
-    metrics = loop.train(config)
+    metrics = classification.train(config)
     files = list((tmp_path / "run" / "checkpoints").iterdir())
     assert 2 <= len(files) <= 4  # the last three and the best
     accuracies = metrics["history"]["val_accuracy"]

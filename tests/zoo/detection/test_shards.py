@@ -1,0 +1,56 @@
+"""Order of the training images of detectors."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.detectors import settings
+
+from zoo.config.detection import DetectionConfig
+from zoo.detection.experiment import create_experiment, create_task
+from zoo.detection.shards import TrainingOrder
+
+
+def order(folder, seed=3, first_step=0, batch_size=5):
+    return TrainingOrder(folder, 12, batch_size, shuffle_buffer=4, seed=seed, first_step=first_step)
+
+
+def ids(records, count):
+    key = {"image/source_id": tf.io.FixedLenFeature([], tf.string)}
+    return [
+        int(tf.io.parse_single_example(record, key)["image/source_id"].numpy())
+        for record in itertools.islice(records, count)
+    ]
+
+
+def test_every_epoch_has_every_image_at_most_once_in_another_order(sharded):
+    epochs = np.reshape(ids(order(sharded).records(), 4 * 10), (4, 10))
+    assert all(len(set(epoch)) == 10 for epoch in epochs.tolist())  # two full batches of 12 images
+    assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
+    assert epochs.ravel().tolist() == ids(order(sharded).records(), 40)
+    assert epochs.ravel().tolist() != ids(order(sharded, seed=4).records(), 40)
+
+
+@pytest.mark.parametrize("first_step", [1, 2, 5])
+def test_resumed_run_reads_what_it_would_have_read(sharded, first_step):
+    expected = ids(order(sharded).records(), 40)[5 * first_step :]
+    assert ids(order(sharded, first_step=first_step).records(), len(expected)) == expected
+
+
+def test_input_pipeline_has_the_order(sharded, drawn):
+    """Without augmentation, the batches are the images of the records, one after the other."""
+    given = settings(sharded, "runs/new")
+    given["data"] |= {"scale_min": 1.0, "scale_max": 1.0, "batch_size": 2}
+    experiment = create_experiment(DetectionConfig(**given), {1: "a", 2: "b", 3: "c"})
+    experiment.task.train_data.parser.aug_rand_hflip = False
+    in_order = order(sharded, batch_size=2, first_step=1)
+    task = create_task(experiment, order=in_order)
+    batches = task.build_inputs(experiment.task.train_data).take(3)
+    images = [image for batch, _ in batches for image in batch.numpy()]
+    key = {"image/encoded": tf.io.FixedLenFeature([], tf.string)}
+    for image, record in zip(images, in_order.records(), strict=False):
+        encoded = tf.io.parse_single_example(record, key)["image/encoded"]
+        pixels = tf.io.decode_image(encoded, 3).numpy() / 255
+        expected = (pixels - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
+        np.testing.assert_allclose(image, expected, atol=0.05)

@@ -1,0 +1,389 @@
+"""A training run of a classifier, by Keras' `fit`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from zoo import run_folder
+from zoo.config import TrainConfig
+from zoo.data.balance import balanced_weights
+from zoo.data.errors import naming_errors
+from zoo.data.load import load_data
+from zoo.errors import some
+from zoo.files import atomic_write, keras_file, remove
+from zoo.inference.classifier import predict
+from zoo.plots.predictions import plot_predictions
+from zoo.plots.training import plot_curves
+from zoo.registry import trainable_parameters
+from zoo.train import run
+from zoo.train.accumulation import GradientAccumulation
+from zoo.train.callbacks import (
+    Bar,
+    DecodingSpeed,
+    Report,
+    SaveProgress,
+    stopped_early,
+    write_epochs,
+)
+from zoo.train.checkpoints import Checkpoints, Progress
+from zoo.train.losses import Objective, create_loss
+from zoo.train.model import TrainingModel, mark_blocks
+from zoo.train.network import check_weights, create_network, give_logits, prepare
+from zoo.train.optimizer import add_weight_decay, create_optimizer
+from zoo.train.plan import plan
+from zoo.train.teacher import load_teacher
+from zoo.train.user_callbacks import load_callbacks
+
+GRID_SAMPLE = 512  # test images among which the grid of predictions looks for mistakes
+AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
+SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
+
+
+def train(config: TrainConfig) -> run.Metrics:
+    """Trains a classifier and writes its run folder; see `zoo.train.run.train`."""
+    return run.train(ClassificationRun, config)
+
+
+class ClassificationRun(run.Run):
+    """A training run of a classifier."""
+
+    head = run_folder.HEAD
+    config: TrainConfig
+
+    def check(self) -> None:
+        """Checks the settings against devices and backend, and finds callbacks and weights.
+
+        Raises:
+            ValueError: If they do not fit.
+        """
+        training, jax = self.config.training, keras.backend.backend() == "jax"
+        self.check_multiple(
+            "batch_size",
+            training.gradient_accumulation_steps,
+            "training.gradient_accumulation_steps",
+        )
+        if training.jit_compile and isinstance(self.devices.strategy, tf.distribute.Strategy):
+            raise ValueError(
+                "training.jit_compile: expected false on several devices, where Keras cannot "
+                "compile with XLA (a TPU does in any case). "
+                f"Received: true, on {self.devices}"
+            )
+        if self.config.model.synchronized_batch_norm and jax:
+            raise ValueError(
+                "model.synchronized_batch_norm: expected false on JAX, where statistics are those "
+                "of the whole batch in any case. Received: true"
+            )
+        if training.recompute and not jax:
+            raise ValueError(
+                "training.recompute: expected false on TensorFlow, where what is computed again "
+                "would draw other random numbers and count batch statistics twice. Received: true"
+            )
+        self.callbacks = load_callbacks(training.callbacks)
+        check_weights(self.config.model)
+
+    def load(self) -> None:
+        """Finds and checks the images."""
+        config = self.config
+        self.data = load_data(config.data, config.model.size, config.training.seed)
+        self.classes = len(self.data.class_names)
+
+    def build(self) -> list[str]:
+        """Builds the network with its optimizer, losses and metrics; returns a summary."""
+        training, data = self.config.training, self.data
+        steps_per_epoch = data.train.steps_per_epoch(self.config.data.batch_size)
+        network = self._network()
+        self.model = model = TrainingModel(
+            network,
+            steps_per_epoch,
+            data.test.steps(self.config.data.batch_size),
+            training.ema,
+            self._objective(),
+            training.recompute,
+        )
+        metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
+        if self.classes > 5:
+            metrics.append(keras.metrics.TopKCategoricalAccuracy(5, name="top5_accuracy"))
+        model.compile(
+            self._optimizer(network, steps_per_epoch),
+            # Test images that only fill up the last batch have weight 0.
+            create_loss(training, "mean_with_sample_weight"),
+            weighted_metrics=metrics,
+            steps_per_execution=training.steps_per_execution,
+            # JAX is always compiled.
+            jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
+            auto_scale_loss=False,
+        )
+        return [
+            f"{self.config.model.name}: {trainable_parameters(model):,} trainable parameters; "
+            f"{data.train.count} training and {data.test.count} test images of "
+            f"{self.classes} classes; {self.devices}",
+            *plan(self.config, data),
+            *self._slow_start(),
+        ]
+
+    def _network(self) -> Any:
+        network = create_network(self.config.model, self.classes)
+        prepare(network, self.config.model)
+        give_logits(network)
+        if self.config.training.recompute:
+            mark_blocks(network)
+        optimizer = self.config.optimizer
+        if not optimizer.decoupled:
+            add_weight_decay(network, optimizer.weight_decay, optimizer.weight_decay_on)
+        return network
+
+    def _objective(self) -> Objective:
+        config, labels = self.config, self.data.train.labels
+        weights = None
+        if config.data.class_weights == "balanced" and labels is not None:
+            weights = balanced_weights(labels, self.classes)
+        distillation = config.distillation
+        teacher = load_teacher(distillation, self.data.class_names, config.model.size)
+        return Objective(
+            create_loss(config.training, "sum_over_batch_size"),
+            weights,
+            teacher,
+            distillation.temperature,
+            distillation.share,
+        )
+
+    def _optimizer(self, network: keras.Model, steps_per_epoch: int) -> Any:
+        config, training = self.config, self.config.training
+        optimizer = create_optimizer(
+            config.optimizer, config.data.batch_size, steps_per_epoch, training.epochs, network
+        )
+        if training.precision == "mixed_float16":
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        if training.gradient_accumulation_steps > 1:
+            optimizer = GradientAccumulation(optimizer, training.gradient_accumulation_steps)
+        return optimizer
+
+    def _slow_start(self) -> list[str]:
+        """Explains validation near chance where batch statistics follow slowly."""
+        norms = [
+            layer
+            for layer in self.model.network._flatten_layers()
+            if isinstance(layer, keras.layers.BatchNormalization)
+        ]
+        momentum = max((layer.momentum for layer in norms), default=0.0)
+        steps = self.model.steps_per_epoch
+        if momentum**steps <= SLOW or self.config.model.weights is not None:
+            return []
+        return [
+            "validation starts near chance: it uses the moving averages of batch statistics, of "
+            f"which {momentum**steps:.0%} are still initial values after an epoch of {steps} "
+            f"steps (model.batch_norm_momentum: {momentum:g})"
+        ]
+
+    def fit(self, stop: run.Stop) -> run.Metrics:
+        """Trains from the last checkpoint, if there is one, to the end."""
+        training = self.config.training
+        checkpoints, progress = self._restore()
+        save = SaveProgress(
+            checkpoints,
+            progress,
+            training.checkpoint_steps,
+            training.early_stopping_epochs,
+            stop,
+        )
+        with naming_errors(), _naming_events(self.config.output_dir / run_folder.LOGS):
+            self._fit_epochs(progress, self._callbacks(save))
+            if training.early_stopping_epochs is not None:
+                checkpoints.restore_best(progress)
+                self.devices.gather(True)  # the first host removes what others may still read
+        return self._metrics(progress)
+
+    def _restore(self) -> tuple[Checkpoints, Progress]:
+        """Loads the last checkpoint; every host has to find the same one."""
+        model, folder = self.model, self.config.output_dir
+        checkpoints = Checkpoints(
+            folder / run_folder.CHECKPOINTS, model.state, write=self.devices.chief
+        )
+        progress = checkpoints.restore() or Progress()
+        found = self.devices.gather(progress.step)
+        if len(set(found)) > 1:
+            raise ValueError(
+                "output_dir: expected checkpoints that all hosts share. Received: the last steps "
+                f"{found} in {folder} on the {len(found)} hosts"
+            )
+        model.steps_done = progress.step
+        if progress.step:
+            steps = model.steps_per_epoch * self.config.training.epochs
+            print(run.resuming(progress.step, steps), flush=True)
+        return checkpoints, progress
+
+    def _callbacks(self, save: SaveProgress) -> list[Any]:
+        batch_size, progress = self.config.data.batch_size, save.progress
+        callbacks: list[Any] = [Report(batch_size), save, Bar(self.config.training.epochs)]
+        if not self.devices.chief:
+            return callbacks
+        logs = str(self.config.output_dir / run_folder.LOGS)
+        epochs = self.config.output_dir / run_folder.EPOCHS
+        if progress.history:  # the last line may be missing
+            write_epochs(epochs, progress)
+        images, _ = self.data.train.sample(AUGMENTED_SAMPLE)
+        with tf.summary.create_file_writer(f"{logs}/augmented").as_default():
+            tf.summary.image("augmented", images / 255, step=0, max_outputs=AUGMENTED_SAMPLE)
+        return [
+            *callbacks,
+            DecodingSpeed(
+                lambda: self.data.train.batches(batch_size, self.classes, shard=self.devices.host),
+                batch_size,
+            ),
+            keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: write_epochs(epochs, progress)),
+            keras.callbacks.TensorBoard(logs, write_graph=False),
+            *self.callbacks,  # last: what they do to the logs is not in the run's own
+        ]
+
+    def _fit_epochs(self, progress: Progress, callbacks: list[Any]) -> None:
+        """Trains what is left of an interrupted epoch, then all others."""
+        model, training = self.model, self.config.training
+        batch_size, parts = self.config.data.batch_size, training.gradient_accumulation_steps
+        test: Any = self.devices.distribute(
+            lambda host: self.data.test.batches(batch_size, self.classes, host), batch_size
+        )
+        steps = model.steps_per_epoch
+        epoch, done = divmod(progress.step, steps)
+        if epoch > len(progress.history):
+            _evaluate_again(model, test, epoch - 1, callbacks)
+        interrupted = [(epoch, epoch + 1, steps - done)] if done else []
+        for first, last, length in [*interrupted, (epoch + bool(done), training.epochs, steps)]:
+            if first < last and not stopped_early(progress, training.early_stopping_epochs):
+                model.fit(
+                    self.devices.distribute(
+                        lambda host: self.data.train.batches(
+                            batch_size, self.classes, progress.step, host, parts
+                        ),
+                        batch_size // parts,
+                    ),
+                    validation_data=test,
+                    validation_steps=model.evaluation_steps,
+                    shuffle=False,  # the pipeline shuffles
+                    initial_epoch=first,
+                    epochs=last,
+                    steps_per_epoch=length,
+                    callbacks=callbacks,
+                )
+
+    def _metrics(self, progress: Progress) -> run.Metrics:
+        history = progress.history
+        # The variables of this epoch were evaluated when it ended.
+        early = self.config.training.early_stopping_epochs is not None
+        kept = history[(progress.best_epoch or 0) if early else -1]
+        not_finite = [
+            str(number)
+            for number, epoch in enumerate(history, start=1)
+            if not np.isfinite(epoch["val_loss"])
+        ]
+        if not_finite:
+            print(
+                f"the test loss is not finite after epoch {some(not_finite)}: "
+                "lower optimizer.learning_rate"
+            )
+        metrics = {
+            "model": self.config.model.name,
+            "test": {
+                name.removeprefix("val_"): value
+                for name, value in kept.items()
+                if name.startswith("val_")
+            },
+            "test_images": self.data.test.count,
+            "training_images": self.data.train.count,
+            "trainable_parameters": trainable_parameters(self.model),
+            "training_seconds": round(progress.seconds, 1),
+            "class_names": list(self.data.class_names),
+            "history": {name: [epoch[name] for epoch in history] for name in history[0]},
+        }
+        return run_folder.finite(metrics)
+
+    def write(self, metrics: run.Metrics) -> str:
+        """Writes the model, its weights and two figures; returns the test accuracy."""
+        folder, name = self.config.output_dir, self.config.model.name
+        network = self._write_weights()
+        accuracy = metrics["test"]["accuracy"]
+        accuracy = f"test accuracy {accuracy:.4f} ({self.data.test.count} images)"
+        title = f"{name} on {self.config.data.source}, {accuracy}"
+        plot_curves(metrics["history"], title, folder / run_folder.CURVES)
+
+        images, labels = self.data.test.sample(GRID_SAMPLE)
+        probabilities = predict(network, images)
+        wrong = np.count_nonzero(probabilities.argmax(-1) != labels)
+        plot_predictions(
+            images,
+            labels,
+            probabilities,
+            self.data.class_names,
+            f"{name}: predicted class and its probability; "
+            f"{wrong} of {len(images)} test images wrong (red)",
+            folder / run_folder.PREDICTIONS,
+        )
+        return accuracy
+
+    def _write_weights(self) -> keras.Model:
+        """Writes the network for inference: in float32, on one device, with its EMA weights."""
+        folder, model = self.config.output_dir, self.model
+        network = create_network(self.config.model, self.classes)
+        weights = [keras.ops.convert_to_numpy(variable) for variable in model.network.weights]
+        if model.averages is not None:
+            network.set_weights(weights)
+            _write_file(folder / run_folder.RAW_WEIGHTS, network)
+            weights = [keras.ops.convert_to_numpy(one) for one in model.averages.weights]
+        network.set_weights(weights)
+        _write_file(folder / run_folder.WEIGHTS, network)
+        _write_file(folder / run_folder.MODEL, network)
+        return network
+
+    def finish(self) -> None:
+        """Removes the checkpoints, if the settings say so."""
+        if self.config.training.delete_checkpoint:
+            remove(self.config.output_dir / run_folder.CHECKPOINTS)
+
+
+def _write_file(path: Path, network: keras.Model) -> None:
+    with atomic_write(path) as beside:
+        beside.write_bytes(keras_file(network, path.name))
+
+
+def _evaluate_again(
+    model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
+) -> None:
+    """Ends an epoch as `fit` would have done, which was interrupted in its evaluation."""
+    steps = model.steps_per_epoch
+    every = keras.callbacks.CallbackList(
+        callbacks, model=model, verbose=1, epochs=epoch + 1, steps=steps
+    )
+    every.on_train_begin()
+    every.on_epoch_begin(epoch)
+    logs = model.get_metrics_result()
+    test_logs: Any = model.evaluate(
+        test,
+        steps=model.evaluation_steps,
+        callbacks=every,  # pyright: ignore[reportArgumentType]
+        return_dict=True,
+        verbose=0,  # pyright: ignore[reportArgumentType]
+    )
+    every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
+    every.on_train_end()
+
+
+@contextmanager
+def _naming_events(logs: Any) -> Iterator[None]:
+    """Reports TensorBoard's events that cannot be written; TensorFlow knows no reason.
+
+    Raises:
+        OSError: With the folder, if that is what went wrong.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if ".tfevents" not in str(error):
+            raise
+        raise OSError(
+            f"cannot write TensorBoard's events to {logs} (no room?); the same command "
+            "resumes the run"
+        ) from error
