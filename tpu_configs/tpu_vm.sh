@@ -8,30 +8,30 @@ usage: tpu_configs/tpu_vm.sh COMMAND --name NAME --zone ZONE [OPTIONS] [-- ARGUM
 
 commands, in the order of their use:
   create   create a TPU VM, or a pod slice of several hosts (--type v3-32)
-  status   show the state of the TPU VM, and whether a run goes on there
+  status   show the state of the TPU VM, and whether a run is active there
   setup    copy the last commit of this checkout to every host, and install it there
-  train    start `python -m zoo.train ARGUMENTS`, unless a run goes on; it goes on when this
-           connection ends, and from its last checkpoint when the same command is given again
-  logs     follow what the run prints; Ctrl-C ends only the following
-  stop     end the run when it has saved a checkpoint
+  train    start `python -m zoo.train ARGUMENTS`, unless a run is active; the run continues when
+           this connection ends, and the same command resumes it from its last checkpoint
+  logs     follow the output of the run; Ctrl-C does not end the run
+  stop     save a checkpoint and end the run
   fetch    copy runs/ of the first host to this machine, if --output_dir is not in a bucket
   delete   delete the TPU VM or slice with everything on it
 
 options:
   --name NAME        name of the TPU VM or slice
-  --zone ZONE        where it is, such as europe-west4-a
+  --zone ZONE        its zone, such as europe-west4-a
   --project PROJECT  default: gcloud's own
   --type TYPE        accelerator type, such as v3-8, v3-32 or v5litepod-8 (default: v3-8)
   --backend BACKEND  tensorflow or jax, for the same configurations (default: tensorflow)
-  --version VERSION  runtime version; `gcloud compute tpus versions list --zone ZONE` has all
+  --version VERSION  runtime version; `gcloud compute tpus versions list --zone ZONE` lists all
                      (default: Google's for the type and backend)
-  --spot             create: cheaper, but may be taken away at any time, disks too; then delete,
-                     create, setup and the same train go on if --output_dir is in a bucket
-  --queued           create: ask for it and get it when there is one (status shows the request);
-                     give it to delete, too
-  --dry-run          print the commands, run none
+  --spot             create: cheaper, but may be preempted at any time, with its disks; delete,
+                     create, setup and the same train then resume, if --output_dir is in a bucket
+  --queued           create: queue a request until a TPU is available (status shows the request);
+                     pass it to delete, too
+  --dry-run          print the commands without running them
 
-Give the same --name, --zone, --type and --backend to every command. Example:
+Pass the same --name, --zone, --type and --backend to every command. Example:
 
   vm="--name trainer --zone europe-west4-a --type v3-32"
   tpu_configs/tpu_vm.sh create $vm
@@ -49,7 +49,7 @@ fail() {
   exit 2
 }
 
-quoted() { # the words as a shell reads them
+quoted() { # quotes words for a shell
   local word line=""
   for word in "$@"; do
     case $word in
@@ -93,7 +93,7 @@ status() {
   fi
   run gcloud compute tpus tpu-vm describe "$name" "${location[@]}" --format="value(state)"
   on_hosts 0 "cd lambda_keras || exit
-flock -n train.pid true && echo 'no run goes on' || echo 'a run goes on'
+flock -n train.pid true && echo 'no run is active' || echo 'a run is active'
 tail -n 1 train.log"
 }
 
@@ -104,14 +104,14 @@ tar -xzf lambda_keras.tar.gz -C lambda_keras
 cd lambda_keras
 python3 -m pip install --quiet --user uv
 PATH=\$HOME/.local/bin:\$PATH
-uv venv --quiet --clear --python 3.11 # as hosts have an older one
+uv venv --quiet --clear --python 3.11 # hosts have an older one
 uv pip install --quiet --requirement requirements/$backend.lock"
   if [[ $backend == jax ]]; then
     steps+="
 uv pip install --quiet --editable '.[jax-tpu]'"
   else
     steps+="
-uv pip uninstall --quiet tensorflow # the next takes its place
+uv pip uninstall --quiet tensorflow # the next line replaces it
 uv pip install --quiet --editable '.[tpu]'"
   fi
   local root changes folder=/tmp
@@ -141,7 +141,7 @@ train() {
       arguments+=(--strategy multi_worker)
     fi
   elif [[ $hosts == several ]]; then
-    # The first host drives the TPUs of all, whose own servers have loaded the library.
+    # The first host drives the TPUs of all hosts; their own servers have loaded the library.
     worker=0
     environment="TPU_NAME=$name TPU_LOAD_LIBRARY=0"
   else
@@ -149,10 +149,10 @@ train() {
     [[ $api == se ]] || environment+=" NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
 TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so"
   fi
-  # The run inherits 9, and so holds the lock until it ends.
+  # The run inherits file descriptor 9, so it holds the lock until it ends.
   on_hosts "$worker" "cd lambda_keras || exit
 exec 9>> train.pid
-flock -n 9 || { echo 'error: a run goes on here already; stop ends it' >&2; exit 2; }
+flock -n 9 || { echo 'error: a run is active here already; stop ends it' >&2; exit 2; }
 $environment nohup .venv/bin/python -m zoo.train \
 $(quoted "${arguments[@]}") >> train.log 2>&1 < /dev/null &
 echo \$! > train.pid"
@@ -162,10 +162,10 @@ logs() {
   on_hosts 0 "tail -n 100 -F lambda_keras/train.log"
 }
 
-stop() { # told on one host, the run ends on all
+stop() { # a signal on one host ends the run on all
   on_hosts 0 "cd lambda_keras || exit
-flock -n train.pid echo 'no run goes on' || kill \$(cat train.pid)
-flock train.pid true # waits until it has ended"
+flock -n train.pid echo 'no run is active' || kill \$(cat train.pid)
+flock train.pid true # waits until the run has ended"
 }
 
 fetch() {
@@ -174,7 +174,7 @@ fetch() {
 }
 
 delete() {
-  # Both ask before they do.
+  # Both commands ask for confirmation.
   if [[ $queued == yes ]]; then
     run gcloud compute tpus queued-resources delete "$name" "${location[@]}" --force
   else
@@ -203,7 +203,7 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 [[ -n $command ]] || fail "expected a command: create, status, setup, train, logs, stop, fetch or delete"
-# The remote shell reads the name.
+# The name is part of commands of the remote shell.
 [[ $name =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
   fail "--name: expected the name of the TPU VM: a-z, 0-9 and -. Received: $name"
 [[ $zone =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
@@ -218,7 +218,7 @@ done
 
 location=(--zone="$zone")
 [[ -z $project ]] || location+=(--project="$project")
-hosts=one # with up to eight cores, or chips from v5 on
+hosts=one # up to eight cores, or chips from v5 on
 [[ ${type##*-} -le 8 ]] || hosts=several
 api=pjrt # how TensorFlow reaches the TPU
 [[ ! $type =~ ^v[234]- ]] || api=se

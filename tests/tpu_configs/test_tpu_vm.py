@@ -218,16 +218,16 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
         deadline = time.monotonic() + 60
         while "started" not in log.read_text() and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert gcloud("status").stdout == "a run goes on\nstarted --seed 3\n"
+        assert gcloud("status").stdout == "a run is active\nstarted --seed 3\n"
         second = gcloud("train", "--", "--seed", "4")
         assert second.returncode == 2
-        assert second.stderr == "error: a run goes on here already; stop ends it\n"
+        assert second.stderr == "error: a run is active here already; stop ends it\n"
     finally:
         stopped = gcloud("stop")
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "", "")
     assert log.read_text() == "started --seed 3\nsaved\n"
-    assert gcloud("status").stdout == "no run goes on\nsaved\n"
-    assert gcloud("stop").stdout == "no run goes on\n"
+    assert gcloud("status").stdout == "no run is active\nsaved\n"
+    assert gcloud("stop").stdout == "no run is active\n"
 
 
 def test_help():
