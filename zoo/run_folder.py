@@ -36,7 +36,7 @@ def check(config: RunConfig) -> bool:
     """Makes sure that a run destroys nothing.
 
     Returns:
-        Whether the folder holds the same run, unfinished, so that it goes on.
+        Whether the folder holds the same run, unfinished, which is resumed.
 
     Raises:
         ValueError: If the folder holds anything else, unless that is a run and may be removed,
@@ -60,7 +60,7 @@ def check(config: RunConfig) -> bool:
         if others := differing(config):
             raise ValueError(
                 f"output_dir: {folder} holds an unfinished run with other settings "
-                f"({', '.join(others)}); give the same ones to go on, {hint}"
+                f"({', '.join(others)}); give the same ones to resume it, {hint}"
             )
         remove_partial(folder)
         return True
@@ -150,7 +150,7 @@ def load_metrics(folder: Path) -> Metrics:
 
 
 def check_still_there(folder: Path) -> None:
-    """Makes sure that nobody has removed the run while it goes on.
+    """Makes sure that nobody has removed the run meanwhile.
 
     Raises:
         ValueError: If its settings are gone.

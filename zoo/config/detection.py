@@ -49,7 +49,7 @@ class DetectorConfig(Section):
         default=0.997,
         ge=0,
         lt=1,
-        description="Momentum of the moving statistics of every batch normalisation.",
+        description="Momentum of the moving statistics of every batch normalization.",
     )
     synchronized_batch_norm: bool = Field(
         default=True, description="Batch statistics over all devices instead of each one's own."
@@ -111,7 +111,7 @@ class ScheduleConfig(Section):
     warmup_steps: int = Field(default=1000, ge=0, description="Steps from rate 0 to the highest.")
     decay_at: list[float] = Field(
         default=[0.9, 0.95, 0.975],
-        description="Parts of the training after which the rate is divided by 10.",
+        description="Fractions of the training after which the rate is divided by 10.",
     )
 
     @field_validator("decay_at")
@@ -139,7 +139,7 @@ class StepsConfig(Section):
         default="float32", description="Keras dtype policy: bfloat16 suits TPUs."
     )
     seed: int = Field(
-        default=0, ge=0, lt=2**32, description="Seed of weights; the order of images is random."
+        default=0, ge=0, lt=2**32, description="Seed of weights and of the order of images."
     )
 
 
@@ -158,8 +158,8 @@ class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
 
     Task, losses, heads, input pipeline and training loop are those of TensorFlow's Model Garden.
     The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
-    predictions.png. An interrupted run goes on from its last checkpoint when the same command is
-    given again: weights, optimizer and step are the same, the order of the images is not.
+    predictions.png. The same command resumes an interrupted run from its last checkpoint, with the
+    same weights, optimizer, step and order of images; flips, scales and crops are random.
     A command line setting wins over --config FILE, and that over the default. 'None' is none.
     """
 

@@ -20,7 +20,7 @@ class RunConfig(Settings):
     output_dir: AnyPath = Field(
         default=Path("runs/latest"),
         description="Run folder, local or gs://; several hosts must share it. An unfinished run in "
-        "it goes on; a finished one is refused.",
+        "it is resumed; a finished one is refused.",
     )
     overwrite: bool = Field(
         default=False,

@@ -1,4 +1,4 @@
-"""Gradients of several batches, added up to those of one."""
+"""Gradient accumulation."""
 
 from typing import Any
 
@@ -9,13 +9,14 @@ from keras import ops
 class GradientAccumulation(keras.optimizers.Optimizer):
     """Gradient accumulation around any optimizer.
 
-    Steps of learning rates, of momentum and of checkpoints stay those of the optimizer. Keras' own
-    `gradient_accumulation_steps` counts batches instead, and fails on several devices. Whether a
-    batch is the last of its step is decided while a function is traced, not while it runs.
+    Learning rates, momentum and checkpoints count the optimizer's steps. Keras' own
+    `gradient_accumulation_steps` counts micro-batches instead, and fails on several devices.
+    Whether a micro-batch is the last of its step is decided when a function is traced, not when it
+    runs.
 
     Args:
-        inner: The optimizer, which may scale the loss.
-        steps: Batches to a step.
+        inner: Optimizer, which may scale the loss.
+        steps: Micro-batches of a step.
     """
 
     _variables: Any  # these are Keras'
@@ -28,7 +29,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
         self.last = True
 
     def build(self, variables: list) -> None:
-        """Creates the sums, of each device its own."""
+        """Creates the sums of gradients, one set for each device."""
         self.sums = [
             keras.Variable(
                 "zeros",
@@ -60,11 +61,11 @@ class GradientAccumulation(keras.optimizers.Optimizer):
         return self.inner.learning_rate
 
     def scale_loss(self, loss: Any) -> Any:
-        """As the optimizer does it."""
+        """Scales the loss as the optimizer does."""
         return self.inner.scale_loss(loss)
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-        """Adds gradients to the sums; the last ones of a step change the variables."""
+        """Adds gradients to the sums; at the last micro-batch of a step, updates the variables."""
         variables = trainable_variables or self._trainable_variables
         totals = [total + gradient for total, gradient in zip(self.sums, grads, strict=True)]
         if not self.last:
@@ -78,7 +79,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
     def stateless_apply(
         self, optimizer_variables: list, grads: list, trainable_variables: list
     ) -> tuple[list, list]:
-        """Applies gradients on JAX, from values to values."""
+        """Applies gradients without state, as JAX needs it."""
         first, end = len(self._variables) - len(self.sums), len(self._variables)
         own, sums = optimizer_variables[:first], optimizer_variables[first:end]
         inner = optimizer_variables[end:]

@@ -17,17 +17,17 @@ from zoo.train.stop import stopped
 
 
 class SaveProgress(keras.callbacks.Callback):
-    """Saves the state after every epoch, every so many steps, and when the run is told to stop.
+    """Saves a checkpoint after every epoch, every `every_steps` steps, and at an interruption.
 
-    Told to stop within an evaluation, it saves the state from before, for the evaluation to be done
+    Interrupted within an evaluation, it saves the state from before, and the resumed run evaluates
     again.
 
     Args:
-        checkpoints: Where to.
-        progress: What `fit` continues; kept up to date.
-        every_steps: Steps between files within an epoch; None: none.
-        patience: Epochs without better test accuracy after which to stop; None: never.
-        stop: Asked after every execution: whether to save and stop now.
+        checkpoints: Files to write.
+        progress: Progress of the run; kept up to date.
+        every_steps: Steps between checkpoints within an epoch; None: none.
+        patience: Epochs without better test accuracy after which training ends; None: never.
+        stop: Called after every execution; returns whether the run was interrupted.
     """
 
     model: Any  # set by `fit`
@@ -96,15 +96,15 @@ class SaveProgress(keras.callbacks.Callback):
 
 
 def stopped_early(progress: Progress, patience: int | None) -> bool:
-    """Returns whether so many epochs were not better than the best one."""
+    """Returns whether `patience` epochs in a row were no better than the best one."""
     best = progress.best_epoch
     return None not in (best, patience) and len(progress.history) - 1 - best >= patience  # pyright: ignore[reportOperatorIssue]
 
 
-class Report(keras.callbacks.Callback):
-    """Adds images per second to the progress bar, and to the logs the learning rate, too.
+class Throughput(keras.callbacks.Callback):
+    """Adds images per second to the progress bar and the logs, and the learning rate to the logs.
 
-    It comes before the callbacks that read the logs.
+    It stands before the callbacks that read the logs.
     """
 
     model: Any
@@ -133,9 +133,9 @@ class Report(keras.callbacks.Callback):
 
 
 class Bar(keras.callbacks.ProgbarLogger):
-    """Keras' progress bar, which ends at the last step where executions do not divide an epoch.
+    """Keras' progress bar, with the time left after every epoch.
 
-    After every epoch it says how long the rest of the epochs of the run will take.
+    It also ends at the last step where executions do not divide an epoch.
     """
 
     target: int
@@ -169,9 +169,9 @@ class DecodingSpeed(keras.callbacks.Callback):
     It reads images for some seconds, without training, and only if the epoch took longer than that.
 
     Args:
-        batches: Returns the training batches of this host.
-        images: Number in each of them, times the number of hosts.
-        seconds: How long to read. Defaults to 5.
+        batches: Function that returns the training batches of this host.
+        images: Images of a batch, over all hosts.
+        seconds: Seconds of reading. Defaults to 5.
     """
 
     def __init__(self, batches: Callable[[], Iterable], images: int, seconds: float = 5.0) -> None:

@@ -1,4 +1,4 @@
-"""The whole state of a run in files: an interrupted run goes on as if it had not been.
+"""The whole state of a run in files: an interrupted run resumes as if it had not been.
 
 Weights, optimizer, averages and the seeds of random layers; the data need only the number of the
 step. Files are in safetensors format: arrays, no code.
@@ -102,7 +102,7 @@ class Checkpoints:
             raise ValueError(
                 f"cannot write the checkpoint {self._file(progress.step)} "
                 f"({getattr(error, 'strerror', None) or error}); with more room, the same command "
-                "goes on from the one before"
+                "resumes from the one before"
             ) from error
         best = progress.best_step
         for old in self._files()[KEEP:]:
@@ -181,7 +181,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
     if (version := metadata.get("version")) != lambda_keras.__version__:
         raise ValueError(
             f"the checkpoint {path} is of lambda_keras {version or 0.1}, whose networks may "
-            f"compute otherwise: go on with that version. This is {lambda_keras.__version__}"
+            f"compute otherwise: resume with that version. This is {lambda_keras.__version__}"
         )
     try:
         return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])

@@ -25,8 +25,8 @@ from zoo.train.accumulation import GradientAccumulation
 from zoo.train.callbacks import (
     Bar,
     DecodingSpeed,
-    Report,
     SaveProgress,
+    Throughput,
     stopped_early,
     write_epochs,
 )
@@ -219,7 +219,7 @@ class ClassificationRun(run.Run):
 
     def _callbacks(self, save: SaveProgress) -> list[Any]:
         batch_size, progress = self.config.data.batch_size, save.progress
-        callbacks: list[Any] = [Report(batch_size), save, Bar(self.config.training.epochs)]
+        callbacks: list[Any] = [Throughput(batch_size), save, Bar(self.config.training.epochs)]
         if not self.devices.chief:
             return callbacks
         logs = str(self.config.output_dir / run_folder.LOGS)

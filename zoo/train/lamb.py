@@ -1,4 +1,4 @@
-"""LAMB with its decay where the paper has it."""
+"""LAMB with weight decay inside the trust ratio, as in the paper."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class Lamb(Recipe, keras.optimizers.Lamb):
         w <- w - learning_rate * |w| / |u| * u
 
     Keras' own decays weights before the step, outside of the ratio `|w| / |u|`. Variables without
-    a decay (biases and normalisation, as in the authors' code) have a ratio of 1.
+    a decay (biases and normalization, as in the authors' code) have a ratio of 1.
 
     Example:
 
@@ -41,7 +41,7 @@ class Lamb(Recipe, keras.optimizers.Lamb):
     assign_add: Any
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Changes a variable, its mean gradient and its mean square."""
+        """Updates a variable, its mean gradient and its mean square."""
         dtype, index = variable.dtype, self._get_variable_index(variable)
         gradient, step = (ops.cast(value, dtype) for value in (gradient, self.iterations + 1))
         mean, square = self._momentums[index], self._velocities[index]

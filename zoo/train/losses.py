@@ -20,7 +20,7 @@ class SoftBinaryCrossentropy(keras.losses.Loss):
     Args:
         label_smoothing: Probability spread evenly over all classes. Defaults to 0.
         threshold: Labels above count as 1, others as 0; None takes them as they are.
-        **arguments: Those of Keras' losses.
+        **arguments: Arguments of `keras.losses.Loss`.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ def create_loss(config: TrainingConfig, reduction: str) -> keras.losses.Loss:
 class Objective(keras.layers.Layer):
     """Objective of a training step, a mean over the images of a batch.
 
-    A mean over all of them, whatever their weights: so it is also the mean over devices, and over
-    the batches whose gradients are added up.
+    The mean counts all images, whatever their weights, so it is also the mean over devices and over
+    micro-batches.
 
     Args:
-        loss: Of logits and labels.
-        class_weights: What an image of each class counts; with mixed labels in their proportion.
-            Defaults to None: 1.
-        teacher: Network that answers the same images with logits; it stays as it is. Defaults to
-            None: none.
-        temperature: Of the teacher's answers and those that are compared with them.
-        share: Part of the teacher in the loss; the rest is that of the labels.
+        loss: Loss of logits and labels.
+        class_weights: Weight of an image of each class; mixed labels mix the weights. Defaults to
+            None: 1.
+        teacher: Network that returns logits of the same images, and is not trained. Defaults to
+            None: no distillation.
+        temperature: Temperature of the distillation.
+        share: Fraction of the distillation term in the loss; the rest is that of the labels.
     """
 
     def __init__(
@@ -113,5 +113,5 @@ class Objective(keras.layers.Layer):
         loss = self.loss(y, y_pred, weights)
         if self.teacher is None:
             return loss
-        answers = ops.stop_gradient(self.teacher(x, training=False))
-        return (1 - self.share) * loss + self.share * self.distillation(answers, y_pred, weights)
+        logits = ops.stop_gradient(self.teacher(x, training=False))
+        return (1 - self.share) * loss + self.share * self.distillation(logits, y_pred, weights)

@@ -19,27 +19,27 @@ from lambda_keras.models.specs import STAGES
 from zoo.train.accumulation import GradientAccumulation
 from zoo.train.losses import Objective
 
-BLOCK_OUTPUT = "block"  # the name of what recomputation keeps
+BLOCK_OUTPUT = "block"  # name of the activations that recomputation keeps
 
 
 class TrainingModel(keras.Model):
     """Trains a functional model; labels are one-hot.
 
-    Epochs and evaluations have exactly so many steps, whether or not `steps_per_execution` divides
-    them: pass the same numbers to `fit`, and training data that do not end.
+    Epochs and evaluations have exactly the given number of steps, whether or not
+    `steps_per_execution` divides it: pass the same numbers to `fit`, and endless training data.
 
     Args:
         network: The functional model to train.
         steps_per_epoch: Steps of an epoch.
         evaluation_steps: Steps of an evaluation.
-        ema: Decay of moving averages of all weights and batch statistics. With averages, they are
-            what evaluation uses. Defaults to None: none.
+        ema: Decay of the EMA of all weights and batch statistics, which evaluation then uses.
+            Defaults to None: none.
         recompute: On JAX, whether the backward pass keeps only what `mark_blocks` has marked and
             computes the rest again. Defaults to False.
-        objective: What training minimizes, besides regularizers. Defaults to None: the loss that
-            the model is compiled with, which is that of evaluation.
+        objective: Training loss, besides regularizers. Defaults to None: the loss that the model
+            is compiled with, which is that of evaluation.
 
-    With a `GradientAccumulation` as optimizer, each step takes so many batches from its data.
+    With a `GradientAccumulation` as optimizer, each step takes several micro-batches.
     """
 
     # Set by Keras' own `compile`.
@@ -69,7 +69,7 @@ class TrainingModel(keras.Model):
 
     @property
     def state(self) -> list[keras.Variable]:
-        """All variables that a run which goes on needs, in a fixed order."""
+        """All variables that a resumed run needs, in a fixed order."""
         self._maybe_symbolic_build()  # which makes those of the optimizer and the metrics
         averages = [] if self.averages is None else self.averages.weights
         return [
@@ -80,12 +80,12 @@ class TrainingModel(keras.Model):
         ]
 
     def reset_metrics(self) -> None:
-        """Lets metrics go on within an epoch: its first part may have been another process'."""
+        """Resets metrics at the beginning of an epoch, which a resumed run may have left."""
         if self.steps_done % self.steps_per_epoch == 0:
             super().reset_metrics()
 
     def call(self, inputs, training=False):
-        """Uses the averages, if there are any, except in training."""
+        """Runs the network; with its EMA weights, if there are any, except in training."""
         if training or self.averages is None:
             return self.network(inputs, training=training)
         return self.averages.of(self.network, inputs)
@@ -109,12 +109,12 @@ class TrainingModel(keras.Model):
 
     @property
     def _batches(self) -> int:
-        """Batches that a step takes."""
+        """Micro-batches of a step."""
         accumulates = isinstance(self.optimizer, GradientAccumulation)
         return self.optimizer.steps if accumulates else 1
 
     def train_step(self, *args):
-        """One step of Keras' own, and one of the averages unless gradients are only added up."""
+        """Keras' own step, then an update of the EMA unless gradients are only accumulated."""
         if self.averages is None or not getattr(self.optimizer, "last", True):
             return super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
         if keras.backend.backend() == "tensorflow":
@@ -133,7 +133,7 @@ class TrainingModel(keras.Model):
         return logs, (trainable, others, optimizer, metrics)
 
     def add_step(self, *args):
-        """One of the batches of a step: its gradients are added up, and change nothing yet."""
+        """Accumulates the gradients of a micro-batch, without an update."""
         self.optimizer.last = False
         try:
             return self.train_step(*args)
@@ -141,7 +141,7 @@ class TrainingModel(keras.Model):
             self.optimizer.last = True
 
     def make_train_function(self, force: bool = False) -> None:
-        """Makes the function that `fit` calls for every execution."""
+        """Creates the function that `fit` calls for every execution."""
         if self.train_function is None or force:
             self.steps_done = int(ops.convert_to_numpy(self.optimizer.iterations))
             counts = self._training_counts()
@@ -155,7 +155,7 @@ class TrainingModel(keras.Model):
                 )
 
     def make_test_function(self, force: bool = False) -> None:
-        """Makes the function that `evaluate` calls for every execution."""
+        """Creates the function that `evaluate` calls for every execution."""
         if self.test_function is None or force:
             counts = self._evaluation_counts()
             if keras.backend.backend() == "tensorflow":
@@ -279,8 +279,8 @@ class ExponentialMovingAverage(keras.layers.Layer):
     0.9999 would remember the random initial weights for 10,000 steps.
 
     Args:
-        network: Whose variables.
-        decay: Of the averages, from 0 to 1.
+        network: Network whose variables are averaged.
+        decay: Decay of the averages, from 0 to 1.
     """
 
     def __init__(self, network: keras.Model, decay: float) -> None:

@@ -39,7 +39,7 @@ def check_weights(config: ModelConfig) -> None:
 
 
 def prepare(network: Any, config: ModelConfig) -> None:
-    """Loads the first weights, and sets what belongs to the recipe and not to the network.
+    """Loads initial weights, sets batch normalization, and freezes layers.
 
     Raises:
         ValueError: If the weights do not fit.
@@ -58,7 +58,7 @@ def prepare(network: Any, config: ModelConfig) -> None:
 
 
 def give_logits(network: Any) -> None:
-    """Leaves the softmax of a classifier out: losses and a teacher's answers are of logits."""
+    """Removes the softmax of a classifier: losses, and distillation, take logits."""
     network.get_layer(CLASSIFIER).activation = keras.activations.linear
 
 
@@ -81,7 +81,7 @@ def _start_from(network: Any, config: ModelConfig) -> None:
 
 
 def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
-    """Takes what another network has in common with this one, and says what it has not."""
+    """Takes layers in common with another network; prints which ones it has not."""
     shape = (config.size, config.size, 3)
     source: Any = create_model(
         name, include_top=False, input_shape=shape, **config.weights_overrides

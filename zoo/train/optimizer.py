@@ -11,15 +11,15 @@ from zoo.train.lamb import Lamb
 from zoo.train.network import BLOCK
 from zoo.train.recipe import Recipe
 
-REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
+REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` is for
 
 
 def _with_recipe(base: type) -> Any:
     return type(base.__name__, (Recipe, base), {})
 
 
-# The optimizer, its arguments among the settings, and values of theirs that are not Keras' own: of
-# RMSprop those of MobileNets in TensorFlow's Model Garden, of LAMB that of its authors.
+# Class, the settings that are its arguments, and defaults other than Keras': for RMSprop those of
+# MobileNets in the Model Garden, for LAMB that of its authors.
 OPTIMIZERS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "sgd": (_with_recipe(keras.optimizers.SGD), ("momentum", "nesterov"), {}),
     "rmsprop": (
@@ -42,8 +42,8 @@ def create_optimizer(
 ) -> Any:
     """Returns the optimizer with the schedule of the paper (Section E.2, D.3.2).
 
-    The batch is that of all devices; warm-up is part of the epochs. The network is needed for
-    decays that are not in the loss, and for the decay of the rate from layer to layer.
+    The batch size is that of all devices; warm-up is part of the epochs. The network is needed for
+    decoupled weight decay and for layer-wise learning rates.
     """
     of_name, names, arguments = OPTIMIZERS[config.name]
     given = {name: getattr(config, name) for name in names}
@@ -82,11 +82,11 @@ def _schedule(
 
 
 class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
-    """Linear warm-up from 0, then one factor for every so many steps after it (Section D.3.2).
+    """Linear warm-up from 0, then exponential decay in steps (Section D.3.2).
 
     Args:
         warmup_steps: Steps to the highest rate.
-        **arguments: Those of Keras' schedule, whose steps count from the end of warm-up.
+        **arguments: Arguments of `ExponentialDecay`, whose steps count from the end of warm-up.
     """
 
     def __init__(self, warmup_steps: int, **arguments: Any) -> None:
@@ -123,7 +123,7 @@ def layer_rates(network: keras.Model, decay: float) -> list[tuple[Any, float]]:
 
 
 def decayed(network: keras.Model, weight_decay_on: str = "kernels") -> list[Any]:
-    """Returns the trainable variables that decay: kernels, or all but batch normalisation's."""
+    """Returns the trainable variables that decay: kernels, or all but batch normalization's."""
     if weight_decay_on == "all_but_batch_norm":
         everything: Any = network.trainable_variables
         return [variable for variable in everything if variable.name not in ("gamma", "beta")]
@@ -135,9 +135,9 @@ def add_weight_decay(
 ) -> None:
     """Adds L2 to the loss: `weight_decay / 2` times the square of every kernel.
 
-    Trainable kernels get a regularizer; biases, normalisation and position embeddings do not,
-    unless it falls on all but `"batch_norm"`. It is no `weight_decay` of Keras' optimizers, which
-    momentum and the learning rate schedule act on in another way.
+    Trainable kernels get a regularizer; biases, normalization and position embeddings do not,
+    unless `weight_decay_on="all_but_batch_norm"`. The `weight_decay` of Keras' optimizers is
+    decoupled, which is not the same.
     """
     if weight_decay:
         for variable in decayed(network, weight_decay_on):

@@ -8,11 +8,11 @@ from zoo.errors import printable
 
 
 def plan(config: TrainConfig, data: ImageData) -> list[str]:
-    """Returns lines on the classes, the steps and the images of a run, and what may go wrong."""
+    """Returns lines about classes, steps and images of a run, and warnings."""
     training, batch_size = config.training, config.data.batch_size
     steps = data.train.steps_per_epoch(batch_size)
     parts = training.gradient_accumulation_steps
-    in_parts = f" in {parts} parts" if parts > 1 else ""
+    in_parts = f" in {parts} micro-batches" if parts > 1 else ""
     lines = [
         f"{training.epochs} epochs of {steps:,} steps, {training.epochs * steps:,} in all, of "
         f"{batch_size} images of {config.model.size} x {config.model.size} pixels{in_parts}"

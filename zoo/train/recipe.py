@@ -1,4 +1,4 @@
-"""Parts of recipes that every optimizer gets in addition to its own rule."""
+"""Weight decay, layer-wise rates and clipping for every optimizer."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,9 +8,9 @@ from keras import ops
 
 
 class Recipe:
-    """Mixed into an optimizer of Keras: rates and decays that differ from variable to variable.
+    """Mixin of an optimizer: decoupled weight decay and per-variable learning rates.
 
-    Gradients are clipped by the norm that they have over all devices; Keras' own is each device's.
+    Gradients are clipped by their norm over all devices; Keras clips on each device.
     """
 
     global_clipnorm: Any  # set by Keras, as are _var_key and assign_sub
@@ -22,7 +22,7 @@ class Recipe:
         self._factors = {self._var_key(variable): factor for variable, factor in factors}
 
     def decay(self, variables: Iterable[Any], weight_decay: float) -> None:
-        """Lets so large a part of variables go at each step, times their learning rate."""
+        """Sets decoupled weight decay: each step subtracts `rate * weight_decay * variable`."""
         self._decays = {self._var_key(variable): weight_decay for variable in variables}
 
     def rate_of(self, variable: Any, learning_rate: Any) -> Any:
@@ -35,7 +35,7 @@ class Recipe:
         return getattr(self, "_decays", {}).get(self._var_key(variable))
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Changes one variable by Keras' rule, with its own rate and decay."""
+        """Updates one variable by Keras' rule, with its own rate and decay."""
         rate = self.rate_of(variable, learning_rate)
         if decay := self.decay_of(variable):
             self.assign_sub(variable, variable * (rate * decay))

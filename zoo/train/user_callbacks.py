@@ -1,4 +1,4 @@
-"""Callbacks of the user's own, by the place that they are imported from."""
+"""Custom callbacks, by import path."""
 
 from collections.abc import Sequence
 from importlib import import_module

@@ -8,8 +8,8 @@ import pytest
 from zoo.train.callbacks import (
     Bar,
     DecodingSpeed,
-    Report,
     SaveProgress,
+    Throughput,
     stopped_early,
     write_epochs,
 )
@@ -57,7 +57,7 @@ class Model:
 def test_report_counts_images(monkeypatch):
     clock = iter([100.0, 102.0])
     monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
-    report = Report(batch_size=8)
+    report = Throughput(batch_size=8)
     report.set_model(Model())
     report.on_epoch_begin(0)
     report.model.steps_done = 5
