@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from zoo.benchmark.cases import Bench, LayerCase, quotient
-from zoo.benchmark.layer import AS, MODES, Batch, DenseLimit, parse_size, shapes
+from zoo.benchmark.layer import AS, MODES, Batch, DenseLimit, Text, parse_size, shapes
 from zoo.benchmark.networks import read_arguments
 from zoo.benchmark.report import columns
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
@@ -44,7 +44,7 @@ class MixerLayer(LayerCase):
         return mixer.layer(self.depth, **{**mixer.arguments, **arguments}, dtype=self.dtype)
 
 
-Size = Annotated[str, checked_by(partial(parse_size, divisor=2 * HEADS))]
+Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS))]
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention"):

@@ -151,8 +151,8 @@ class Bench(Report):
         self.config, self.backend = config, config.start_backend()
         name = self.backend.package
         hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
-        conventions = {**CONVENTIONS, **conventions}
-        super().__init__(config, arguments, [name, *packages], conventions, hardware)
+        every = {**CONVENTIONS, **conventions}
+        super().__init__(config, arguments, [name, *packages], every, hardware)
         self.content["backend"] = name
 
     def measure(

@@ -107,8 +107,9 @@ Scopes = Annotated[
     Field(description="Scopes: odd numbers."),
 ]
 AS = "Square feature maps or sequences, as SIZExDEPTH or SIZExDEPTHxBATCH."
+Text = Annotated[str, Field(coerce_numbers_to_str=True)]  # command lines have numbers, too
 Sizes = Annotated[
-    tuple[Annotated[str, checked_by(parse_size)], ...], EachOnce, Field(description=AS)
+    tuple[Annotated[Text, checked_by(parse_size)], ...], EachOnce, Field(description=AS)
 ]
 Batch = Annotated[int, Field(ge=1, description="Examples, for sizes that do not say.")]
 DenseLimit = Annotated[

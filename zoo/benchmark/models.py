@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from zoo.benchmark.cases import Bench, quotient
-from zoo.benchmark.networks import MODES, Modes, Network, parse
+from zoo.benchmark.networks import MODES, Modes, parse
 from zoo.benchmark.report import columns, installed
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype
 from zoo.cli.settings import checked_by
@@ -26,7 +26,6 @@ CONVENTIONS = {
     "regularization": "the defaults of each constructor: the EfficientNets of keras.applications "
     "train with dropout and stochastic depth, the networks of the zoo without",
     "parameters": "trainable ones",
-    "images_per_second": "batch divided by that time",
     "ratio": "images per second divided by those of the first network",
 }
 COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
@@ -60,14 +59,10 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the networks.")
     modes: Modes = MODES
 
-    def networks(self) -> list[Network]:
-        """Lists the cases."""
-        return [parse(text, self.batch, self.dtype) for text in self.models]
-
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
-    networks = config.networks()
+    networks = [parse(text, config.batch, config.dtype) for text in config.models]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:

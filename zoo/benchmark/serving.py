@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from zoo.benchmark.networks import Network, ZooNetwork, parse
 from zoo.benchmark.report import Report, columns, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
-from zoo.benchmark.timing import Run, singly, time_in_turn
+from zoo.benchmark.timing import singly, time_in_turn
 from zoo.cli.run import use_backend
 from zoo.cli.settings import checked_by
 
@@ -40,7 +40,6 @@ CONVENTIONS = {
     "p50_ms, p99_ms": "percentiles of the single calls of all rounds",
     "ratio_to_keras, ratio_to_function": "images per second divided by those of these paths",
     "max_difference": "of probabilities from those of Keras predict, with random weights",
-    "megabytes": "of all that was written, in 10^6 bytes",
 }
 
 
@@ -103,7 +102,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
             shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
             timings = time_in_turn(
-                {name: partial(_timed, predict, images) for name, predict in paths.items()},
+                {n: partial(singly, partial(predict, images)) for n, predict in paths.items()},
                 config.repeats,
                 config.min_ms / 1e3,
                 f"{network.name}, {batch}: ",
@@ -126,10 +125,6 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
                 }
                 for name, timing in timings.items()
             ]
-
-
-def _timed(predict: Predict, images: "np.ndarray") -> Run:
-    return singly(lambda: predict(images))
 
 
 def _classifier(network: Network) -> "Classifier":

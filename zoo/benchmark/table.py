@@ -77,13 +77,17 @@ def markdown(
     if across is None:
         head = [one.title for one in (*columns, *values)]
         return table(head, ([one.cell(row) for one in (*columns, *values)] for row in rows))
-    names = list(dict.fromkeys(column(across).cell(row) for row in rows))
     lines: dict[tuple[str, ...], dict[str, Row]] = {}
+    names: dict[str, None] = {}
     for row in rows:
-        line = lines.setdefault(tuple(one.cell(row) for one in columns), {})
-        line[column(across).cell(row)] = row
+        name = _name(column(across), row)
+        names[name] = None
+        lines.setdefault(tuple(one.cell(row) for one in columns), {})[name] = row
     head = [one.title for one in columns]
-    head += [f"{name}: {one.title}" for name in names for one in values]
+    if len(values) == 1:
+        head += names
+    else:
+        head += [f"{name}: {one.title}" for name in names for one in values]
     return table(
         head,
         (
@@ -91,3 +95,9 @@ def markdown(
             for cells, line in lines.items()
         ),
     )
+
+
+def _name(across: Column, row: Row) -> str:
+    """Head of a column: a text as it is, a number with what it is."""
+    is_text = isinstance(across.value(row), str)
+    return across.cell(row) if is_text else f"{across.title} {across.cell(row)}"

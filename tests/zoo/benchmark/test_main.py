@@ -42,7 +42,7 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
     ("arguments", "message"),
     [
         ("layers", "did you mean 'layer'"),
-        ("layer --sizes 8x", "sizes.0: expected SIZExDEPTH"),
+        ("layer --sizes 8", "sizes.0: expected SIZExDEPTH"),
         ("layer --sizes 0x8", "sizes.0: expected SIZExDEPTH"),
         ("layer --sizes 8x8x8x8", "sizes.0: expected SIZExDEPTH"),
         ("layer --sizes 8x6", "divisible by 4"),
@@ -63,7 +63,7 @@ def test_a_command_imports_no_backend_before_its_settings_are_read(name):
         ("attention --mixers global:scope=7", "expected arguments that mixer='global' has"),
         ("attention --mixers axial,axial", "each once"),
         ("attention --mixers axial:", "expected NAME"),
-        ("attention --sizes 8x", "expected SIZExDEPTH"),
+        ("attention --sizes 8", "expected SIZExDEPTH"),
         ("attention --sizes 8x24", "expected depths divisible by 16. Received: '8x24'"),
         ("attention --sizes 8x16,8x16", "each once"),
         ("attention --dense_limit_gb 0", "dense_limit_gb"),

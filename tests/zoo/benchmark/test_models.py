@@ -6,7 +6,7 @@ import pytest
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import models
-from zoo.benchmark.networks import MODES
+from zoo.benchmark.networks import MODES, parse
 
 
 def test_tables_and_json(tiny_networks, tmp_path, capsys):
@@ -49,4 +49,4 @@ def test_what_was_not_measured_has_no_ratio():
 
 
 def test_defaults_are_the_sizes_of_published_accuracies():
-    assert [network.image_size for network in models.Config().networks()] == [160, 240, 192, 300]
+    assert [parse(text).image_size for text in models.Config().models] == [160, 240, 192, 300]

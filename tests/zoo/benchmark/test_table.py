@@ -45,11 +45,15 @@ def test_a_line_for_each_row(report, capsys):
 def test_values_next_to_each_other(report, capsys):
     across = ["--columns", "size", "--across", "implementation", "--values", "forward.ms"]
     assert printed(capsys, report, *across).splitlines() == [
-        "| size | einsum: forward, ms | auto: forward, ms |",
+        "| size | einsum | auto |",
         "| --- | --- | --- |",
         "| 7 | 7.00 | 7.00 |",
         "| 14 | 14.0 | - |",
     ]
+    head, *_ = printed(capsys, report, *across[:-1], "forward.ms,size").splitlines()
+    assert head == (
+        "| size | einsum: forward, ms | einsum: size | auto: forward, ms | auto: size |"
+    )
 
 
 def test_a_wrong_key_and_a_wrong_file_are_one_line(report, tmp_path, capsys):
