@@ -7,15 +7,14 @@ from types import ModuleType
 from zoo.cli.run import BACKENDS, run_command
 from zoo.errors import unknown
 
-# What they measure. Each is a module with `Config` and `run`, imported when it is asked for.
+# Each command is a module with `Config` and `run`, which is imported when it is named.
 COMMANDS = {
     "layer": "time and memory of every implementation of the layer",
-    "attention": "lambda layers beside attention: theory, time, memory, growth (Tables 2 and 4)",
-    "models": "whole networks against those of keras.applications",
-    "pathfinder": "accuracy of lambda layers, attention and convolutions where distances are long",
+    "attention": "lambda layers and attention: time, memory, growth (Table 4)",
+    "models": "whole networks and those of keras.applications and timm",
     "serving": "latency of Keras and of every exported format",
     "tpu-compile": "layers and training steps compiled for TPU v5e",
-    "pareto": "a picture of published accuracy over published and measured time",
+    "table": "a Markdown table of the JSON files of the others",
 }
 
 

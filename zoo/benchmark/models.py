@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from zoo.benchmark.networks import MODES, Modes, Network, parse
-from zoo.benchmark.report import Column, digits, installed
-from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype, each
-from zoo.benchmark.subjects import MEMORY, MS, Bench
+from zoo.benchmark.cases import Bench, quotient
+from zoo.benchmark.networks import MODES, Modes, parse
+from zoo.benchmark.report import columns, installed
+from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype
+from zoo.cli.settings import checked_by
 
 CONVENTIONS = {
     FORWARD: "training=False, the classifier's softmax included; with folded=true as zoo.predict "
@@ -25,40 +26,32 @@ CONVENTIONS = {
     "regularization": "the defaults of each constructor: the EfficientNets of keras.applications "
     "train with dropout and stochastic depth, the networks of the zoo without",
     "parameters": "trainable ones",
-    "images_per_second": "batch divided by that time",
     "ratio": "images per second divided by those of the first network",
-    "variant": "timm: the faster one of PyTorch's memory formats, variants has the ms of each",
-    "top1": "published ImageNet top-1 in percent at this image size",
 }
-COLUMNS = (
-    Column("M parameters", "parameters", partial(digits, factor=1e-6)),
-    MS,
-    Column("images/s", "images_per_second"),
-    Column("ratio", "ratio"),
-    MEMORY,
-)
+COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, against those of keras.applications.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
-    zoo (python -m zoo.list), keras.NAME of keras.applications (efficientnet_b0 to b7, mobilenet,
-    mobilenet_v2, resnet50), or timm.NAME of timm on PyTorch. Without SIZE, images are as large as
-    for the published accuracy. Arguments are those of the zoo's constructors,
+    zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or timm.NAME
+    of timm on PyTorch. Networks of the zoo have the image size of their published accuracy if there
+    is no SIZE. Arguments are those of the zoo's constructors,
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
-    zoo.predict runs it, without training; compile=true for timm's networks by PyTorch's compiler.
+    zoo.predict runs it, without training; compile=true for timm's networks by PyTorch's compiler,
+    channels_last=true for the other one of its memory formats.
 
     All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
     in turn in one process. Ratios are to the first network.
     """
 
-    models: Annotated[tuple[str, ...], EachOnce, each(parse)] = Field(
+    models: Annotated[tuple[Annotated[str, checked_by(parse)], ...], EachOnce] = Field(
         default=(
             "lambda_resnet50@160",
-            "keras.efficientnet_b1@240",
+            "keras.EfficientNetB1@240",
             "lambda_resnet101@192",
-            "keras.efficientnet_b3@300",
+            "keras.EfficientNetB3@300",
         ),
         description="Networks; the first one is what the others are compared with.",
     )
@@ -66,14 +59,10 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the networks.")
     modes: Modes = MODES
 
-    def networks(self) -> list[Network]:
-        """Lists the cases."""
-        return [parse(text, self.batch, self.dtype) for text in self.models]
-
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Measures, prints and writes."""
-    networks = config.networks()
+    networks = [parse(text, config.batch, config.dtype) for text in config.models]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
@@ -83,10 +72,10 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench.finish()
 
 
-def compare(batch: int, mode: str, figures: Mapping[str, dict[str, Any]]) -> None:
+def compare(batch: int, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
     """Adds images per second, and their ratio to those of the first network."""
-    first = next(iter(figures.values()))["ms"]
-    for found in figures.values():
-        ms = found["ms"]
-        found["images_per_second"] = ms and 1e3 * batch / ms
-        found["ratio"] = ms and first and first / ms
+    del mode
+    first = next(iter(found.values()))["ms"]
+    for one in found.values():
+        one["images_per_second"] = quotient(1e3 * batch, one["ms"])
+        one["ratio"] = quotient(first, one["ms"])

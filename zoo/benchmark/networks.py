@@ -5,64 +5,37 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from zoo.benchmark.cases import Case
 from zoo.benchmark.report import threads
 from zoo.benchmark.settings import FORWARD, TRAINING, Dtype, EachOnce
-from zoo.benchmark.subjects import Subject
 from zoo.cli.plain_yaml import typed
+from zoo.cli.settings import one_of
 from zoo.errors import unknown
-from zoo.registry import TABLE, create_model, find_model, trainable_parameters
-
-if TYPE_CHECKING:
-    from zoo.benchmark.backends import Backend, Step
+from zoo.registry import create_model, find_model, trainable_parameters
 
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments nobody may set
 FOLDED = "folded"  # argument of networks of the zoo that is none of their constructors
-# Arguments that leave the published accuracy as it is.
-SAME_OUTPUTS = {"implementation", "compile", FOLDED}
-MEMORY_FORMATS = ("contiguous_format", "channels_last")  # PyTorch's: none is always the faster
-
-# keras.applications by name: constructor, published image size, published ImageNet top-1 in percent
-# (https://keras.io/api/applications).
-KERAS_APPLICATIONS = {
-    "efficientnet_b0": ("EfficientNetB0", 224, 77.1),
-    "efficientnet_b1": ("EfficientNetB1", 240, 79.1),
-    "efficientnet_b2": ("EfficientNetB2", 260, 80.1),
-    "efficientnet_b3": ("EfficientNetB3", 300, 81.6),
-    "efficientnet_b4": ("EfficientNetB4", 380, 82.9),
-    "efficientnet_b5": ("EfficientNetB5", 456, 83.6),
-    "efficientnet_b6": ("EfficientNetB6", 528, 84.0),
-    "efficientnet_b7": ("EfficientNetB7", 600, 84.3),
-    "mobilenet": ("MobileNet", 224, 70.4),
-    "mobilenet_v2": ("MobileNetV2", 224, 71.3),
-    "resnet50": ("ResNet50", 224, 74.9),
-}
-
-
-def _in_order(modes: tuple[str, ...]) -> tuple[str, ...]:
-    for mode in modes:
-        if mode not in MODES:
-            raise ValueError(f"no such mode. {unknown(mode, MODES)}")
-    return tuple(mode for mode in MODES if mode in modes)
-
-
+FORM = (
+    "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
+    "resnet50@224:placement=LLLL"
+)
 Modes = Annotated[
-    tuple[str, ...],
+    tuple[Annotated[str, one_of("mode", MODES)], ...],
     EachOnce,
-    AfterValidator(_in_order),
-    Field(description=f"What to time: {', '.join(MODES)}."),
+    Field(description=f"Computations to time: {', '.join(MODES)}."),
 ]
 
 
 @dataclass(frozen=True)
-class Network(Subject):
+class Network(Case):
     """A network of one library with random weights on random images of one size.
 
     Args:
@@ -84,14 +57,9 @@ class Network(Subject):
     arguments: ClassVar[frozenset[str] | None] = frozenset()  # that may be given; None: any
     packages: ClassVar[tuple[str, ...]] = ()  # to be installed, besides Keras and its backend
 
-    @classmethod
-    @abstractmethod
-    def find(cls, model: str) -> tuple[int | None, float | None, str]:
-        """Returns the published image size, the ImageNet top-1 in percent at it, and the source."""
-
     @abstractmethod
     def build(self) -> Any:
-        """Returns the network as its library has it."""
+        """Creates the network as its library has it."""
 
     @property
     @abstractmethod
@@ -99,26 +67,12 @@ class Network(Subject):
         """Number of trainable parameters."""
 
     @property
-    def published(self) -> tuple[float | None, str]:
-        """Top-1 of this network with these arguments at this image size, and its source."""
-        size, top1, source = self.find(self.model)
-        same = self.image_size == size and self.overrides.keys() <= SAME_OUTPUTS
-        return (top1, source) if same else (None, "")
-
-    @property
     def identity(self):
-        top1, source = self.published
         return {
             "entry": self.name,
-            "title": re.sub(r"@\d+", "", self.name),
-            "library": self.library,
-            "model": self.model,
             "image_size": self.image_size,
-            "overrides": self.overrides,
             "batch": self.batch,
             "parameters": self.parameters,
-            "top1": top1,
-            "top1_source": source,
         }
 
 
@@ -127,11 +81,6 @@ class ZooNetwork(Network):
 
     library = "lambda_keras"
     arguments = None
-
-    @classmethod
-    def find(cls, model):
-        row = find_model(model)
-        return row.image_size, row.top1, row.source
 
     def build(self):
         import keras
@@ -152,7 +101,7 @@ class ZooNetwork(Network):
         return model
 
     def create(self, shape: tuple[int, int, int]) -> Any:
-        """Returns a new model for images of a shape."""
+        """Creates a model for images of a shape."""
         arguments = {key: value for key, value in self.overrides.items() if key != FOLDED}
         return create_model(self.model, input_shape=shape, **arguments)
 
@@ -172,21 +121,17 @@ class ZooNetwork(Network):
 
         return random_tensor((self.batch, self.image_size, self.image_size, 3), "float32", 1)
 
-    def steps(self, mode, backend):
-        if self.overrides.get(FOLDED):
-            return {"": lambda: self._infer(backend)} if mode == FORWARD else {}
-        if mode == FORWARD:
-            return {"": lambda: backend.forward(self.built, self.images)}
-        return {"": lambda: self._train(backend)}
-
-    def _infer(self, backend: "Backend") -> "Step":
-        from zoo.inference.compiled import with_constants
-
-        return backend.compile(with_constants(self.built), self.images)
-
-    def _train(self, backend: "Backend") -> "Step":
+    def step(self, mode, backend):
         from keras import ops
 
+        if self.overrides.get(FOLDED):
+            if mode == TRAINING:
+                raise ValueError("folded networks do not train")
+            from zoo.inference.compiled import with_constants
+
+            return backend.compile(with_constants(self.built), self.images)
+        if mode == FORWARD:
+            return backend.forward(self.built, self.images)
         classes = self.built.output_shape[-1]
         labels = ops.one_hot(ops.arange(self.batch) % classes, classes)
         self.compile()
@@ -205,39 +150,32 @@ class ZooNetwork(Network):
 
 
 class KerasNetwork(ZooNetwork):
-    """A network of keras.applications."""
+    """A network of keras.applications, by the name of its constructor."""
 
     library = "keras"
     arguments = frozenset()
 
-    @classmethod
-    def find(cls, model):
-        if model not in KERAS_APPLICATIONS:
-            raise ValueError(
-                f"expected a network of keras.applications. {unknown(model, KERAS_APPLICATIONS)}"
-            )
-        return *KERAS_APPLICATIONS[model][1:], "keras.io/api/applications"
-
     def create(self, shape):
         import keras
 
-        constructor = getattr(keras.applications, KERAS_APPLICATIONS[self.model][0])
+        constructor = getattr(keras.applications, self.model, None)
+        if not callable(constructor):
+            names = [name for name in dir(keras.applications) if name[0].isupper()]
+            raise ValueError(
+                f"expected a network of keras.applications. {unknown(self.model, names)}"
+            )
         return constructor(weights=None, input_shape=shape)
 
 
 class TimmNetwork(Network):
-    """A network of timm on PyTorch, eager or, with `compile=true`, by its own compiler."""
+    """A network of timm on PyTorch, eager or, with `compile=true`, by its own compiler.
+
+    Neither of PyTorch's memory formats is always the faster one: `channels_last=true` chooses.
+    """
 
     library = "timm"
-    arguments = frozenset({"compile"})
+    arguments = frozenset({"compile", "channels_last"})
     packages = ("timm", "torch")
-
-    @classmethod
-    def find(cls, model):
-        row = TABLE.get(model)  # timm's own names are known when it is imported
-        if row is None or row.source != cls.library:
-            return None, None, ""
-        return row.image_size, row.top1, row.source
 
     def build(self):
         timm = import_module("timm")
@@ -254,10 +192,7 @@ class TimmNetwork(Network):
     def parameters(self):
         return sum(weight.numel() for weight in self.build().parameters() if weight.requires_grad)
 
-    def steps(self, mode, backend):
-        return {name: partial(self._step, mode, name) for name in MEMORY_FORMATS}
-
-    def _step(self, mode: str, memory_format: str) -> "Step":
+    def step(self, mode, backend):
         from zoo.benchmark.backends import Step, Torch
 
         backend = Torch()
@@ -265,7 +200,8 @@ class TimmNetwork(Network):
         torch.set_num_threads(threads())
         torch.backends.cudnn.benchmark = True
         device = "cuda" if backend.accelerator else "cpu"
-        layout = getattr(torch, memory_format)
+        last = self.overrides.get("channels_last")
+        layout = torch.channels_last if last else torch.contiguous_format
         module = self.build().to(device).train(mode == TRAINING)
         for weight in module.parameters():
             if weight.ndim == 4:  # `Module.to(memory_format)` fails on those of Conv3d
@@ -315,24 +251,21 @@ def parse(
     >>> parse("resnet50@160:placement=LLLL").overrides
     {'placement': 'LLLL'}
     """
-    match = re.fullmatch(r"([\w.]+)(?:@(\d+))?((?::\w+=[^:]+)*)", text)
+    entry, overrides = read_arguments(text)
+    match = re.fullmatch(r"([\w.]+)(?:@(\d+))?", entry)
     if not match:
-        raise ValueError(
-            "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
-            f"resnet50@224:placement=LLLL. Received: {text!r}"
-        )
-    name, given_size, arguments = match.groups()
+        raise ValueError(f"{FORM}. Received: {text!r}")
+    name, given_size = match.groups()
     library, _, model = name.rpartition(".")
     if library not in libraries:
         raise ValueError(f"expected LIBRARY.NAME. {unknown(library, filter(None, libraries))}")
     kind = libraries[library]
-    published, *_ = kind.find(model)
+    published = find_model(model).image_size if kind.library == ZooNetwork.library else None
     size = int(given_size) if given_size else published
     if size is None:
         raise ValueError(f"expected an image size, NAME@SIZE. Received: {text!r}")
     if not 8 <= size <= 2048:
         raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
-    overrides = typed(dict(argument.split("=", 1) for argument in arguments.split(":")[1:]))
     if kind.arguments is not None and not overrides.keys() <= kind.arguments:
         known = ", ".join(sorted(kind.arguments)) or "no arguments"
         raise ValueError(f"expected {known} for networks of {kind.library}. Received: {text!r}")
@@ -341,3 +274,15 @@ def parse(
             f"expected other arguments than {', '.join(sorted(taken))}. Received: {text!r}"
         )
     return kind(text, model, size, overrides, batch, dtype)
+
+
+def read_arguments(text: str) -> tuple[str, dict[str, Any]]:
+    """Splits `NAME[:ARGUMENT=VALUE]...` into the name and the arguments.
+
+    Raises:
+        ValueError: If it reads otherwise.
+    """
+    if not re.fullmatch(r"[^:]+(:\w+=[^:]+)*", text):
+        raise ValueError(f"{FORM}. Received: {text!r}")
+    name, *arguments = text.split(":")
+    return name, typed(dict(argument.split("=", 1) for argument in arguments))

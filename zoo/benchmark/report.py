@@ -10,63 +10,105 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial
 from importlib import metadata
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
-from rich.console import Console
-from rich.table import Table
 
-from zoo.benchmark.settings import BenchmarkSettings
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings
 from zoo.errors import install
 from zoo.files import atomic_write
+from zoo.model_card import table
 
 
 def digits(number: float, factor: float = 1.0) -> str:
-    """Returns three significant digits."""
+    """Formats a number with three significant digits."""
     number *= factor
     return f"{number:.0f}" if abs(number) >= 100 else f"{number:#.3g}".rstrip(".")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: its head, where its figures are in a row, how they are written."""
+    """One column of a table."""
 
     title: str
     key: str  # `ratios.bytes` is row["ratios"]["bytes"]
     form: Callable[[Any], str] = digits
 
+    def value(self, row: Mapping[str, Any]) -> Any:
+        """Looks up the value of a row; None where there is none."""
+        value: Any = row
+        for part in self.key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
+
     def cell(self, row: Mapping[str, Any]) -> str:
         """Formats the cell of a row."""
-        value: Any = reduce(getitem, self.key.split("."), row)
+        value = self.value(row)
         return "-" if value is None else self.form(value)
+
+
+_mega, _giga = partial(digits, factor=1e-6), partial(digits, factor=1e-9)
+# Title and format of measurements; the others are called by their keys.
+_KNOWN = {
+    "images_per_second": ("images/s", digits),
+    "us_per_position": ("µs/position", digits),
+    "parameters": ("M parameters", _mega),
+    "operations": ("GFLOP", _giga),
+    "bytes_accessed": ("accessed MB", _mega),
+}
+
+
+def column(key: str) -> Column:
+    """Returns the column of a key; the key may begin with a mode, as in `forward.ms`.
+
+    Example:
+
+    >>> from zoo.benchmark.report import column
+    >>> column("forward_backward.temporary_bytes").title
+    'forward + backward, temporary MB'
+    """
+    mode, _, rest = key.partition(".")
+    if mode in (FORWARD, FORWARD_BACKWARD, TRAINING) and rest:
+        inner = column(rest)
+        return Column(f"{mode.replace('_', ' + ')}, {inner.title}", key, inner.form)
+    if key in _KNOWN:
+        title, form = _KNOWN[key]
+        return Column(title, key, form)
+    title = key.rpartition(".")[-1].replace("_", " ")
+    if title.endswith(" bytes") and mode != "ratios":
+        return Column(f"{title.removesuffix('bytes')}MB", key, _mega)
+    return Column(f"x {title}" if mode == "ratios" else title, key, _plain)
+
+
+def columns(*keys: str) -> tuple[Column, ...]:
+    """Returns the columns of some keys."""
+    return tuple(map(column, keys))
+
+
+def _plain(value: Any) -> str:
+    return digits(value) if isinstance(value, float) else str(value)
 
 
 def print_table(
     title: str, name: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Prints a table, and below it what could not be measured, and why.
+    """Prints a Markdown table, and below it what could not be measured, and why.
 
-    `name` is the key of the first column. Rows have a `reason` or `memory_reason` where a figure
-    is missing.
+    `name` is the key of the first column. Rows have a `reason` where a figure is missing.
     """
-    table, reasons = Table(name), []
-    for column in columns:
-        table.add_column(column.title, justify="right")
+    rows = list(rows)
+    cells = ([row[name], *(one.cell(row) for one in columns)] for row in rows)
+    print(f"\n{title}\n\n{table([name, *(one.title for one in columns)], cells)}")
     for row in rows:
-        table.add_row(row[name], *(column.cell(row) for column in columns))
-        why = (row.get("reason"), row.get("memory_reason"))
-        reasons += [f"  - {row[name]}: {reason}" for reason in why if reason]
-    # As wide as it is: a line too long for a terminal is better than a cut figure.
-    Console(width=200, highlight=False, markup=False).print(f"\n{title}", table, sep="\n")
-    print(*reasons, sep="\n", end="\n" if reasons else "")
+        if row.get("reason"):
+            print(f"  - {row[name]}: {row['reason']}")
 
 
 def installed(packages: Iterable[str], command: str) -> dict[str, str]:
-    """Returns the versions of packages.
+    """Looks up the versions of packages.
 
     Raises:
         ImportError: If one is not there; with the command that installs it.
@@ -87,7 +129,7 @@ class Report:
         config: Settings of the benchmark.
         arguments: Its command line arguments.
         packages: Distributions whose versions matter, besides Keras and NumPy.
-        conventions: What figures and other words of the report mean.
+        conventions: Definitions of the measurements.
         hardware: What matters besides the CPU.
     """
 
@@ -145,7 +187,7 @@ class Report:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
     def finish(self) -> None:
-        """Prints the names of the files that were written."""
+        """Draws the figure, if there is one, and prints the names of the files."""
         if self.output is None:
             return
         written = [self.output]
@@ -156,13 +198,13 @@ class Report:
 
 
 def cores() -> int:
-    """Returns the number of CPU cores that this process may use."""
+    """Counts the CPU cores that this process may use."""
     known = hasattr(os, "sched_getaffinity")
     return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
 def threads() -> int:
-    """Returns how many threads TensorFlow computes with on this CPU."""
+    """Counts the threads that TensorFlow computes with on this CPU."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
 
 

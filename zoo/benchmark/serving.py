@@ -1,4 +1,4 @@
-"""Times what answers requests: `python -m zoo.benchmark serving`."""
+"""Times inference as servers run it: `python -m zoo.benchmark serving`."""
 
 import os
 import tempfile
@@ -10,27 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, PositiveInt
 
 from zoo.benchmark.networks import Network, ZooNetwork, parse
-from zoo.benchmark.report import Column, Report, progress, threads
-from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds, each
+from zoo.benchmark.report import Report, columns, progress, threads
+from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
 from zoo.cli.run import use_backend
+from zoo.cli.settings import checked_by
 
 if TYPE_CHECKING:
     import numpy as np
 
     from zoo.inference.classifier import Classifier
 
-Answer = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
+Predict = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
 
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
-
-COLUMNS = (
-    Column("p50 ms", "p50_ms"),
-    Column("p99 ms", "p99_ms"),
-    Column("images/s", "images_per_second"),
-    Column("to Keras", "ratio_to_keras"),
-    Column("to tf.function", "ratio_to_function"),
-)
+COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
 CONVENTIONS = {
     "call": "from a float32 NumPy array of images in [0, 255] to a NumPy array of probabilities, "
     "preprocessing included, in one process on the CPU; one call after another",
@@ -38,18 +32,14 @@ CONVENTIONS = {
     PREDICT: "preprocess_input, then one compiled function of the model with batch normalization "
     "folded, as in zoo.predict, zoo.evaluate and zoo.demo",
     BARE: "preprocessing and the folded model in one tf.function",
-    "formats": "as zoo.export writes them, in the runtime that zoo/export has for each: "
-    "TensorFlow, onnxruntime, openvino and ai-edge-litert",
+    "formats": "as zoo.export writes them, in the runtime that zoo/export has for each",
     "threads": "of each runtime; TensorFlow's are those of a single operation",
-    "weights": "random",
     "order": "rounds, in each of which every path has its turn of several calls, in an order that "
     "changes; the first call of a turn, which finds the caches and threads of another path, is not "
     "counted",
     "p50_ms, p99_ms": "percentiles of the single calls of all rounds",
-    "images_per_second": "batch divided by p50",
     "ratio_to_keras, ratio_to_function": "images per second divided by those of these paths",
-    "max_difference": "of probabilities from those of Keras predict",
-    "megabytes": "of all that was written, in 10^6 bytes",
+    "max_difference": "of probabilities from those of Keras predict, with random weights",
 }
 
 
@@ -62,13 +52,13 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving")
     """Times Keras predict, zoo.predict, a tf.function and every export on the CPU, in turn.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is
-    exported to a temporary folder as zoo.export does it, with random weights, and asked for one
-    batch after another: latency as the median and the 99th percentile of single calls.
+    exported to a temporary folder as zoo.export does it, with random weights, and runs one batch
+    after another: latency as the median and the 99th percentile of single calls.
     """
 
     extra = "export"
 
-    models: Annotated[tuple[str, ...], EachOnce, each(_of_the_zoo)] = Field(
+    models: Annotated[tuple[Annotated[str, checked_by(_of_the_zoo)], ...], EachOnce] = Field(
         default=("lambda_resnet26t@256", "lambda_resnet50@160", "lambda_mobilenet_v2@224"),
         description="Networks.",
     )
@@ -106,19 +96,19 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     progress(f"building {network.name}")
     classifier = _classifier(network)
     with tempfile.TemporaryDirectory() as folder:
-        answers = _answers(classifier, Path(folder), network.name)
+        paths = _paths(classifier, Path(folder), network.name)
         sizes = {FORMATS[path.name].TITLE: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
             shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
             timings = time_in_turn(
-                {n: lambda a=a, i=images: singly(lambda: a(i)) for n, a in answers.items()},
+                {n: partial(singly, partial(predict, images)) for n, predict in paths.items()},
                 config.repeats,
                 config.min_ms / 1e3,
                 f"{network.name}, {batch}: ",
             )
             p50s = {name: float(np.median(timing.samples)) for name, timing in timings.items()}
-            expected = answers[KERAS](images)
+            expected = paths[KERAS](images)
             yield [
                 {
                     "model": network.name,
@@ -129,7 +119,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
                     "p99_ms": 1e3 * float(np.percentile(timing.samples, 99)),
                     "images_per_second": batch / p50s[name],
                     "calls": len(timing.samples),
-                    "max_difference": float(np.abs(answers[name](images) - expected).max()),
+                    "max_difference": float(np.abs(paths[name](images) - expected).max()),
                     "ratio_to_keras": p50s[KERAS] / p50s[name],
                     "ratio_to_function": p50s[BARE] / p50s[name],
                 }
@@ -146,8 +136,8 @@ def _classifier(network: Network) -> "Classifier":
     return Classifier(network.model, network.build(), preprocessing, class_names)
 
 
-def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Answer]:
-    """Writes every format to a folder; returns what answers, by the names of the paths."""
+def _paths(classifier: "Classifier", folder: Path, name: str) -> dict[str, Predict]:
+    """Writes every format to a folder; returns the ways to run the network by name."""
     import tensorflow as tf
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
@@ -160,7 +150,7 @@ def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Ans
     def bare(images):
         return folded(preprocess_input(images), training=False)
 
-    answers: dict[str, Answer] = {
+    paths: dict[str, Predict] = {
         KERAS: lambda images: predict(classifier.model, images),
         PREDICT: lambda images: classifier.infer(preprocess_input(images)),
         BARE: lambda images: bare(tf.constant(images)).numpy(),
@@ -170,6 +160,6 @@ def _answers(classifier: "Classifier", folder: Path, name: str) -> dict[str, Ans
         form.write(classifier, folder / kind)
         # TensorFlow's threads are those of the process.
         settings = {} if kind == "saved_model" else {"threads": threads()}
-        ask = partial(form.Runtime(folder / kind, **settings).run, "serving_default")
-        answers[form.TITLE] = lambda images, ask=ask: ask({"images": images})["probabilities"]
-    return answers
+        infer = partial(form.Runtime(folder / kind, **settings).run, "serving_default")
+        paths[form.TITLE] = lambda images, infer=infer: infer({"images": images})["probabilities"]
+    return paths

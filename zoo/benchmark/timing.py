@@ -17,7 +17,7 @@ STOLEN = 0.03  # of the processors' time; a round that loses more to others of a
 ATTEMPTS = 6  # to have a round without that
 _TICK = 0.01  # s, of Linux' statistics
 
-Run = Callable[[int], list[float]]  # computes so many times; the mean of what it returns counts
+Run = Callable[[int], list[float]]  # computes so many times; the mean of the returned times counts
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Timing:
 
 
 def together(compute: Callable[[int], Any]) -> Run:
-    """Times so many calls as one, of what computes so many times and waits for the end."""
+    """Times so many calls as one, by a function that computes so often and waits for the end."""
 
     def run(calls: int) -> list[float]:
         start = time.perf_counter()
@@ -64,10 +64,10 @@ def time_in_turn(
     others is repeated, a few times at most; the least disturbed one counts.
 
     Args:
-        computations: By name, what compiles a computation and returns what runs and times it.
+        computations: Functions by name that compile a computation and return its timed `Run`.
         rounds: Number of rounds.
         shortest: Seconds; shorter computations are called several times in a round.
-        head: What the lines that tell what is going on begin with.
+        head: Start of the lines that show progress.
         failures: Gets the names of computations that fail, and why; None: none may fail.
 
     Raises:
@@ -140,6 +140,6 @@ def stolen_seconds() -> float:
 
 
 def reason(error: Exception) -> str:
-    """Returns the kind and the first line of an error."""
+    """Formats the kind and the first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -18,7 +18,7 @@ VERBS = {
     "client": "send images to a server",
     "convert": "turn weights from elsewhere into a file for Keras",
     "flops": "count the operations of a model",
-    "benchmark": "measure layers, models and pipelines",
+    "benchmark": "measure time and memory of layers, networks and exports",
 }
 
 

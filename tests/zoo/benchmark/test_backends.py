@@ -9,7 +9,7 @@ from zoo.benchmark.backends import Step, current_backend, random_tensor
 from zoo.benchmark.layer import Implementation
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
 
-CONV = Implementation("conv", 4, 8, 2, 3)
+CONV = Implementation("conv", size=4, depth=8, batch=2, scope=3)
 
 
 def arrays(tensors):
@@ -18,14 +18,14 @@ def arrays(tensors):
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_forward(xla):
-    outputs = CONV.steps(FORWARD, current_backend(xla))[""]().start()
+    outputs = CONV.step(FORWARD, current_backend(xla)).start()
     expected = CONV.build()(random_tensor(CONV.input_shape, "float32", 1), training=False)
     np.testing.assert_allclose(*arrays([outputs, expected]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_forward_backward(xla):
-    step = CONV.steps(FORWARD_BACKWARD, current_backend(xla))[""]()
+    step = CONV.step(FORWARD_BACKWARD, current_backend(xla))
     outputs, *_, gradients = step.start()
     layer = CONV.build()
     inputs, cotangent = arrays(random_tensor(CONV.input_shape, "float32", seed) for seed in (1, 2))
@@ -39,10 +39,9 @@ def test_forward_backward(xla):
         np.testing.assert_allclose(actual, wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("part", ["layer", "position"])
-def test_half_precision(part):
-    subject = Implementation("einsum", 4, 8, 2, 3, part, "mixed_bfloat16")
-    outputs, *_, gradients = subject.steps(FORWARD_BACKWARD, current_backend())[""]().start()
+def test_half_precision():
+    case = Implementation("einsum", size=4, depth=8, batch=2, scope=3, dtype="mixed_bfloat16")
+    outputs, *_, gradients = case.step(FORWARD_BACKWARD, current_backend()).start()
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
     assert keras.backend.standardize_dtype(gradients[0].dtype) == "bfloat16"
 

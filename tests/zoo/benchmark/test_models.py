@@ -1,26 +1,25 @@
-"""`python -m zoo.benchmark models`: table, JSON and picture; nothing is said about speed."""
+"""`python -m zoo.benchmark models`: table and JSON; nothing is said about speed."""
 
 import json
 
 import pytest
-from PIL import Image
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import models
-from zoo.benchmark.networks import MODES
+from zoo.benchmark.networks import MODES, parse
 
 
-def test_tables_json_and_picture(tiny_networks, tmp_path, capsys):
+def test_tables_and_json(tiny_networks, tmp_path, capsys):
     output = tmp_path / "new" / "models.json"
-    settings = "--models lambda_resnet14@32,keras.mobilenet@32 --batch 2 --repeats 2 --min_ms 0.1"
+    settings = "--models lambda_resnet14@32,keras.MobileNet@32 --batch 2 --repeats 2 --min_ms 0.1"
     command.main(["models", *settings.split(), "--memory", "true", "--output", str(output)])
     printed = capsys.readouterr().out
     report = json.loads(output.read_text())
     assert report["hardware"]["threads"] >= 1
-    assert {*MODES, "ratio", "ms", "top1"} <= set(report["conventions"])
+    assert {*MODES, "ratio", "ms"} <= set(report["conventions"])
     ours, theirs = report["rows"]
     assert (ours["entry"], ours["parameters"]) == ("lambda_resnet14@32", 5_084)
-    assert (theirs["library"], theirs["model"], theirs["image_size"]) == ("keras", "mobilenet", 32)
+    assert (theirs["entry"], theirs["image_size"]) == ("keras.MobileNet@32", 32)
     for mode in MODES:
         assert ours[mode]["ratio"] == 1
         speeds = [row[mode]["images_per_second"] for row in (ours, theirs)]
@@ -30,11 +29,8 @@ def test_tables_json_and_picture(tiny_networks, tmp_path, capsys):
             assert row[mode]["reason"] is None
             assert len(row[mode]["rounds_ms"]) == 2
             assert row[mode]["images_per_second"] == pytest.approx(2e3 / row[mode]["ms"])
-            assert row[mode]["memory_reason"] is None
             assert row[mode]["memory_method"]
-    with Image.open(output.with_suffix(".png")) as picture:
-        assert picture.width > 1500  # two panels
-        assert picture.height > 500
+    assert [path.name for path in output.parent.iterdir()] == ["models.json"]
 
 
 def test_one_mode_with_xla(tiny_networks, capsys):
@@ -52,6 +48,5 @@ def test_what_was_not_measured_has_no_ratio():
     assert figures["b"] == {"ms": 4.0, "images_per_second": 2000, "ratio": None}
 
 
-def test_modes_are_in_order_and_defaults_are_those_of_the_paper():
-    assert models.Config(modes=("training", "forward")).modes == MODES
-    assert [network.image_size for network in models.Config().networks()] == [160, 240, 192, 300]
+def test_defaults_are_the_sizes_of_published_accuracies():
+    assert [parse(text).image_size for text in models.Config().models] == [160, 240, 192, 300]

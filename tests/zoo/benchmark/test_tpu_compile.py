@@ -2,26 +2,24 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from zoo.benchmark import __main__ as command
-from zoo.benchmark import fresh, tpu_compile
+from zoo.benchmark import tpu_compile
 from zoo.benchmark.layer import MODES
 
-INSTALLED = all(importlib.util.find_spec(package) for package in tpu_compile.PACKAGES["jax"])
+INSTALLED = all(importlib.util.find_spec(package) for package in tpu_compile.PACKAGES)
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
-def test_defaults_are_the_maps_of_the_docs_and_time_limits_longer_for_networks():
-    config = tpu_compile.Config
-    shapes = [subjects[0].input_shape for subjects in config().subjects()]
+def test_defaults_are_the_maps_of_the_docs():
+    shapes = [cases[0].input_shape for cases in tpu_compile.Config().cases()]
     assert shapes == [(32, 56, 56, 64), (64, 14, 14, 256)]
-    assert config().limit == tpu_compile.SECONDS
-    assert config(model=(NETWORK,)).limit == tpu_compile.MODEL_SECONDS
-    assert config(model=(NETWORK,), seconds=5).limit == 5
 
 
 def test_rows_are_compared_with_the_baseline(monkeypatch):
@@ -30,10 +28,12 @@ def test_rows_are_compared_with_the_baseline(monkeypatch):
         "conv": {"reason": "did not end in 60 s"},
         "auto": {"operations": 2e9, "bytes_accessed": 1e9, "temporary_bytes": 0, "seconds": 2.0},
     }
-    monkeypatch.setattr(fresh, "call", lambda _, subject, *__, **___: answers[subject.name])
+    monkeypatch.setattr(
+        tpu_compile, "in_new_process", lambda _, case, *__, **___: answers[case.name]
+    )
     config = tpu_compile.Config(implementations=("conv", "auto"))
-    _, mode, subjects = next(config.tables())
-    rows = tpu_compile.compile_in_turn(subjects, mode, config)
+    _, mode, cases = next(config.tables())
+    rows = tpu_compile.compile_in_turn(cases, mode, config)
     tpu_compile.add_ratios(rows)
     assert [(row["implementation"], row["mode"]) for row in rows] == [
         (name, MODES[0]) for name in answers
@@ -47,35 +47,46 @@ def test_rows_are_compared_with_the_baseline(monkeypatch):
     assert set(rows[2]["ratios"].values()) == {None}
 
 
-@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
-def test_every_step_has_its_table_and_its_row(monkeypatch, capsys, tmp_path, backend):
-    columns = tpu_compile.COLUMNS[backend]
+def test_every_step_has_its_table_and_its_row(monkeypatch, capsys, tmp_path):
     asked = []
 
-    def call(function, subject, mode, **options):
-        asked.append((function, subject.identity, mode, options))
-        if subject.model == "lambda_resnet420":
+    def call(function, case, mode, seconds):
+        asked.append((function, case.identity, mode, seconds))
+        if case.model == "lambda_resnet420":
             return {"reason": "did not end"}
-        return {column.key: 2e9 for column in columns}
+        return dict.fromkeys(tpu_compile.ANALYSIS, 2e9)
 
-    monkeypatch.setattr(fresh, "call", call)
+    monkeypatch.setattr(tpu_compile, "in_new_process", call)
     monkeypatch.setattr(tpu_compile, "_environment", dict)
     monkeypatch.setattr(tpu_compile, "use_backend", lambda name: None)
-    monkeypatch.setitem(tpu_compile.PACKAGES, backend, ())
+    monkeypatch.setattr(tpu_compile, "PACKAGES", ())
     output = tmp_path / "tpu.json"
     models = "lambda_resnet50@160x128,lambda_resnet420@320x32"
-    settings = f"--backend {backend} --model {models} --seconds 60 --output {output}"
+    settings = f"--model {models} --seconds 60 --output {output}"
     command.main(["tpu-compile", *settings.split()])
     report = json.loads(output.read_text())
     first, second = report["rows"]
     assert (first["network"], first["batch"]) == ("lambda_resnet50@160", 128)
     assert (first["reason"], second["reason"]) == (None, "did not end")
-    assert {second[column.key] for column in columns} == {None}
-    identity, environment = {k: first[k] for k in ("network", "batch")}, {"KERAS_BACKEND": backend}
-    options = {"environment": environment, "limits": fresh.Limits(seconds=60)}
-    assert asked[0] == (tpu_compile.compile_one, identity, "training", options)
+    assert {second[key] for key in tpu_compile.ANALYSIS} == {None}
+    identity = {k: first[k] for k in ("network", "batch")}
+    assert asked[0] == (tpu_compile.compile_one, identity, "training", 60)
     assert report["hardware"]["target"].startswith("TPU")
     assert "- lambda_resnet420@320: did not end" in capsys.readouterr().out
+
+
+def fails():
+    raise ValueError("wrong\nand more")
+
+
+def test_result_of_a_new_process():
+    """Its result; or its error, its end or its delay as a reason."""
+    run = tpu_compile.in_new_process
+    assert run(dict, [("a", 1)], seconds=60) == {"a": 1}
+    assert run(fails, seconds=60) == {"reason": "ValueError: wrong"}
+    ended = run(os._exit, 3, seconds=60)
+    assert ended == {"reason": "the compiler's process ended with exit code 3"}
+    assert run(time.sleep, 60, seconds=1) == {"reason": "did not end in 1 s"}
 
 
 @pytest.mark.slow

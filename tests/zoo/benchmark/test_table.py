@@ -1,0 +1,79 @@
+"""`python -m zoo.benchmark table`, and the tables of the docs that it prints."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from zoo.benchmark import __main__ as command
+
+ROOT = Path(__file__).parents[3]
+PAGES = ["docs/measurements.md", "docs/serving.md", "docs/training.md"]
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Path of a report of two layers on two maps."""
+    rows = [
+        {"size": size, "implementation": name, "forward": {"ms": float(size), "reason": None}}
+        for size in (7, 14)
+        for name in ("einsum", "auto")
+    ]
+    rows[-1]["forward"]["ms"] = None
+    path = tmp_path / "layer.json"
+    path.write_text(json.dumps({"hardware": {"cores": 2}, "rows": rows}))
+    return str(path)
+
+
+def printed(capsys, *arguments: str) -> str:
+    command.main(["table", *arguments])
+    return capsys.readouterr().out
+
+
+def test_a_line_for_each_row(report, capsys):
+    arguments = ["--columns", "size,forward.ms,hardware.cores", "--where", "implementation=auto"]
+    assert printed(capsys, report, *arguments).splitlines() == [
+        "| size | forward, ms | cores |",
+        "| --- | --- | --- |",
+        "| 7 | 7.00 | 2 |",
+        "| 14 | - | 2 |",
+    ]
+
+
+def test_values_next_to_each_other(report, capsys):
+    across = ["--columns", "size", "--across", "implementation", "--values", "forward.ms"]
+    assert printed(capsys, report, *across).splitlines() == [
+        "| size | einsum | auto |",
+        "| --- | --- | --- |",
+        "| 7 | 7.00 | 7.00 |",
+        "| 14 | 14.0 | - |",
+    ]
+    head, *_ = printed(capsys, report, *across[:-1], "forward.ms,size").splitlines()
+    assert head == (
+        "| size | einsum: forward, ms | einsum: size | auto: forward, ms | auto: size |"
+    )
+
+
+def test_a_wrong_key_and_a_wrong_file_are_one_line(report, tmp_path, capsys):
+    with pytest.raises(ValueError, match=r"expected a key.*did you mean 'size'"):
+        printed(capsys, report, "--columns", "sise")
+    other = tmp_path / "other.json"
+    for text in ("", "[]", "{}"):
+        other.write_text(text)
+        with pytest.raises(ValueError, match=r"expected a report of .*other\.json"):
+            printed(capsys, str(other), "--columns", "size")
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("page", PAGES)
+def test_page_has_the_tables_that_are_printed(page, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = Path(page).read_text(encoding="utf-8")
+    pattern = r"<!-- python -m zoo\.benchmark table (.*?) -->\n(.*?)<!-- end -->"
+    tables = re.findall(pattern, text, re.DOTALL)
+    assert tables
+    assert text.count("zoo.benchmark table") == len(tables)
+    for arguments, table in tables:
+        assert printed(capsys, *shlex.split(arguments)) == table

@@ -1,0 +1,239 @@
+"""Benchmark cases, and the bench that times them on a Keras backend."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from zoo.benchmark.report import Column, Report, print_table, progress, threads
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, BackendSettings
+from zoo.benchmark.timing import Run, time_in_turn, together
+
+if TYPE_CHECKING:
+    import keras
+
+    from zoo.benchmark.backends import Backend, Step
+
+MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
+CONVENTIONS = {
+    "ms": "median over the rounds, all in turn in one process",
+    "temporary_bytes": "memory of a call beside its inputs and weights, as memory_method says",
+    FORWARD: "training=False",
+    FORWARD_BACKWARD: "training=True, and the gradients by inputs and all weights",
+}
+
+
+@dataclass(frozen=True)
+class Case(ABC):
+    """A benchmark case. Its fields are plain data, so that another process can build it, too."""
+
+    name: str  # in tables
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Fields of reports in addition to measurements."""
+
+    @abstractmethod
+    def step(self, mode: str, backend: "Backend") -> "Step":
+        """Compiles a step of a mode."""
+
+    def __getstate__(self) -> dict[str, Any]:  # without what it has built
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCase(Case):
+    """One layer on random inputs, on a square map or a sequence.
+
+    Args:
+        name: The layer.
+        size: Height and width of the map, or length of the sequence.
+        depth: Channels, before and after the layer.
+        batch: Examples.
+        axes: 2 for maps, 1 for sequences.
+        dtype: Keras dtype policy.
+        dense_limit_gb: Larger tensors with numbers of all pairs of positions are refused.
+    """
+
+    size: int
+    depth: int
+    batch: int
+    axes: int = 2
+    dtype: str = "float32"
+    dense_limit_gb: float = math.inf
+
+    kind: ClassVar[str]  # what differs between the cases that are compared
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return (self.size,) * self.axes
+
+    @property
+    def positions(self) -> int:
+        """Number of positions of one example."""
+        return math.prod(self.grid)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of the inputs, and of the outputs."""
+        return (self.batch, *self.grid, self.depth)
+
+    @property
+    def title(self) -> str:
+        """Sizes that all compared cases share, as a heading."""
+        return f"{'x'.join(map(str, self.grid))}, depth {self.depth}, batch {self.batch}"
+
+    @property
+    def identity(self):
+        names = ("size", "depth", "batch", "axes")
+        return {**{name: getattr(self, name) for name in names}, self.kind: self.name}
+
+    @abstractmethod
+    def layer(self) -> "keras.layers.Layer":
+        """Creates the layer. Imports Keras."""
+
+    @abstractmethod
+    def dense_numbers(self) -> int:
+        """Counts the numbers of the largest tensor of all pairs of positions; 0: there is none."""
+
+    def build(self) -> "keras.layers.Layer":
+        """Builds the layer; its weights are drawn from a fixed seed.
+
+        Raises:
+            MemoryError: If it needs a larger tensor than the limit.
+        """
+        import keras
+
+        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
+        dense_gb = self.dense_numbers() * (4 if full else 2) / 1e9
+        if dense_gb > self.dense_limit_gb:
+            raise MemoryError(f"one of its tensors takes {dense_gb:.1f} GB, more than the limit")
+        keras.utils.set_random_seed(0)
+        layer = self.layer()
+        layer.build((None, *self.input_shape[1:]))
+        return layer
+
+    def step(self, mode, backend):
+        from zoo.benchmark.backends import random_tensor
+
+        layer = self.build()
+        inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
+        if mode == FORWARD:
+            return backend.forward(layer, inputs)
+        cotangent = random_tensor(self.input_shape, layer.compute_dtype, 2)
+        return backend.forward_backward(layer, inputs, cotangent)
+
+
+class Bench(Report):
+    """The report of what is timed on a Keras backend.
+
+    Args:
+        config: Settings of the command.
+        arguments: Its command line arguments.
+        conventions: Definitions of the measurements.
+        packages: Distributions whose versions matter besides Keras and its backend.
+
+    Raises:
+        ImportError: If the backend is not installed.
+    """
+
+    def __init__(
+        self,
+        config: BackendSettings,
+        arguments: Sequence[str],
+        conventions: Mapping[str, str],
+        packages: Sequence[str] = (),
+    ):
+        self.config, self.backend = config, config.start_backend()
+        name = self.backend.package
+        hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
+        every = {**CONVENTIONS, **conventions}
+        super().__init__(config, arguments, [name, *packages], every, hardware)
+        self.content["backend"] = name
+
+    def measure(
+        self,
+        cases: Sequence[Case],
+        modes: Sequence[str],
+        columns: Sequence[Column],
+        compare: Callable[[str, Mapping[str, dict[str, Any]]], None],
+        title: str = "",
+    ) -> None:
+        """Times cases and prints a table for each mode; each case has a row in the report.
+
+        Args:
+            cases: What to time.
+            modes: Modes that they know.
+            columns: Columns of the tables.
+            compare: Adds comparisons to the measurements of a mode, which it gets by name of case.
+            title: Start of the heads of the tables.
+        """
+        rows = {}
+        for case in cases:
+            progress(f"building {case.name}")
+            rows[case.name] = case.identity
+        self.rows += rows.values()
+        for mode in modes:
+            head = f"{title}{mode.replace('_', ' + ')}"
+            found = measure_in_turn(cases, mode, self.config, self.backend, head)
+            compare(mode, found)
+            for name, row in rows.items():
+                row[mode] = found[name]
+            self.write()  # after every table, so that nothing is lost
+            table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
+            print_table(head, "name", columns, table)
+
+    def draws_layers(self) -> None:
+        """Lets the report have a figure; a missing matplotlib should not show after hours."""
+        if self.output is not None:
+            from zoo.benchmark.plots import plot_layers
+
+            self.draw = plot_layers
+
+
+def quotient(numerator: float | None, denominator: float | None) -> float | None:
+    """Divides two measurements; None if one is missing."""
+    return numerator / denominator if numerator and denominator else None
+
+
+def measure_in_turn(
+    cases: Sequence[Case], mode: str, config: BackendSettings, backend: "Backend", head: str
+) -> dict[str, dict[str, Any]]:
+    """Measures cases, all timed in turn in this process; returns the results by name.
+
+    Args:
+        cases: What to time.
+        mode: A mode that they know.
+        config: How often, and whether to measure memory.
+        backend: The backend that Keras runs on.
+        head: Start of the lines that show progress.
+    """
+    steps: dict[str, Step] = {}
+
+    def prepare(case: Case) -> Run:
+        steps[case.name] = case.step(mode, backend)
+        return together(steps[case.name].run)
+
+    computations = {case.name: partial(prepare, case) for case in cases}
+    failures: dict[str, str] = {}
+    timings = time_in_turn(computations, config.repeats, config.min_ms / 1e3, f"{head}: ", failures)
+    results = {}
+    for case in cases:
+        results[case.name] = found = dict.fromkeys(MEASURED)
+        if case.name in failures:
+            found["reason"] = failures[case.name]
+            continue
+        timing, step = timings[case.name], steps[case.name]
+        found["ms"] = 1e3 * timing.seconds
+        found["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
+        found["calls"] = timing.calls
+        if config.memory:
+            progress(f"{head}: memory of {case.name}")
+            found["temporary_bytes"] = step.backend.temporary_bytes(step)
+            found["memory_method"] = step.backend.memory_method
+    progress("")
+    return results

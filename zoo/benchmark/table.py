@@ -1,0 +1,103 @@
+"""Markdown tables of reports: `python -m zoo.benchmark table --help`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from zoo.benchmark.report import Column, column
+from zoo.cli.settings import Settings
+from zoo.errors import unknown
+from zoo.model_card import table
+
+Row = Mapping[str, Any]
+
+
+class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
+    """Prints a Markdown table of the JSON files of the other commands.
+
+    Columns are keys of their rows, forward.ms of nested ones, or of the report itself, such as
+    hardware.cpu. Example:
+
+      python -m zoo.benchmark table layer.json --columns size --across scope --values forward.ms
+    """
+
+    files: CliPositionalArg[list[Path]] = Field(description="JSON files (--output of a command).")
+    columns: tuple[str, ...] = Field(description="Keys, separated by commas.")
+    across: str | None = Field(
+        default=None, description="Key whose values have columns of their own, next to each other."
+    )
+    values: tuple[str, ...] = Field(default=(), description="Keys to show for each of them.")
+    where: tuple[str, ...] = Field(
+        default=(), description="Rows to show: KEY=VALUE, separated by commas; empty: all."
+    )
+
+
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Reads and prints.
+
+    Raises:
+        ValueError: If a file is no report, or no row has one of the keys.
+    """
+    del arguments
+    rows = [row for path in config.files for row in read(path)]
+    wanted = [condition.partition("=") for condition in config.where]
+    used = [*config.columns, *config.values, *(key for key, *_ in wanted)]
+    for key in filter(None, (*used, config.across)):
+        if all(column(key).value(row) is None for row in rows):
+            raise ValueError(f"expected a key of the rows. {unknown(key, rows[0])}")
+    for key, _, value in wanted:
+        rows = [row for row in rows if str(column(key).value(row)).lower() == value.lower()]
+    columns, values = map(column, config.columns), map(column, config.values)
+    print(markdown(rows, list(columns), config.across, list(values)))
+
+
+def read(path: Path) -> list[Row]:
+    """Reads the rows of a report, each with the report's own keys.
+
+    Raises:
+        ValueError: If the file is no report.
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        return [{**report, **row} for row in report["rows"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"files: expected a report of python -m zoo.benchmark. Received: {str(path)!r}"
+        ) from None
+
+
+def markdown(
+    rows: Sequence[Row], columns: Sequence[Column], across: str | None, values: Sequence[Column]
+) -> str:
+    """Formats rows as a table; rows that differ in `across` only become one line."""
+    if across is None:
+        head = [one.title for one in (*columns, *values)]
+        return table(head, ([one.cell(row) for one in (*columns, *values)] for row in rows))
+    lines: dict[tuple[str, ...], dict[str, Row]] = {}
+    names: dict[str, None] = {}
+    for row in rows:
+        name = _name(column(across), row)
+        names[name] = None
+        lines.setdefault(tuple(one.cell(row) for one in columns), {})[name] = row
+    head = [one.title for one in columns]
+    if len(values) == 1:
+        head += names
+    else:
+        head += [f"{name}: {one.title}" for name in names for one in values]
+    return table(
+        head,
+        (
+            [*cells, *(one.cell(line.get(name, {})) for name in names for one in values)]
+            for cells, line in lines.items()
+        ),
+    )
+
+
+def _name(across: Column, row: Row) -> str:
+    """Head of a column: a text as it is, a number with what it is."""
+    is_text = isinstance(across.value(row), str)
+    return across.cell(row) if is_text else f"{across.title} {across.cell(row)}"
