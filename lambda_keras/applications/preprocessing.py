@@ -16,8 +16,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import is_number, is_positive_integer
-from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
-from lambda_keras.weights.published import PUBLISHED, find_published
+from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -199,7 +198,8 @@ def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
     """
     if not is_positive_integer(image_size):
         raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
-    fraction = find_published(architecture).crop_fraction if architecture in PUBLISHED else None
+    weights = NETWORKS[architecture].weights if architecture in NETWORKS else {}
+    fraction = next((published.crop_fraction for published in weights.values()), None)
     return Preprocessing(image_size, fraction or image_size / (image_size + CROP_PADDING))
 
 

@@ -1,6 +1,5 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
-import inspect
 import math
 from typing import Any, NamedTuple
 
@@ -14,8 +13,10 @@ from lambda_keras.layers.arguments import (
     check_number,
     check_positive_integers,
 )
+from lambda_keras.layers.base import Layer
 from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
+from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
     relative_positions,
@@ -55,7 +56,7 @@ class Group(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class LambdaLayer(keras.layers.Layer):
+class LambdaLayer(Layer):
     """Lambda layer: a context becomes a linear function, which is applied to each query.
 
     `outputs[n] = (content_lambda + position_lambda[n])^T queries[n]` (Eq. 1 and 2), with
@@ -331,12 +332,12 @@ class LambdaLayer(keras.layers.Layer):
             inputs, inputs if own_context else context, position_embeddings, attention_mask
         )
         self._check_batch(inputs, context, mask, context_mask)
-        if inputs.shape[0] == 0:  # on which backends' operations fail, or get shapes wrong
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, *grid, _ = ops.shape(inputs)
         context_grid = grid if own_context else ops.shape(context)[1:-1]
-        mask = _flatten_mask(mask)
-        padding = mask if own_context else _flatten_mask(context_mask)
+        mask = _flatten_mask(mask)  # (b, n)
+        padding = mask if own_context else _flatten_mask(context_mask)  # (b, m)
         outputs = [
             self.apply_lambdas(group, padding, attention_mask, grid, context_grid, training)
             for group in self.project_inputs(
@@ -344,7 +345,7 @@ class LambdaLayer(keras.layers.Layer):
             )
         ]
         outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
-        outputs = ops.reshape(outputs, (batch, *grid, self.filters))
+        outputs = ops.reshape(outputs, (batch, *grid, self.filters))  # (b, n, h, v) to a map
         if self.strides > 1:
             outputs = average_pool(outputs, 3, self.strides)
         return outputs
@@ -358,24 +359,27 @@ class LambdaLayer(keras.layers.Layer):
         padding=None,
         training=None,
     ):
-        """Splits queries, keys, values and embeddings by the head groups that share lambdas.
+        """Projects and splits queries, keys, values and embeddings by head group.
 
         Args:
-            inputs, context, position_embeddings, training: as in the call.
-            mask: `None` or bool tensor `(b, n)`, false where an example has no query.
-            padding: `None` or bool tensor `(b, m)`, false where it has no context element.
+            inputs: As in the call.
+            context: As in the call.
+            position_embeddings: As in the call.
+            mask: None or bool tensor `(b, n)`, false where an example has no query.
+            padding: None or bool tensor `(b, m)`, false where it has no context element.
+            training: As in the call.
 
         Returns:
-            A list with a `Group` for each group: one, or with `multi_query=False` one per head.
+            A list with one `Group`, or with `multi_query=False` one per head.
         """
-        batch = ops.shape(inputs)[0]
+        batch, groups = ops.shape(inputs)[0], self._groups
         kernels = [self.query_kernel, self.value_kernel]
         kernels += [] if self.key_kernel is None else [self.key_kernel]
         if context is None:
-            queries, values, *keys = project(inputs, kernels)
+            queries, values, *keys = project(inputs, kernels)  # (b, n, h k), (b, m, v u), ...
         else:
-            (queries,) = project(inputs, kernels[:1])
-            values, *keys = project(context, kernels[1:])
+            (queries,) = project(inputs, kernels[:1])  # (b, n, h k)
+            values, *keys = project(context, kernels[1:])  # (b, m, v u), (b, m, k u)
         if self.query_bias is not None and self.value_bias is not None:
             queries = queries + ops.cast(self.query_bias, queries.dtype)
             values = values + ops.cast(self.value_bias, values.dtype)
@@ -385,38 +389,42 @@ class LambdaLayer(keras.layers.Layer):
             values = self.value_batch_norm(values, training=training, mask=padding)
         if padding is not None:
             values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
-        embeddings = position_embeddings
-        if self.position_embeddings is not None:
-            embeddings = ops.convert_to_tensor(self.position_embeddings)
 
         # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
-        def groups(tensor, *shape):
-            return ops.unstack(
-                ops.reshape(tensor, (batch, -1, self._groups, *shape)), self._groups, axis=2
-            )
+        def split(tensor, *shape):
+            return ops.unstack(ops.reshape(tensor, (batch, -1, groups, *shape)), groups, axis=2)
 
-        queries = groups(queries, self.num_heads // self._groups, self.key_dim)
-        values = groups(values, self._value_dim, self.intra_depth)
-        keys = groups(keys[0], self.key_dim, self.intra_depth) if keys else [None] * self._groups
-        if embeddings is None or self.multi_query:
-            embeddings = [embeddings] * self._groups
-        else:
-            embeddings = ops.unstack(embeddings, self._groups)
-        biases = [None] * self._groups
-        if self.position_bias is not None:
-            biases = ops.cast(ops.convert_to_tensor(self.position_bias), values[0].dtype)
-            biases = [biases] if self.multi_query else ops.unstack(biases, self._groups)
-        return list(map(Group, queries, keys, values, embeddings, biases))
+        queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
+        values = split(values, self._value_dim, self.intra_depth)  # (b, m, v, u)
+        if keys:
+            keys = split(keys[0], self.key_dim, self.intra_depth)  # (b, m, k, u)
+        embeddings, bias = position_embeddings, self.position_bias
+        if self.position_embeddings is not None:
+            embeddings = ops.convert_to_tensor(self.position_embeddings)  # (*r, u, k)
+        if bias is not None:
+            bias = ops.cast(ops.convert_to_tensor(bias), values[0].dtype)  # (k,)
+
+        def per_group(table):
+            if table is None or self.multi_query:
+                return [table] * groups
+            return ops.unstack(table, groups)
+
+        parts = (queries, keys or [None] * groups, values, per_group(embeddings), per_group(bias))
+        return list(map(Group, *parts))
 
     def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training):
-        """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`.
+        """Applies the content and position lambdas of one head group.
 
         Args:
-            group: one of those of `project_inputs`.
-            padding: `None` or bool tensor `(b, m)`, false where there is no context element.
-            mask: `None` or bool tensor `(n, m)`: which context positions each query sees.
-            grid, context_grid: sizes of the axes that n and m are made of.
-            training: bool, whether a backward pass may follow.
+            group: One of those of `project_inputs`.
+            padding: None or bool tensor `(b, m)`, false where there is no context element.
+            mask: None or bool tensor `(n, m)`, the context positions that each query sees.
+            grid: Sizes of the axes that n is made of.
+            context_grid: Sizes of the axes that m is made of.
+            training: Whether a backward pass may follow.
+
+        Returns:
+            Tensor `(b, n, h, v)`.
         """
         queries, keys, values, embeddings, bias = group
         if self.query_normalization in ("softmax", "batch_softmax"):
@@ -425,29 +433,29 @@ class LambdaLayer(keras.layers.Layer):
         if keys is not None:
             outputs = content_outputs(
                 queries, keys, values, self.key_normalization, padding, mask, self.causal
-            )
+            )  # (b, n, h, v)
         if embeddings is not None:
             embeddings = ops.cast(embeddings, values.dtype)
             outputs = outputs + self._position_outputs(
                 queries, values, embeddings, mask, grid, context_grid, training
-            )
+            )  # (b, n, h, v)
         if bias is not None:
-            outputs = outputs + ops.matmul(queries, bias[:, None])
+            outputs = outputs + ops.matmul(queries, bias[:, None])  # (b, n, h, 1), for every v
         return outputs
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
-        """Position lambdas of one group of heads, applied: `(b, n, h, v)`."""
+        """Applies the position lambdas of one head group; returns `(b, n, h, v)`."""
         implementation = self.implementation
         if self.position_embedding != "absolute":
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
             if self.causal:
-                embeddings = position_lambdas.mask_future(embeddings)
+                embeddings = position_lambdas.mask_future(embeddings)  # (*r, u, k)
         if self.position_embedding == "absolute" or mask is not None:
             if self.position_embedding != "absolute":
                 embeddings = position_lambdas.dense_embeddings(embeddings, grid, context_grid)
             elif self.causal:
-                visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))
-                embeddings = embeddings * visible[:, :, None, None]
+                visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))  # (n, m)
+                embeddings = embeddings * visible[:, :, None, None]  # (n, m, u, k)
             if mask is not None:
                 embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
             if implementation == "auto":
@@ -476,14 +484,27 @@ class LambdaLayer(keras.layers.Layer):
         del inputs
         return previous_mask if self.strides == 1 else None
 
-    def get_config(self):
-        config = super().get_config()
-        _, *names, _ = inspect.signature(LambdaLayer.__init__).parameters  # not self and kwargs
-        for name in names:
-            value = getattr(self, name)
-            is_object = name.endswith(("_initializer", "_regularizer"))
-            config[name] = keras.saving.serialize_keras_object(value) if is_object else value
-        return config
+    def count_flops(self, inputs_shape, context_shape=None) -> dict[str, int]:
+        """Floating-point operations for one example, by part.
+
+        Position lambdas have as many context positions per query as the scope holds, at most the
+        whole context. The keys' projection counts without content lambdas too, as in Table 10.
+        """
+        context_shape = inputs_shape if context_shape is None else context_shape
+        (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
+        n, m = math.prod(grid), math.prod(context_grid)
+        h, k, v = self.num_heads, self.key_dim, self._value_dim
+        units = (1 if self.multi_query else h) * self.intra_depth
+        seen = m
+        if self.position_embedding != "absolute" and self.scope is not None:
+            seen = min(m, math.prod(relative_positions(self.scope, tuple(grid))))
+        applying = n * h * k * v
+        products = {
+            PROJECTIONS: n * depth * h * k + m * context_depth * units * (k + v),
+            CONTENT: (m * units * k * v + applying) * self.use_content,
+            POSITION: (n * seen * units * k * v + applying) * (self.position_embedding is not None),
+        }
+        return {part: 2 * number for part, number in products.items()}
 
     @property
     def _value_dim(self):
@@ -524,8 +545,9 @@ class LambdaLayer(keras.layers.Layer):
             )
         return math.prod(grid), math.prod(context_grid)
 
-    def check_shapes(self, inputs_shape, context_shape):
+    def check_shapes(self, inputs_shape, context_shape=None):
         """Refuses shapes of inputs and context that the layer cannot be built for."""
+        context_shape = inputs_shape if context_shape is None else context_shape
         rank = len(inputs_shape) - 2
         received = f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
         if not 1 <= rank <= 3 or inputs_shape[-1] is None or context_shape[-1] is None:

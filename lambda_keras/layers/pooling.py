@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from lambda_keras.layers.base import Layer
+
 
 def average_pool(inputs, pool_size: int, strides: int):
     """Average pooling with padding "same" that counts real positions only.
@@ -33,7 +35,7 @@ def average_pool(inputs, pool_size: int, strides: int):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class SymmetricMaxPooling2D(keras.layers.Layer):
+class SymmetricMaxPooling2D(Layer):
     """Max pooling with the same padding on both sides, as PyTorch has it.
 
     What is padded is never the largest: unlike zeros, which are larger than negative activations.
@@ -59,6 +61,3 @@ class SymmetricMaxPooling2D(keras.layers.Layer):
         reach = (self.pool_size // 2,) * 2
         padded = ops.pad(inputs, [(0, 0), reach, reach, (0, 0)], constant_values=-float("inf"))
         return ops.max_pool(padded, self.pool_size, self.strides, data_format="channels_last")
-
-    def get_config(self):
-        return {**super().get_config(), "pool_size": self.pool_size, "strides": self.strides}

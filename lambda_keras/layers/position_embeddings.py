@@ -4,6 +4,7 @@ import keras
 from keras import initializers, regularizers
 
 from lambda_keras.layers.arguments import check_positive_integers, received
+from lambda_keras.layers.base import Layer
 
 
 def relative_positions(scope: int | tuple[int, ...] | None, grid: tuple) -> tuple[int, ...]:
@@ -53,7 +54,7 @@ def unit_normal(initializer):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class RelativePositionEmbedding(keras.layers.Layer):
+class RelativePositionEmbedding(Layer):
     """One table of relative position embeddings for several lambda layers (Table 4).
 
     The table is counted and saved once. All layers that take it must agree in `key_dim`,
@@ -120,12 +121,7 @@ class RelativePositionEmbedding(keras.layers.Layer):
         positions = relative_positions(self.scope, tuple(input_shape[1:-1]))
         return (*positions, self.intra_depth, self.key_dim)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "scope": self.scope,
-            "key_dim": self.key_dim,
-            "intra_depth": self.intra_depth,
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+    def count_flops(self, inputs_shape):
+        """Floating-point operations for one example: none."""
+        del inputs_shape
+        return {}

@@ -4,10 +4,11 @@ import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.base import Layer
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class StochasticDepth(keras.layers.Layer):
+class StochasticDepth(Layer):
     """Drops a residual branch for whole examples, in training only.
 
     Branches that are kept are divided by the probability to be kept, so that the mean stays.
@@ -46,6 +47,3 @@ class StochasticDepth(keras.layers.Layer):
         uniform = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
         kept = ops.cast(uniform >= self.rate, inputs.dtype)
         return inputs * (kept / (1 - self.rate))
-
-    def get_config(self):
-        return {**super().get_config(), "rate": self.rate, "seed": self.seed}

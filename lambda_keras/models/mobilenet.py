@@ -2,14 +2,15 @@
 
 import math
 from bisect import bisect_left
+from dataclasses import asdict
 
 import keras
 import numpy as np
 from keras import layers
 
-from lambda_keras.layers import BatchNormalization
+from lambda_keras.layers import BatchNormalization, LambdaLayer
 from lambda_keras.layers.arguments import check_bools, check_number
-from lambda_keras.models.lambda_layers import LambdaLayers
+from lambda_keras.models.mixers import MixerFactory
 from lambda_keras.models.resnet import conv, head
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, MobileNetSpec
 
@@ -47,10 +48,9 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     check_bools(expand_lambda=spec.expand_lambda)
     check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
     widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
-    places = [(_stage(number), widths[number - 2]) for number in spec.lambda_blocks]
-    lambda_layers = LambdaLayers(
-        spec.lambda_layer, places, inputs, momentum=spec.batch_norm_momentum, epsilon=EPSILON
-    )
+    places = [(_stage(number), widths[number - 2], 1) for number in spec.lambda_blocks]
+    norms = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
+    lambda_layers = MixerFactory(LambdaLayer, asdict(spec.lambda_layer), places, inputs, **norms)
     x = inputs
     if inputs.shape[-1] == 3:
         # Its authors' network takes [-1, 1], not what `preprocess_input` returns, and pads by it.
@@ -79,7 +79,7 @@ def _width(channels: int, alpha: float) -> int:
 
 
 def _inverted_bottleneck(
-    x, spec: MobileNetSpec, number, expansion, filters, strides, lambda_layers: LambdaLayers
+    x, spec: MobileNetSpec, number, expansion, filters, strides, lambda_layers: MixerFactory
 ):
     """Pointwise, depthwise or lambda layer, pointwise without activation."""
     name, inputs = f"block{number}", x

@@ -16,6 +16,7 @@ import h5py
 import keras
 import numpy as np
 
+from lambda_keras.models.specs import NETWORKS, find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
     CLASSIFIER,
@@ -26,7 +27,6 @@ from lambda_keras.weights.fit import (
     take_layers,
 )
 from lambda_keras.weights.named import assign_named, is_named
-from lambda_keras.weights.published import PUBLISHED, find_published, is_published_name
 from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognised
 
 IMAGENET_CLASSES = 1000
@@ -85,7 +85,8 @@ def check_classes(weights: str | os.PathLike, architecture: str, classes: int) -
     Raises:
         ValueError: if there are such weights, and these are not the classes of ImageNet.
     """
-    if is_published_name(weights) and architecture in PUBLISHED and classes != IMAGENET_CLASSES:
+    has_published = architecture in NETWORKS and NETWORKS[architecture].weights
+    if is_published_name(weights) and has_published and classes != IMAGENET_CLASSES:
         raise ValueError(
             f"expected classes={IMAGENET_CLASSES}, include_top=False or adapt_weights=True (all "
             f"but the classifier) with weights={weights!r}. Received: classes={classes}"

@@ -117,13 +117,11 @@ class Implementation(LayerSubject):
 
         Forward and backward together count three times the forward.
         """
-        from lambda_keras.applications.flops import POSITION as POSITIONS
-        from lambda_keras.applications.flops import lambda_layer_flops
+        from lambda_keras.layers import LambdaLayer
+        from lambda_keras.layers.flops import POSITION as POSITIONS
 
-        parts = lambda_layer_flops(
-            *(math.prod(self.grid), self.depth, self.depth, HEADS, KEY_DIM),
-            scope_area=self.scope**self.axes,
-        )
+        layer = LambdaLayer(self.depth, num_heads=HEADS, key_dim=KEY_DIM, scope=self.scope)
+        parts = layer.count_flops((self.batch, *self.grid, self.depth))
         forward = self.batch * (sum(parts.values()) if self.part == LAYER else parts[POSITIONS])
         return forward * (3 if mode == FORWARD_BACKWARD else 1)
 

@@ -3,7 +3,7 @@
 import math
 
 import keras
-from keras import initializers, ops, regularizers
+from keras import initializers, ops
 
 from lambda_keras.layers.arguments import check_number
 from lambda_keras.layers.attention.base import (
@@ -13,8 +13,10 @@ from lambda_keras.layers.attention.base import (
     softmax,
     split_heads,
 )
+from lambda_keras.layers.base import serialized_arguments
 from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT, POSITION
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -118,8 +120,12 @@ class RowAttention(RelativeAttentionLayer):
     def default_key_dim(self, value_dim):
         return value_dim // 2
 
-    def get_config(self):
-        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}
+    def attention_products(self, height, width):
+        pairs, units = height * width**2, self.num_heads * self.key_dim
+        return {
+            CONTENT: pairs * (units + self.filters),
+            POSITION: pairs * (2 * units + self.filters),
+        }
 
     def _batch_norm(self, name, shape, dtype, axis=-1):
         batch_norm = BatchNormalization(
@@ -226,14 +232,14 @@ class AxialAttention(keras.layers.Layer):
         )
 
     def build(self, inputs_shape):
-        self.check_shape(inputs_shape)
+        self.check_shapes(inputs_shape)
         batch, height, width, depth = inputs_shape
         self._built_for = (height, width, depth)
         self.height_attention.build((batch, width, height, depth))
         self.width_attention.build((batch, height, width, self.width_attention.filters))
 
     def call(self, inputs, training=None):
-        self.check_shape(inputs.shape)
+        self.check_shapes(inputs.shape)
         if tuple(inputs.shape[1:]) != self._built_for:
             raise ValueError(
                 "expected the map and the depth that the layer was built for, "
@@ -247,23 +253,18 @@ class AxialAttention(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape):
         return self.width_attention.compute_output_shape(inputs_shape)
 
-    def check_shape(self, inputs_shape):
+    def check_shapes(self, inputs_shape):
         """Refuses a shape of inputs that the layer cannot be built for."""
-        self.width_attention.check_shape(inputs_shape)
+        self.width_attention.check_shapes(inputs_shape)
+
+    def count_flops(self, inputs_shape) -> dict[str, int]:
+        """Floating-point operations for one example, by part."""
+        batch, height, width, depth = inputs_shape
+        columns = self.height_attention.count_flops((batch, width, height, depth))
+        filters = self.width_attention.filters
+        rows = self.width_attention.count_flops((batch, height, width, filters))
+        return {part: columns[part] + rows[part] for part in rows}
 
     def get_config(self):
-        attention = self.width_attention
-        return {
-            **super().get_config(),
-            "filters": attention.filters,
-            "num_heads": attention.num_heads,
-            "key_dim": attention.key_dim,
-            "strides": attention.strides,
-            "output_projection": attention.output_projection,
-            "momentum": attention.momentum,
-            "epsilon": attention.epsilon,
-            "kernel_initializer": initializers.serialize(attention.kernel_initializer),
-            "embeddings_initializer": initializers.serialize(attention.embeddings_initializer),
-            "kernel_regularizer": regularizers.serialize(attention.kernel_regularizer),
-            "embeddings_regularizer": regularizers.serialize(attention.embeddings_regularizer),
-        }
+        own = serialized_arguments(AxialAttention, self.width_attention)
+        return {**super().get_config(), **own}

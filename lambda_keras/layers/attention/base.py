@@ -8,20 +8,22 @@ Letters of the einsums:
 Query n is in row i and column j of its map or block, context position m in row p and column q.
 """
 
+import math
 from abc import ABC, abstractmethod
 
-import keras
 import numpy as np
 from keras import initializers, ops, regularizers
 
 from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
+from lambda_keras.layers.base import Layer
 from lambda_keras.layers.content_lambdas import HIDDEN
 from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.projections import fan_in, project
 
 
-class AttentionLayer(keras.layers.Layer, ABC):
+class AttentionLayer(Layer, ABC):
     """Base of the attention layers: everything but the attention itself.
 
     Inputs are projected to queries, keys and values without biases, attended to by the layer at
@@ -93,7 +95,7 @@ class AttentionLayer(keras.layers.Layer, ABC):
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
 
     def build(self, inputs_shape):
-        self.check_shape(inputs_shape)
+        self.check_shapes(inputs_shape)
         depth = inputs_shape[-1]
         self._built_for = tuple(inputs_shape[1:])
         self.query_kernel = self._add_kernel("query_kernel", depth, self.num_heads * self.key_dim)
@@ -105,22 +107,21 @@ class AttentionLayer(keras.layers.Layer, ABC):
 
     def call(self, inputs, training=None):
         self._check_call(inputs.shape)
-        if inputs.shape[0] == 0:  # on which backends' operations fail, or get shapes wrong
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, height, width, _ = ops.shape(inputs)
+        kernels = [self.query_kernel, self.key_kernel, self.value_kernel]
         queries, keys, values = (
             ops.reshape(projected, (batch, height, width, projected.shape[-1]))
-            for projected in project(
-                inputs, [self.query_kernel, self.key_kernel, self.value_kernel]
-            )
-        )
-        outputs = self.attend(queries, keys, values, training)
+            for projected in project(inputs, kernels)
+        )  # (b, height, width, h k), (b, height, width, g k), (b, height, width, g v)
+        outputs = self.attend(queries, keys, values, training)  # (b, height, width, h v)
         if self.pool_strides > 1:
             outputs = average_pool(outputs, 3, self.pool_strides)
         if self.output_kernel is not None:
-            # After the pooling, which it commutes with, on a smaller map.
+            # The projection commutes with the pooling; after it, the map is smaller.
             _, height, width, _ = ops.shape(outputs)
-            (outputs,) = project(outputs, [self.output_kernel])
+            (outputs,) = project(outputs, [self.output_kernel])  # (b, n, filters)
             outputs = ops.reshape(outputs, (batch, height, width, self.filters))
         return outputs
 
@@ -138,6 +139,22 @@ class AttentionLayer(keras.layers.Layer, ABC):
         Returns:
             Tensor `(b, height, width, filters)`.
         """
+
+    @abstractmethod
+    def attention_products(self, height: int, width: int) -> dict[str, int]:
+        """Multiply-accumulates of `attend` for one example, by part."""
+
+    def count_flops(self, inputs_shape) -> dict[str, int]:
+        """Floating-point operations for one example, by part."""
+        _, height, width, depth = inputs_shape
+        positions = height * width
+        outputs = math.prod(self.compute_output_shape(inputs_shape)[1:3])
+        queries = positions if self.pool_strides == self.strides else outputs
+        projected = queries * self.num_heads * self.key_dim
+        projected += positions * self.groups * (self.key_dim + self.value_dim)
+        products = projected * depth + outputs * self.filters**2 * self.output_projection
+        parts = {PROJECTIONS: products, **self.attention_products(height, width)}
+        return {part: 2 * number for part, number in parts.items()}
 
     def default_key_dim(self, value_dim: int) -> int:
         """Query and key depth of a head, if none is given."""
@@ -162,7 +179,7 @@ class AttentionLayer(keras.layers.Layer, ABC):
         grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
         return (inputs_shape[0], *grid, self.filters)
 
-    def check_shape(self, inputs_shape):
+    def check_shapes(self, inputs_shape):
         """Refuses a shape of inputs that the layer cannot be built for."""
         shape = tuple(inputs_shape)
         if len(shape) != 4 or shape[-1] is None:
@@ -178,19 +195,6 @@ class AttentionLayer(keras.layers.Layer, ABC):
                 f"it. Received: inputs {shape}"
             )
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "strides": self.strides,
-            "multi_query": self.multi_query,
-            "output_projection": self.output_projection,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-        }
-
     def _add_kernel(self, name, depth, units):
         return self.add_weight(
             name=name,
@@ -200,7 +204,7 @@ class AttentionLayer(keras.layers.Layer, ABC):
         )
 
     def _check_call(self, inputs_shape):
-        self.check_shape(inputs_shape)
+        self.check_shapes(inputs_shape)
         given, built_for = tuple(inputs_shape[1:]), self._built_for
         if not self.fixed_grid:  # only the depth has to stay
             given, built_for = given[2:], built_for[2:]
@@ -240,12 +244,22 @@ class RelativeAttentionLayer(AttentionLayer):
             regularizer=self.embeddings_regularizer,
         )
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+
+def attention_products(
+    queries: int, seen: int, offsets: int, units: int, filters: int
+) -> dict[str, int]:
+    """Multiply-accumulates of softmax attention with embeddings of relative positions, by part.
+
+    A query meets each row of the tables once, however many context positions there are.
+
+    Args:
+        queries: Number of queries.
+        seen: Context positions that each sees.
+        offsets: Rows of the tables that each meets.
+        units: Query depth of all heads together.
+        filters: Value depth of all heads together.
+    """
+    return {CONTENT: queries * seen * (units + filters), POSITION: queries * offsets * units}
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):

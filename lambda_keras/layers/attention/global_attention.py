@@ -3,7 +3,11 @@
 import keras
 
 from lambda_keras.layers.arguments import check_bools
-from lambda_keras.layers.attention.base import RelativeAttentionLayer, relative_attention
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    attention_products,
+    relative_attention,
+)
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -70,5 +74,7 @@ class GlobalAttention(RelativeAttentionLayer):
             self.scale_positions,
         )
 
-    def get_config(self):
-        return {**super().get_config(), "scale_positions": self.scale_positions}
+    def attention_products(self, height, width):
+        positions, units = height * width, self.num_heads * self.key_dim
+        offsets = 2 * height - 1 + 2 * width - 1
+        return attention_products(positions, positions, offsets, units, self.filters)

@@ -1,10 +1,16 @@
 """Halo attention: local self-attention in blocks (arXiv:2103.12731)."""
 
+import math
+
 import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
-from lambda_keras.layers.attention.base import RelativeAttentionLayer, relative_attention
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    attention_products,
+    relative_attention,
+)
 from lambda_keras.layers.attention.windows import (
     join_blocks,
     real_positions,
@@ -120,12 +126,10 @@ class HaloAttention(RelativeAttentionLayer):
     def pool_strides(self) -> int:
         return 1 if self.strided_queries else self.strides
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "block_size": self.block_size,
-            "halo_size": self.halo_size,
-            "mask_padding": self.mask_padding,
-            "scale_positions": self.scale_positions,
-            "strided_queries": self.strided_queries,
-        }
+    def attention_products(self, height, width):
+        blocks = math.ceil(height / self.block_size) * math.ceil(width / self.block_size)
+        queries = blocks * self.block_size**2
+        if self.strided_queries:
+            queries //= self.strides**2
+        window, units = self.block_size + 2 * self.halo_size, self.num_heads * self.key_dim
+        return attention_products(queries, window**2, 2 * (2 * window - 1), units, self.filters)

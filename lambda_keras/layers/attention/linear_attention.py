@@ -9,6 +9,7 @@ from keras import ops
 from lambda_keras.layers.arguments import check_number, check_positive_integers, received
 from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
 from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT
 
 # Their epsilons; that of "softmax" is for nothing.
 EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
@@ -150,14 +151,16 @@ class LinearAttention(AttentionLayer):
         largest = ops.stop_gradient(ops.max(projected, axis=axes_of_maximum, keepdims=True))
         return scale * (ops.exp(projected - half_squares - largest) + self.epsilon)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "feature_map": self.feature_map,
-            "num_features": self.num_features,
-            "epsilon": self.epsilon,
-            "seed": self.seed,
-        }
+    def attention_products(self, height, width):
+        heads, groups, features = self.num_heads, self.groups, self.key_dim
+        products = 0
+        if self.feature_map in RANDOM:
+            features = self.num_features
+            products += (heads + groups) * features * self.key_dim  # the features themselves
+        products += (heads + groups) * features * self.value_dim
+        if self.feature_map != "softmax":
+            products += heads * features  # the denominators
+        return {CONTENT: height * width * products}
 
 
 def orthogonal_features(number: int, depth: int, seed: int) -> np.ndarray:

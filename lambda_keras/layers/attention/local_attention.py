@@ -7,6 +7,7 @@ from keras import ops
 from lambda_keras.layers.arguments import check_bools, received
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
+    attention_products,
     join_heads,
     position_logits,
     relative_embeddings,
@@ -110,5 +111,8 @@ class LocalAttention(RelativeAttentionLayer):
         near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
         return near.reshape(1, 1, BLOCK**2, window**2)
 
-    def get_config(self):
-        return {**super().get_config(), "scope": self.scope, "mask_padding": self.mask_padding}
+    def attention_products(self, height, width):
+        positions, units = height * width, self.num_heads * self.key_dim
+        seen = min(self.scope**2, positions)
+        # Two tables of half the depth.
+        return attention_products(positions, seen, self.scope, units, self.filters)
