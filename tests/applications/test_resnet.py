@@ -24,7 +24,6 @@ from lambda_keras.applications import (
     ResNet50,
     common,
     feature_extractor,
-    resnet,
 )
 from lambda_keras.layers import (
     GlobalAttention,
@@ -301,24 +300,6 @@ def test_example_in_the_docstrings():
     results = [doctest.DocTestRunner().run(test) for test in example]
     assert sum(result.attempted for result in results) == 3
     assert sum(result.failed for result in results) == 0
-
-
-@pytest.mark.one_backend
-def test_recipe_of_contributing(monkeypatch):
-    """A depth that the paper does not have, by what CONTRIBUTING.md says to write."""
-    recipe = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
-    row, function = recipe
-    for depth, blocks in ast.literal_eval("{" + row + "}").items():
-        monkeypatch.setitem(specs.DEPTHS, depth, blocks)
-    monkeypatch.setattr(resnet, "LambdaResNet26", None, raising=False)
-    exec(function, vars(resnet))
-    constructor = resnet.LambdaResNet26
-    assert pickle.loads(pickle.dumps(constructor)) is constructor
-    model = constructor(scope=7)
-    assert model.name == "lambda_resnet26"
-    assert networks.lambda_blocks(model) == ["c4_block2", "c5_block1", "c5_block2"]
-    assert networks.squeeze_excitation_blocks(model) == networks.block_names((2, 2, 0, 0))
-    assert f"{networks.trainable_parameters(constructor()) / 1e6:.2f} M" in constructor.__doc__
 
 
 # Arguments

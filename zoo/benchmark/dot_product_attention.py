@@ -3,6 +3,7 @@
 from keras import ops
 
 from lambda_keras.layers.attention.base import AttentionLayer
+from lambda_keras.layers.flops import CONTENT
 
 
 class DotProductAttention(AttentionLayer):
@@ -27,3 +28,7 @@ class DotProductAttention(AttentionLayer):
             of_heads(values, self.groups),
         )
         return ops.reshape(outputs, (batch, height, width, self.filters))
+
+    def attention_products(self, height, width):
+        units = self.num_heads * self.key_dim
+        return {CONTENT: (height * width) ** 2 * (units + self.filters)}
