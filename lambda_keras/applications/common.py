@@ -28,7 +28,7 @@ Weights = str | os.PathLike | None
 
 RESNET = ("dropout_rate", "batch_norm_momentum", "stochastic_depth_rate", "padding", "stem")
 MOBILENET = ("dropout_rate", "batch_norm_momentum", "alpha")
-# Of all mixers, each with the default of the first that has it.
+# Hyper-parameters of all mixers, each with the default of the first mixer that has it.
 HYPER_PARAMETERS = {
     name: default for mixer in reversed(MIXERS.values()) for name, default in mixer.defaults.items()
 }
@@ -114,7 +114,6 @@ def build(
         TypeError: If the network has no such argument.
 
     Example:
-
     >>> from lambda_keras.applications import LambdaResNet50
     >>> model = LambdaResNet50(classes=10)
     >>> model.output_shape
@@ -157,7 +156,7 @@ def build_spec(spec: Spec, inputs: keras.KerasTensor, **top: Any) -> keras.Model
 
 
 def options_of(row: specs.Network) -> dict[str, Any]:
-    """Arguments of a network beside those that all have, and their defaults."""
+    """Defaults of the arguments that not all networks have."""
     spec, lambda_layer = row.spec, asdict(row.spec.lambda_layer)
     if isinstance(spec, specs.MobileNetSpec):
         options = {name: getattr(spec, name) for name in MOBILENET}
@@ -193,7 +192,7 @@ def describe(constructor: Callable[..., keras.Model]) -> None:
         ],
         return_annotation=keras.Model,
     )
-    if constructor.__doc__ and build.__doc__:  # there are none under python -OO
+    if constructor.__doc__ and build.__doc__:  # python -OO removes docstrings.
         summary = inspect.cleandoc(constructor.__doc__)
         counts = f"{row.parameters:,} parameters"
         if not row.arguments:

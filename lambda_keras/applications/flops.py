@@ -62,7 +62,6 @@ def count_flops(model: keras.Model) -> int:
         ValueError: If a size is unknown, or the operations of a layer are; it is named.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.applications import LambdaResNet50, count_flops
     >>> count_flops(LambdaResNet50(input_shape=(128, 128, 3)))
@@ -199,7 +198,7 @@ def _product(layer: Any, sizes: Any) -> int:
     return math.prod(sizes)
 
 
-# Layers of Keras that multiply, and what counts their operations in a call.
+# Layers of Keras that multiply, with the function that counts the operations of a call.
 KERAS_LAYERS = (
     ((*_CONVOLUTIONS, *_TRANSPOSED, *_SEPARABLE), _convolution),
     (layers.Dense, _dense),

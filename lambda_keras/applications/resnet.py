@@ -171,7 +171,7 @@ def ResNetRS420NoSE(include_top=True, weights=None, *args, **kwargs) -> keras.Mo
 
 
 def LambdaResNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """timm's `lambda_resnet26t`, with published weights.
+    """The `lambda_resnet26t` of timm, with published weights.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     """
@@ -181,7 +181,7 @@ def LambdaResNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Mo
 def LambdaResNet26RPT256(
     include_top=True, weights=None, input_tensor=None, input_shape=(256, 256, 3), *args, **kwargs
 ) -> keras.Model:
-    """timm's `lambda_resnet26rpt_256`, with published weights.
+    """The `lambda_resnet26rpt_256` of timm, with published weights.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     Its embeddings are global: the weights are for images of 256x256 pixels only.
@@ -192,7 +192,7 @@ def LambdaResNet26RPT256(
 
 
 def LambdaResNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """timm's `lambda_resnet50ts`, with published weights.
+    """The `lambda_resnet50ts` of timm, with published weights.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     """
@@ -202,7 +202,7 @@ def LambdaResNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.M
 def BoTNet26T256(
     include_top=True, weights=None, input_tensor=None, input_shape=(256, 256, 3), *args, **kwargs
 ) -> keras.Model:
-    """timm's `botnet26t_256`, with published weights.
+    """The `botnet26t_256` of timm, with published weights.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     It is `LambdaResNet26T` with global attention in place of lambda layers, a small bottleneck
@@ -213,7 +213,7 @@ def BoTNet26T256(
 
 
 def HaloNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """timm's `halonet26t`, with published weights.
+    """The `halonet26t` of timm, with published weights.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     It is `LambdaResNet26T` with halo attention in place of lambda layers (Vaswani et al., 2021,
@@ -223,7 +223,7 @@ def HaloNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
 
 
 def HaloNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """timm's `halonet50ts`, with published weights.
+    """The `halonet50ts` of timm, with published weights.
 
     It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     It is `LambdaResNet50TS` with halo attention in place of lambda layers (Vaswani et al., 2021,

@@ -1,4 +1,4 @@
-"""Base of the layers: a configuration that is read off their arguments."""
+"""Base class of the layers, whose configuration is their arguments."""
 
 import inspect
 from typing import Any
@@ -11,7 +11,7 @@ def arguments_of(layer: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in layer.__mro__[: layer.__mro__.index(keras.layers.Layer)]:
         if "__init__" in vars(base):
-            _, *parameters = inspect.signature(base.__init__).parameters.values()  # not self
+            _, *parameters = inspect.signature(base.__init__).parameters.values()  # without self
             for one in parameters:
                 if one.kind is not one.VAR_KEYWORD:
                     found.setdefault(one.name, one.default)

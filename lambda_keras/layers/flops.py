@@ -1,4 +1,4 @@
-"""Names of the operations that `count_flops` methods of layers tell apart."""
+"""Kinds of operations in the results of `count_flops`."""
 
 CONVOLUTION, DENSE, EXCITATION = "convolution", "dense", "SE"
 # Parts of lambda and attention layers.

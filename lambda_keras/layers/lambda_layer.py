@@ -41,11 +41,11 @@ class Group(NamedTuple):
     lambdas.
 
     Attributes:
-        queries: tensor `(b, n, h, k)`.
-        keys: tensor `(b, m, k, u)` or `None`.
-        values: tensor `(b, m, v, u)`.
-        embeddings: those of positions or `None`.
-        bias: that of position lambdas `(k,)` or `None`.
+        queries: Tensor `(b, n, h, k)`.
+        keys: Tensor `(b, m, k, u)` or `None`.
+        values: Tensor `(b, m, v, u)`.
+        embeddings: Those of positions or `None`.
+        bias: That of position lambdas `(k,)` or `None`.
     """
 
     queries: Any
@@ -65,33 +65,33 @@ class LambdaLayer(Layer):
     lambda (multi-query, Figures 3 and 5).
 
     Queries and values pass a batch normalization. Relative position embeddings make the layer
-    translation equivariant (3.3); outside of the scope they are zero (3.4). Weights are initialised
+    translation equivariant (3.3); outside of the scope they are zero (3.4). Weights are initialized
     as in E.1. Softmax and statistics are computed in float32 under any dtype policy.
 
     Args:
-        filters: int, depth d of the outputs, divisible by `num_heads`; the value depth is
+        filters: Int, depth d of the outputs, divisible by `num_heads`; the value depth is
             v = d / h.
-        num_heads: int, number h of queries per position. Defaults to `4`.
-        key_dim: int, query and key depth k. Defaults to `16`.
-        intra_depth: int, intra-depth u of keys, values and embeddings (B.4). Defaults to `1`.
-        scope: odd int or tuple of odd ints, one for each axis of the grid: the neighbourhood that
+        num_heads: Int, number h of queries per position. Defaults to `4`.
+        key_dim: Int, query and key depth k. Defaults to `16`.
+        intra_depth: Int, intra-depth u of keys, values and embeddings (B.4). Defaults to `1`.
+        scope: Odd int or tuple of odd ints, one for each axis of the grid: the neighborhood that
             position lambdas see (3.4); or `None` for the whole context, with an embedding for
             every offset in the grid that the layer is built for. Defaults to `23`.
-        strides: int, of the 3-wide average pooling that follows the layer in place of a strided
+        strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
             convolution (E.1); `1` for none, as causal layers need. Defaults to `1`.
-        dilation_rate: int, distance between the positions in the scope (3.4). Defaults to `1`.
-        multi_query: bool; `False` for keys, values and embeddings of each head's own (multi-head,
+        dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
+        multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
-        use_content: bool, whether there is a content lambda (Table 10). Defaults to `True`.
+        use_content: Bool, whether there is a content lambda (Table 10). Defaults to `True`.
         position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions,
             for contexts without structure (the scope is ignored); `"shared"`, relative ones of a
             `RelativePositionEmbedding` given to the call (Table 4); or `None` for no position
             lambdas (Table 10). Defaults to `"relative"`.
-        use_bias: bool, whether all position lambdas have a learned bias of depth k, as those of
+        use_bias: Bool, whether all position lambdas have a learned bias of depth k, as those of
             PyTorch implementations that use a convolution with a bias. Defaults to `False`.
-        use_projection_bias: bool, whether queries and values have a learned bias, before
+        use_projection_bias: Bool, whether queries and values have a learned bias, before
             normalizations. `fold_batch_normalization` needs it. Defaults to `False`.
-        causal: bool, whether a query sees only the context positions up to its own, in raster
+        causal: Bool, whether a query sees only the context positions up to its own, in raster
             order (B.2). What comes later then changes neither outputs nor gradients, as long as it
             is finite: what is hidden is multiplied by 0, and NaN or infinity times 0 is NaN. In
             training, the statistics of batch normalizations are those of all positions, too.
@@ -102,14 +102,14 @@ class LambdaLayer(Layer):
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
             Defaults to `"softmax"`.
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
-        implementation: how position lambdas are computed; results differ by rounding only.
+        implementation: How position lambdas are computed; results differ by rounding only.
             `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
             einsum in the other order, without position lambdas in memory; `"fourier"` uses the
             convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
             What each can do is in `position_lambdas.IMPLEMENTATIONS`. Defaults to `"auto"`.
-        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
+        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
-        epsilon: positive float, of the batch normalizations. Defaults to `1e-5`.
+        epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
         query_initializer: Defaults to `N(0, (k d)^-1/2)` (E.1; the second number is the standard
             deviation).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
@@ -122,37 +122,36 @@ class LambdaLayer(Layer):
             makes it about 1: position lambdas give a variance of 1, because embeddings have one of
             `1 / (key_dim * intra_depth * positions in the scope)`, and the content lambda adds
             `key_dim * intra_depth * (1 / depth + e / m)` of inputs `N(0, 1)`, e = 2.718.
-        kernel_regularizer: regularizer of the three projections. Defaults to `None`.
-        embeddings_regularizer: regularizer of the position embeddings. Defaults to `None`.
+        kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
+        embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, *grid, depth)` with a grid of one, two or three axes, channels
+        inputs: Tensor `(batch, *grid, depth)` with a grid of one, two or three axes, channels
             last: sequences, images or video. Sizes of the grid may be unknown if the scope is
             local.
-        context: tensor `(batch, *context grid, context depth)`, of the same rank as `inputs`.
+        context: Tensor `(batch, *context grid, context depth)`, of the same rank as `inputs`.
             Defaults to `inputs`.
-        position_embeddings: tensor `(*relative positions, u, k)`, the output of a
+        position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
-        attention_mask: bool tensor `(n, m)`, shared by the batch: which context positions each
-            query sees (Figure 6), as long as the others are finite. Keys are normalised over these
+        attention_mask: Bool tensor `(n, m)`, shared by the batch: which context positions each
+            query sees (Figure 6), as long as the others are finite. Keys are normalized over these
             only. Under a softmax, keys that are more than about 80 below the largest one of the
             whole context, hidden ones too, weigh nothing, because float32 ends there;
             `causal=True` lifts this limit, for memory of `n m k u` numbers per example.
-        mask: bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
+        mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
-        context_mask: bool tensor `(batch, *context grid)`, the same for `context`.
-        training: bool, whether batch normalizations use the statistics of the batch.
+        context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
+        training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
         Tensor `(batch, *grid, filters)`, with the grid divided by `strides`, rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+        ValueError: If an argument is out of its range, does not fit another one, or does not fit
             the shape of the inputs.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import LambdaLayer
     >>> images = keras.random.normal((2, 14, 10, 32))

@@ -10,9 +10,9 @@ def average_pool(inputs, pool_size: int, strides: int):
     """Average pooling with padding "same" that counts real positions only.
 
     Args:
-        inputs: tensor `(batch, *grid, channels)`.
-        pool_size: int, width of the window along every axis of the grid.
-        strides: int, along every axis of the grid.
+        inputs: Tensor `(batch, *grid, channels)`.
+        pool_size: Int, width of the window along every axis of the grid.
+        strides: Int, along every axis of the grid.
 
     Returns:
         Tensor `(batch, *(grid / strides, rounded up), channels)`.
@@ -41,12 +41,12 @@ class SymmetricMaxPooling2D(Layer):
     What is padded is never the largest: unlike zeros, which are larger than negative activations.
 
     Args:
-        pool_size: odd int, height and width of the window; half of it is padded. Defaults to `3`.
-        strides: int. Defaults to `2`.
+        pool_size: Odd int, height and width of the window; half of it is padded. Defaults to `3`.
+        strides: Integer. Defaults to `2`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, channels)`.
+        inputs: Tensor `(batch, height, width, channels)`.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, channels)`, sizes rounded up.

@@ -17,17 +17,17 @@ class SqueezeExcitation(Layer):
     LambdaResNets use 1/4 (E.1).
 
     Args:
-        ratio: float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
+        ratio: Float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor of shape `(batch, *grid, channels)`, channels last.
+        inputs: Tensor of shape `(batch, *grid, channels)`, channels last.
 
     Returns:
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: if `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
+        ValueError: If `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
     """
 
     def __init__(self, ratio: float = 0.25, **kwargs):

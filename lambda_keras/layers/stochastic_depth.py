@@ -14,19 +14,19 @@ class StochasticDepth(Layer):
     Branches that are kept are divided by the probability to be kept, so that the mean stays.
 
     Args:
-        rate: float in `[0, 1)`, probability that an example loses the branch.
-        seed: int, of the random numbers. Defaults to a seed drawn from Keras' global one.
+        rate: Float in `[0, 1)`, probability that an example loses the branch.
+        seed: Int, of the random numbers. Defaults to a seed drawn from Keras' global one.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, ...)`, the branch before it is added to the residual.
-        training: bool, whether branches are dropped.
+        inputs: Tensor `(batch, ...)`, the branch before it is added to the residual.
+        training: Bool, whether branches are dropped.
 
     Returns:
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: if the rate is out of its range, or the seed no integer.
+        ValueError: If the rate is out of its range, or the seed no integer.
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs):

@@ -119,7 +119,7 @@ class MixerFactory:
     ):
         known = arguments_of(layer)
         self.layer, self.table = layer, None
-        # The epsilon of other layers is none of a batch normalization.
+        # In other layers, epsilon belongs to no batch normalization.
         self.arguments: dict[str, Any] = {**(norms if "momentum" in known else {}), **arguments}
         for name, value in self.arguments.items():
             if isinstance(value, (tuple, list)) and len(value) != len(STAGES):
@@ -133,7 +133,7 @@ class MixerFactory:
                 "expected scope to be one odd integer for position_embedding='shared', which is "
                 f"one table for all stages. {received(scope=self.arguments['scope'])}"
             )
-        # Hyper-parameters that no layer uses may not be wrong either.
+        # Hyper-parameters that no layer uses have to be valid, too.
         for stage in range(len(STAGES)):
             standardize_scope(of_stage(self.arguments.get("scope"), stage))
         # Initializers that draw no seeds, so that the check changes no random numbers.

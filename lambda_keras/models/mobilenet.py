@@ -29,10 +29,10 @@ BLOCKS = [
     for expansion, channels, blocks, strides in GROUPS
     for block in range(blocks)
 ]
-STEM, LAST = 32, 1280  # channels
+STEM, LAST = 32, 1280  # Channels.
 # The last blocks of strides 4, 8, 16 and 32.
 ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
-# The value of its authors' implementation.
+# Value of the authors' implementation.
 EPSILON = 1e-3
 
 
@@ -43,7 +43,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     model without classifier ends with the 1280 channels that the classifier sees.
 
     Raises:
-        ValueError: if the spec is of no network, or its lambda layers do not fit.
+        ValueError: If the spec is of no network, or its lambda layers do not fit.
     """
     check_bools(expand_lambda=spec.expand_lambda)
     check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
@@ -53,7 +53,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     lambda_layers = MixerFactory(LambdaLayer, asdict(spec.lambda_layer), places, inputs, **norms)
     x = inputs
     if inputs.shape[-1] == 3:
-        # Its authors' network takes [-1, 1], not what `preprocess_input` returns, and pads by it.
+        # The authors' network takes [-1, 1], not outputs of `preprocess_input`, and pads with 0.
         scale, offset = 2 * np.array(IMAGENET_STD), 2 * np.array(IMAGENET_MEAN) - 1
         x = layers.Rescaling(scale.tolist(), offset.tolist(), name="rescaling")(x)
     x = _conv_bn(x, spec, _width(STEM, spec.alpha), 3, strides=2, name="stem")
@@ -67,7 +67,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
 
 
 def _stage(block: int) -> int:
-    """Number of the stage that a block is of: those that its last feature map ends."""
+    """Number of the stage of a block: that of the next endpoint."""
     return bisect_left(list(ENDPOINTS), block)
 
 

@@ -15,12 +15,12 @@ from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.mixers import MIXERS, MixerFactory, check_mixer, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
-# The value of TensorFlow's ResNet implementations; the paper names none.
+# Value of TensorFlow's ResNet implementations; the paper names none.
 EPSILON = 1e-5
 
 PADDINGS = ("same", "fixed", "symmetric")
 
-# Convolutions of the stems: width in parts of that of c2, kernel size, strides.
+# Convolutions of the stems: width relative to c2, kernel size, strides.
 STEMS = {
     "v1": ((1, 7, 2),),
     "tiered": ((3 / 8, 3, 2), (1 / 2, 3, 1), (1, 3, 1)),
@@ -36,15 +36,15 @@ def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Mo
     at strides 4, 8, 16 and 32 (1, 2, 4 and 8 with the small stem).
 
     Args:
-        spec: the network.
+        spec: The network.
         inputs: Keras tensor of shape `(batch, height, width, channels)`.
-        **top: arguments of `head`, after the feature map.
+        **top: Arguments of `head`, after the feature map.
 
     Returns:
         A functional `keras.Model`.
 
     Raises:
-        ValueError: if the spec is of no network, or its mixers do not fit.
+        ValueError: If the spec is of no network, or its mixers do not fit.
     """
     if spec.padding not in PADDINGS:
         raise ValueError(
@@ -68,7 +68,7 @@ def head(
     classifier_activation=None,
     name: str | None = None,
 ) -> keras.Model:
-    """The model from inputs to a feature map, which is pooled and classified.
+    """Adds pooling and classifier to a feature map and returns the model.
 
     Without a classifier pooling is `None` (the feature map itself), `"avg"` or `"max"`; with one,
     an activation of `None` gives logits.
@@ -79,7 +79,7 @@ def head(
         x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if include_top:
         x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
-        # float32, so that probabilities and the loss are exact enough under mixed precision.
+        # In float32, probabilities and the loss are exact enough under mixed precision.
         x = layers.Dense(
             int(classes), activation=classifier_activation, dtype="float32", name="predictions"
         )(x)
@@ -175,7 +175,7 @@ def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
 
 def _torch_average_pool(x, pool_size, strides, name):
     """Average pooling as PyTorch has it: zeros on both sides, which are counted."""
-    padding = "same"  # of odd sizes, which PyTorch's networks refuse
+    padding = "same"  # For odd sizes, which PyTorch's networks refuse.
     if pool_size % 2:
         x, padding = _zero_pad(x, pool_size, f"{name}_pool_pad"), "valid"
     return layers.AveragePooling2D(

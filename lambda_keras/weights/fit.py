@@ -1,4 +1,4 @@
-"""Whether weights fit a model, decided before any of them is assigned."""
+"""Checks that weights fit a model, before any of them is assigned."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def check_fit(
     The kind of what is compared is `"array"` or `"tensor"`, for the message.
 
     Raises:
-        ValueError: if anything differs; it names the first differences.
+        ValueError: If anything differs; it names the first differences.
     """
     none = f"no such {kind}"
     differences = [
@@ -43,7 +43,7 @@ def check_fit(
 
 
 def preparation(model: keras.Model) -> set[str]:
-    """Names of the layers without weights that pad or scale what comes into others."""
+    """Names of the layers without weights that pad or scale inputs of others."""
     kinds = (keras.layers.ZeroPadding2D, keras.layers.Rescaling)
     return {layer.name for layer in model.layers if isinstance(layer, kinds)}
 
@@ -52,12 +52,12 @@ def check_preparation(model: keras.Model, received: set[str], source: str) -> No
     """Refuses weights whose inputs were padded or scaled otherwise: all names and shapes fit.
 
     Args:
-        model: built model.
-        received: what `preparation` returned for the model that the weights are of.
-        source: where they come from, for messages.
+        model: Built model.
+        received: What `preparation` returned for the model that the weights are of.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if it is something else for this model.
+        ValueError: If it is something else for this model.
     """
     differing = sorted(preparation(model) ^ received)
     if differing:
@@ -72,11 +72,11 @@ def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) 
     """Assigns arrays to variables, all of them or none.
 
     Args:
-        assignments: name for messages, variable, and array of its shape.
-        source: where they come from, for messages.
+        assignments: Name for messages, variable, and array of its shape.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if an array is not of floating-point numbers, or one of them is not finite in
+        ValueError: If an array is not of floating-point numbers, or one of them is not finite in
             the variable's precision; it names the first such array, and nothing is assigned.
     """
     checked = []
@@ -86,7 +86,7 @@ def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) 
                 f"expected floating-point weights in {source!r}. Received: {printable(name)} of "
                 f"{array.dtype}"
             )
-        with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+        with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused.
             value = array.astype(variable.dtype, copy=False)
         check_finite(name, value, source)
         checked.append((variable, value))
@@ -120,7 +120,7 @@ def check_finite(name: str, array: np.ndarray, source: str) -> None:
     """Refuses NaN and infinity; the message says the name of the weights and their source.
 
     Raises:
-        ValueError: if one of the numbers is not finite.
+        ValueError: If one of the numbers is not finite.
     """
     finite = np.isfinite(array)
     if not finite.all():
@@ -131,5 +131,5 @@ def check_finite(name: str, array: np.ndarray, source: str) -> None:
 
 
 def printable(name: str) -> str:
-    """A name from a file, without what a terminal would obey."""
+    """A name from a file, without control characters."""
     return name if name.isprintable() else ascii(name)

@@ -1,6 +1,6 @@
 """Weights of other implementations: their names and layouts -> the variables of a model.
 
-A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognised by its keys.
+A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognized by its keys.
 """
 
 import re
@@ -22,18 +22,18 @@ class StateDictScheme:
     """Names that a library gives to the modules of its residual networks.
 
     Attributes:
-        library: whose names they are.
-        marker: first part of keys that only its checkpoints have.
-        block: name of a block, counted from 0, of a stage, counted from 0 or 1.
-        first_stage: number of the stage c2.
-        modules: names by the layers of a model here; those of blocks without the block's name.
+        library: Whose names they are.
+        marker: First part of keys that only its checkpoints have.
+        block: Name of a block, counted from 0, of a stage, counted from 0 or 1.
+        first_stage: Number of the stage c2.
+        modules: Names by the layers of a model here; those of blocks without the block's name.
             `"2_mixer_bn"` is the normalization after a lambda or attention layer.
-        tensors: from a layer here and the name of its module to the tensors of the module; those
+        tensors: From a layer here and the name of its module to the tensors of the module; those
             of PyTorch unless said.
-        projections: the convolution to queries, keys and values in a lambda layer, and in one of
+        projections: The convolution to queries, keys and values in a lambda layer, and in one of
             global attention.
-        position_conv: the 3-d convolution of position lambdas in a lambda layer.
-        value_axis: which of its three axes runs over the value depth, the others over positions.
+        position_conv: The 3-d convolution of position lambdas in a lambda layer.
+        value_axis: Which of its three axes runs over the value depth, the others over positions.
     """
 
     library: str
@@ -48,7 +48,7 @@ class StateDictScheme:
 
 
 def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> "Iterator[Tensor]":
-    """The weights of a layer, which Keras 2 has alike; excitations are 1x1 convolutions there."""
+    """Weights of a layer in Keras 2: the same, but excitations are 1x1 convolutions."""
     if not isinstance(layer, SqueezeExcitation):
         for variable in layer.weights:
             yield _same(f"{module}/{variable.name}", variable)
@@ -161,13 +161,13 @@ _BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a checkpoint, and what becomes of it.
+    """One tensor of a checkpoint, and the variables that it is assigned to.
 
     Attributes:
-        key: name in the checkpoint.
-        shape: shape in the checkpoint.
-        variables: the variables that it holds the values of.
-        convert: from the tensor to the values of the variables.
+        key: Name in the checkpoint.
+        shape: Shape in the checkpoint.
+        variables: The variables that it holds the values of.
+        convert: From the tensor to the values of the variables.
     """
 
     key: str
@@ -183,19 +183,19 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
     of a checkpoint with one.
 
     Args:
-        model: built model; it is left as it was if the checkpoint does not fit.
-        state: arrays by the names of the checkpoint, `"module."` in front of all names or not.
-        source: where they come from, for messages.
+        model: Built model; it is left as it was if the checkpoint does not fit.
+        state: Arrays by the names of the checkpoint, `"module."` in front of all names or not.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if the checkpoint holds another network, or numbers that are not finite, or is
+        ValueError: If the checkpoint holds another network, or numbers that are not finite, or is
             none that is known here.
     """
     if state and all(key.startswith("module.") for key in state):
         # torch.nn.DataParallel
         state = {key.removeprefix("module."): array for key, array in state.items()}
     state = {key: array for key, array in state.items() if not key.endswith("num_batches_tracked")}
-    names = recognise(state, source)
+    names = recognize(state, source)
     if not has_classifier(model):
         head = names.modules[CLASSIFIER]
         state = {key: array for key, array in state.items() if not re.match(rf"{head}[./]", key)}
@@ -226,12 +226,12 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
     the layers. A model without classifier takes the rest of weights with one.
 
     Args:
-        model: built model; it is left as it was if the arrays do not fit.
-        arrays: by their names, in the order of the layers.
-        source: where they come from, for messages.
+        model: Built model; it is left as it was if the arrays do not fit.
+        arrays: By their names, in the order of the layers.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if their number or their shapes are others, or numbers are not finite.
+        ValueError: If their number or their shapes are others, or numbers are not finite.
     """
     variables = [weight for layer in model.layers for weight in layer.weights]
     pairs = list(arrays.items())
@@ -257,16 +257,16 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
     )
 
 
-def is_recognised(keys: Iterable[str]) -> bool:
+def is_recognized(keys: Iterable[str]) -> bool:
     """Whether these are names of one of `SCHEMES`."""
     return any(key.startswith(names.marker) for key in keys for names in SCHEMES)
 
 
-def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:
+def recognize(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:
     """The naming scheme of a checkpoint.
 
     Raises:
-        ValueError: if it is none of `SCHEMES`.
+        ValueError: If it is none of `SCHEMES`.
     """
     for names in SCHEMES:
         if any(key.startswith(names.marker) for key in keys):
@@ -281,7 +281,7 @@ def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Ten
     """Yields the tensors that a checkpoint of the same network holds.
 
     Raises:
-        ValueError: if the networks of the library have no such layer.
+        ValueError: If the networks of the library have no such layer.
     """
     layer_names = {layer.name for layer in model.layers}
     assigned = set()

@@ -46,7 +46,7 @@ def test_resnet_rs_has_no_lambda_layers(squeeze_excitation):
     spec = specs.resnet_rs(101, squeeze_excitation)
     assert spec.mixer_blocks == ((), (), (), ())
     assert spec.squeeze_excitation == (squeeze_excitation,) * 4
-    changed = {"mixer_blocks": (), "squeeze_excitation": ()}
+    changed = {"mixer_blocks": (), "mixer": None, "squeeze_excitation": ()}
     hybrid = specs.lambda_resnet(101)
     assert dataclasses.replace(spec, **changed) == dataclasses.replace(hybrid, **changed)
 

@@ -27,35 +27,35 @@ class AttentionLayer(Layer, ABC):
     """Base of the attention layers: everything but the attention itself.
 
     Inputs are projected to queries, keys and values without biases, attended to by the layer at
-    hand, and pooled: the call and the shapes of `LambdaLayer`. Weights are initialised by fan-in
+    hand, and pooled: the call and the shapes of `LambdaLayer`. Weights are initialized by fan-in
     (E.1). The softmax is computed in float32 under any dtype policy.
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
+        filters: Int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
             `filters / num_heads`.
-        num_heads: int, number of heads. Defaults to `8`.
-        key_dim: int, query and key depth of a head. Defaults to `filters / num_heads`.
-        strides: int, of the 3-wide average pooling that follows the attention in place of a
+        num_heads: Int, number of heads. Defaults to `8`.
+        key_dim: Int, query and key depth of a head. Defaults to `filters / num_heads`.
+        strides: Int, of the 3-wide average pooling that follows the attention in place of a
             strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
-        multi_query: bool, whether all heads share keys and values (Shazeer, 2019).
+        multi_query: Bool, whether all heads share keys and values (Shazeer, 2019).
             Defaults to `False`.
-        output_projection: bool, whether the outputs pass one more 1x1 projection, without a bias,
+        output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
             which mixes the heads. In a bottleneck block its last convolution does that.
             Defaults to `False`.
-        kernel_initializer: of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
             projected (the second number is the standard deviation).
-        kernel_regularizer: of all projections. Defaults to `None`.
+        kernel_regularizer: Of all projections. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)`.
-        training: bool, whether batch normalizations, if any, use the statistics of the batch.
+        inputs: Tensor `(batch, height, width, depth)`.
+        training: Bool, whether batch normalizations, if any, use the statistics of the batch.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+        ValueError: If an argument is out of its range, does not fit another one, or does not fit
             the shape of the inputs.
     """
 
@@ -127,14 +127,14 @@ class AttentionLayer(Layer, ABC):
 
     @abstractmethod
     def attend(self, queries, keys, values, training):
-        """The attention: maps of queries, keys and values, heads side by side, to one of outputs.
+        """Applies attention to maps of queries, keys and values with concatenated heads.
 
         Args:
-            queries: tensor `(b, height, width, num_heads * key_dim)`.
-            keys: tensor `(b, height, width, groups * key_dim)`; one group with `multi_query`, else
+            queries: Tensor `(b, height, width, num_heads * key_dim)`.
+            keys: Tensor `(b, height, width, groups * key_dim)`; one group with `multi_query`, else
                 as many as heads.
-            values: tensor `(b, height, width, groups * value_dim)`.
-            training: as in the call.
+            values: Tensor `(b, height, width, groups * value_dim)`.
+            training: As in the call.
 
         Returns:
             Tensor `(b, height, width, filters)`.
@@ -206,7 +206,7 @@ class AttentionLayer(Layer, ABC):
     def _check_call(self, inputs_shape):
         self.check_shapes(inputs_shape)
         given, built_for = tuple(inputs_shape[1:]), self._built_for
-        if not self.fixed_grid:  # only the depth has to stay
+        if not self.fixed_grid:  # Only the depth has to stay.
             given, built_for = given[2:], built_for[2:]
         if given != built_for:
             expected = "map and the depth" if self.fixed_grid else "depth"
@@ -220,10 +220,10 @@ class RelativeAttentionLayer(AttentionLayer):
     """Base of the attention layers with embeddings of relative positions.
 
     Args:
-        filters: int, depth of the outputs.
-        embeddings_initializer: of the position embeddings. Defaults to `N(0, key_dim^-1/2)`.
-        embeddings_regularizer: of the position embeddings. Defaults to `None`.
-        **kwargs: of `AttentionLayer` and `keras.layers.Layer`.
+        filters: Int, depth of the outputs.
+        embeddings_initializer: Of the position embeddings. Defaults to `N(0, key_dim^-1/2)`.
+        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
+        **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
     """
 
     def __init__(
@@ -290,18 +290,20 @@ def position_logits(row_queries, column_queries, rows, columns):
     """`row_queries·rows[i, p] + column_queries·columns[j, q]`, in float32.
 
     Args:
-        row_queries: tensor `(b, h, n, k)`: what meets the embeddings of rows.
-        column_queries: tensor `(b, h, n, k)`: what meets those of columns.
-        rows: tensor `(i, p, k)`.
-        columns: tensor `(j, q, k)`.
+        row_queries: Tensor `(b, h, n, k)`: what meets the embeddings of rows.
+        column_queries: Tensor `(b, h, n, k)`: what meets those of columns.
+        rows: Tensor `(i, p, k)`.
+        columns: Tensor `(j, q, k)`.
 
     Returns:
         Tensor `(b, h, n, m)`.
     """
     (i, p, k), (j, q, _) = rows.shape, columns.shape
     batch, heads, _, _ = ops.shape(row_queries)
-    by_row = contract("aijk,ipk->aijp", ops.reshape(row_queries, (-1, i, j, k)), rows)
-    by_column = contract("aijk,jqk->aijq", ops.reshape(column_queries, (-1, i, j, k)), columns)
+    row_queries = ops.reshape(row_queries, (-1, i, j, k))
+    column_queries = ops.reshape(column_queries, (-1, i, j, k))
+    by_row = contract("aijk,ipk->aijp", row_queries, rows)  # (b h, i, j, p)
+    by_column = contract("aijk,jqk->aijq", column_queries, columns)  # (b h, i, j, q)
     by_row = ops.reshape(ops.cast(by_row, "float32"), (-1, p, 1))
     by_column = ops.reshape(ops.cast(by_column, "float32"), (-1, 1, q))
     return ops.reshape(by_row + by_column, (batch, heads, i * j, p * q))
@@ -310,7 +312,7 @@ def position_logits(row_queries, column_queries, rows, columns):
 def softmax(x, axis=-1):
     """Softmax in float32."""
     x = ops.cast(x, "float32")
-    if x.shape[axis] == 1:  # of which Keras warns
+    if x.shape[axis] == 1:  # Keras warns about a softmax over one element.
         return ops.exp(x - x)  # 1, with a gradient
     return ops.softmax(x, axis=axis)
 
@@ -319,10 +321,10 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     """`softmax(queries·keys + positions) values`, the softmax in float32.
 
     Args:
-        queries: tensor `(b, h, n, k)`.
-        keys: tensor `(b, g, m, k)`.
-        values: tensor `(b, g, m, v)`.
-        positions: float32 tensor `(b, h, n, m)` of `position_logits`.
+        queries: Tensor `(b, h, n, k)`.
+        keys: Tensor `(b, g, m, k)`.
+        values: Tensor `(b, g, m, v)`.
+        positions: Float32 tensor `(b, h, n, m)` of `position_logits`.
         visible: `None` or bool tensor `(x, 1, n, m)`, or with 1 for n: the context positions that a
             query sees; the b blocks are x of each example.
 
@@ -331,9 +333,9 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     """
     batch, heads, n, k = ops.shape(queries)
     _, groups, m, v = ops.shape(values)
-    # Heads that share keys are further queries.
+    # Heads that share keys are treated as further queries.
     queries = ops.reshape(queries, (batch, groups, heads // groups * n, k))
-    content = contract("bgnk,bgmk->bgnm", queries, keys)
+    content = contract("bgnk,bgmk->bgnm", queries, keys)  # (b, g, n, m)
     logits = ops.reshape(ops.cast(content, "float32"), (batch, heads, n, m)) + positions
     if visible is not None:
         of_examples = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
@@ -341,7 +343,7 @@ def softmax_attention(queries, keys, values, positions, visible=None):
         logits = ops.reshape(logits, (batch, heads, n, m))
     weights = ops.cast(softmax(logits), values.dtype)
     weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
-    outputs = contract("bgnm,bgmv->bgnv", weights, values)
+    outputs = contract("bgnm,bgmv->bgnv", weights, values)  # (b, g, n, v)
     return ops.reshape(outputs, (batch, heads, n, v))
 
 
@@ -353,14 +355,14 @@ def relative_attention(queries, keys, values, rows, columns, heads, scale_positi
     for a context of P rows and Q columns.
 
     Args:
-        queries: tensor `(b, i, j, h k)`.
-        keys: tensor `(b, P, Q, g k)`.
-        values: tensor `(b, P, Q, g v)`.
-        rows: table `(2 P - 1, k)`.
-        columns: table `(2 Q - 1, k)`.
-        heads: numbers h and g of heads of queries, and of keys and values.
-        scale_positions: bool, whether s is `k^-1/2`, or 1.
-        visible: as in `softmax_attention`.
+        queries: Tensor `(b, i, j, h k)`.
+        keys: Tensor `(b, P, Q, g k)`.
+        values: Tensor `(b, P, Q, g v)`.
+        rows: Table `(2 P - 1, k)`.
+        columns: Table `(2 Q - 1, k)`.
+        heads: Numbers h and g of heads of queries, and of keys and values.
+        scale_positions: Bool, whether s is `k^-1/2`, or 1.
+        visible: As in `softmax_attention`.
 
     Returns:
         Tensor `(b, i, j, h v)`.
@@ -381,5 +383,5 @@ def relative_attention(queries, keys, values, rows, columns, heads, scale_positi
 
 
 def _clone(initializer):
-    """Another one of the same kind: one object gives equal shapes equal numbers."""
+    """Copies an initializer: one object draws equal numbers for equal shapes."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer

@@ -21,25 +21,24 @@ class GlobalAttention(RelativeAttentionLayer):
     example (Table 4 of LambdaNetworks).
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`.
-        scale_positions: bool, whether the position term is scaled as the content term is,
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        scale_positions: Bool, whether the position term is scaled as the content term is,
             `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
         **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
             initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
             `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)` of known height and width.
+        inputs: Tensor `(batch, height, width, depth)` of known height and width.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, or does not fit the shape of the inputs; if
+        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
             the map has not the size that the layer was built for.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import GlobalAttention
     >>> images = keras.random.normal((2, 14, 10, 32))
