@@ -20,11 +20,12 @@ from lambda_keras.models.specs import NETWORKS, find_published, is_published_nam
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
     CLASSIFIER,
-    assign_all,
+    assign,
     check_fit,
-    check_preparation,
     has_classifier,
+    same,
     take_layers,
+    without_head,
 )
 from lambda_keras.weights.named import assign_named, is_named
 from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognized
@@ -260,20 +261,14 @@ def _intact(path: Path) -> Iterator[None]:
 
 def _load_keras(model: keras.Model, path: Path) -> None:
     variables = dict(place for layer in model.layers for place in _places(layer))
-    # Shapes first: what a wrong file has may be too large to read.
+    # Shapes first: arrays of a wrong file may be too large to read.
     received, names = _in_file(path, lambda dataset: dataset.shape)
-    if not has_classifier(model):
-        head = f"{CLASSIFIER}/"
-        received = {place: shape for place, shape in received.items() if not place.startswith(head)}
     expected = {place: tuple(variable.shape) for place, variable in variables.items()}
-    check_fit(model, str(path), "array", expected, received)
+    check_fit(model, str(path), "array", expected, without_head(model, received))
     prepared = {name for name in names if name.endswith("_pad") or name == "rescaling"}
-    check_preparation(model, prepared, str(path))
     arrays, _ = _in_file(path, _read)
-    assign_all(
-        ((variable.path, variable, arrays[place]) for place, variable in variables.items()),
-        str(path),
-    )
+    tensors = [same(place, variable) for place, variable in variables.items()]
+    assign(model, tensors, without_head(model, arrays), str(path), "array", prepared)
 
 
 def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:

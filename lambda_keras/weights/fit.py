@@ -1,6 +1,8 @@
 """Checks that weights fit a model, before any of them is assigned."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -9,6 +11,35 @@ import numpy as np
 CLASSIFIER = "predictions"
 # NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
 PRECISIONS = ("float64", "float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a file, and the variables that it is assigned to.
+
+    Attributes:
+        key: Name in the file.
+        shape: Shape in the file.
+        variables: Variables that it holds the values of.
+        convert: Function from the tensor to the values of the variables.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    variables: Sequence[Any]
+    convert: Callable[[np.ndarray], Sequence[np.ndarray]]
+
+
+def same(key: str, variable: Any) -> Tensor:
+    """A tensor that is the value of one variable."""
+    return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
+
+
+def without_head(model: keras.Model, arrays: Mapping[str, Any], head: str = CLASSIFIER) -> dict:
+    """Leaves out arrays of a classifier, named `head/...` or `head....`, that the model lacks."""
+    if has_classifier(model):
+        return dict(arrays)
+    return {key: one for key, one in arrays.items() if not re.match(rf"{head}[./]", key)}
 
 
 def has_classifier(model: keras.Model) -> bool:
@@ -68,28 +99,47 @@ def check_preparation(model: keras.Model, received: set[str], source: str) -> No
         )
 
 
-def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) -> None:
-    """Assigns arrays to variables, all of them or none.
+def assign(
+    model: keras.Model,
+    tensors: Iterable[Tensor],
+    arrays: Mapping[str, np.ndarray],
+    source: str,
+    kind: str = "tensor",
+    prepared: set[str] | None = None,
+) -> None:
+    """Assigns arrays to the weights of a model, all of them or none.
 
     Args:
-        assignments: Name for messages, variable, and array of its shape.
-        source: Where they come from, for messages.
+        model: Built model.
+        tensors: The tensors that a file with weights of the model holds.
+        arrays: By their names in the file.
+        source: File or address, for messages.
+        kind: `"array"` or `"tensor"`, for messages.
+        prepared: Layers of `preparation` of the model that the weights are of, where known.
 
     Raises:
-        ValueError: If an array is not of floating-point numbers, or one of them is not finite in
-            the variable's precision; it names the first such array, and nothing is assigned.
+        ValueError: If names or shapes differ, an array is not of floating-point numbers, or one of
+            them is not finite in the precision of its variable; it names the first such array.
     """
+    tensors = list(tensors)
+    expected = {tensor.key: tensor.shape for tensor in tensors}
+    check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
+    if prepared is not None:
+        check_preparation(model, prepared, source)
     checked = []
-    for name, variable, array in assignments:
-        if array.dtype.name not in PRECISIONS:
-            raise ValueError(
-                f"expected floating-point weights in {source!r}. Received: {printable(name)} of "
-                f"{array.dtype}"
-            )
-        with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused.
-            value = array.astype(variable.dtype, copy=False)
-        check_finite(name, value, source)
-        checked.append((variable, value))
+    for tensor in tensors:
+        converted = tensor.convert(np.asarray(arrays[tensor.key]))
+        for variable, array in zip(tensor.variables, converted, strict=True):
+            name = variable.path if kind == "array" else tensor.key
+            if array.dtype.name not in PRECISIONS:
+                raise ValueError(
+                    f"expected floating-point weights in {source!r}. Received: {printable(name)} "
+                    f"of {array.dtype}"
+                )
+            with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused.
+                value = array.astype(variable.dtype, copy=False)
+            check_finite(name, value, source)
+            checked.append((variable, value))
     for variable, value in checked:
         variable.assign(value)
 

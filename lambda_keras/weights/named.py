@@ -8,12 +8,10 @@ import keras
 import numpy as np
 
 from lambda_keras.weights.fit import (
-    CLASSIFIER,
-    assign_all,
-    check_fit,
-    check_preparation,
-    has_classifier,
+    assign,
     preparation,
+    same,
+    without_head,
 )
 
 # Header of such a file; files of PyTorch lack it or have another one.
@@ -84,15 +82,7 @@ def assign_named(
     Raises:
         ValueError: If they are those of another network, or hold numbers that are not finite.
     """
-    variables = named_weights(model)
-    if not has_classifier(model):
-        head = f"{CLASSIFIER}/"
-        arrays = {name: array for name, array in arrays.items() if not name.startswith(head)}
-    expected = {name: tuple(variable.shape) for name, variable in variables.items()}
-    received = {name: array.shape for name, array in arrays.items()}
-    check_fit(model, source, "array", expected, received)
-    check_preparation(model, set(metadata.get(_PREPARATION, "").split()), source)
-    assign_all(
-        ((name, variable, arrays[name]) for name, variable in variables.items()),
-        source,
-    )
+    arrays = without_head(model, arrays)
+    tensors = [same(name, variable) for name, variable in named_weights(model).items()]
+    prepared = set(metadata.get(_PREPARATION, "").split())
+    assign(model, tensors, arrays, source, "array", prepared)

@@ -12,7 +12,14 @@ import keras
 import numpy as np
 
 from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, SqueezeExcitation
-from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
+from lambda_keras.weights.fit import (
+    CLASSIFIER,
+    Tensor,
+    assign,
+    has_classifier,
+    same,
+    without_head,
+)
 
 Array = np.ndarray
 
@@ -47,16 +54,16 @@ class StateDictScheme:
     value_axis: int = 0
 
 
-def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> "Iterator[Tensor]":
+def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> Iterator[Tensor]:
     """Weights of a layer in Keras 2: the same, but excitations are 1x1 convolutions."""
     if not isinstance(layer, SqueezeExcitation):
         for variable in layer.weights:
-            yield _same(f"{module}/{variable.name}", variable)
+            yield same(f"{module}/{variable.name}", variable)
         return
     for dense, name in ((layer.squeeze, "reduce"), (layer.excite, "expand")):
         shape = (1, 1, *dense.kernel.shape)
         yield Tensor(f"{module}{name}/kernel", shape, [dense.kernel], lambda array: [array[0, 0]])
-        yield _same(f"{module}{name}/bias", dense.bias)
+        yield same(f"{module}{name}/bias", dense.bias)
 
 
 SCHEMES = (
@@ -66,12 +73,8 @@ SCHEMES = (
         block="stages.{stage}.{block}.",
         first_stage=0,
         modules={
-            "stem1_conv": "stem.conv1.conv",
-            "stem1_bn": "stem.conv1.bn",
-            "stem2_conv": "stem.conv2.conv",
-            "stem2_bn": "stem.conv2.bn",
-            "stem3_conv": "stem.conv3.conv",
-            "stem3_bn": "stem.conv3.bn",
+            **{f"stem{i}_conv": f"stem.conv{i}.conv" for i in (1, 2, 3)},
+            **{f"stem{i}_bn": f"stem.conv{i}.bn" for i in (1, 2, 3)},
             "1_conv": "conv1_1x1.conv",
             "1_bn": "conv1_1x1.bn",
             "2_conv": "conv2_kxk.conv",
@@ -138,14 +141,10 @@ SCHEMES = (
         modules={
             "stem_conv": "conv1",
             "stem_bn": "bn1",
-            "1_conv": "conv1",
-            "1_bn": "bn1",
-            "2_conv": "conv2",
-            "2_bn": "bn2",
+            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
+            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
             "2_lambda": "conv2",
             "2_mixer_bn": "bn2",
-            "3_conv": "conv3",
-            "3_bn": "bn3",
             "shortcut_conv": "downsample.0",
             "shortcut_bn": "downsample.1",
             CLASSIFIER: "fc",
@@ -157,23 +156,6 @@ SCHEMES = (
 )
 
 _BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """One tensor of a checkpoint, and the variables that it is assigned to.
-
-    Attributes:
-        key: Name in the checkpoint.
-        shape: Shape in the checkpoint.
-        variables: The variables that it holds the values of.
-        convert: From the tensor to the values of the variables.
-    """
-
-    key: str
-    shape: tuple[int, ...]
-    variables: Sequence[Any]
-    convert: Callable[[Array], Sequence[Array]]
 
 
 def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
@@ -196,27 +178,8 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
         state = {key.removeprefix("module."): array for key, array in state.items()}
     state = {key: array for key, array in state.items() if not key.endswith("num_batches_tracked")}
     names = recognize(state, source)
-    if not has_classifier(model):
-        head = names.modules[CLASSIFIER]
-        state = {key: array for key, array in state.items() if not re.match(rf"{head}[./]", key)}
-    tensors = list(expected_tensors(model, names))
-    check_fit(
-        model,
-        source,
-        "tensor",
-        {tensor.key: tensor.shape for tensor in tensors},
-        {key: array.shape for key, array in state.items()},
-    )
-    assign_all(
-        (
-            (tensor.key, variable, array)
-            for tensor in tensors
-            for variable, array in zip(
-                tensor.variables, tensor.convert(np.asarray(state[tensor.key])), strict=True
-            )
-        ),
-        source,
-    )
+    state = without_head(model, state, names.modules[CLASSIFIER])
+    assign(model, expected_tensors(model, names), state, source)
 
 
 def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str) -> None:
@@ -242,19 +205,8 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
             f"the weights in {source!r} do not fit the model {model.name!r}: expected "
             f"{len(variables)} tensors. Received: {len(pairs)}"
         )
-    names = [name for name, _ in pairs]
-    shapes = [tuple(variable.shape) for variable in variables]
-    check_fit(
-        model,
-        source,
-        "tensor",
-        dict(zip(names, shapes, strict=True)),
-        {name: array.shape for name, array in pairs},
-    )
-    assign_all(
-        ((name, variable, array) for variable, (name, array) in zip(variables, pairs, strict=True)),
-        source,
-    )
+    tensors = map(same, (name for name, _ in pairs), variables)
+    assign(model, tensors, dict(pairs), source)
 
 
 def is_recognized(keys: Iterable[str]) -> bool:
@@ -325,27 +277,25 @@ def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
         yield Tensor(
             f"{module}.weight", layer.kernel.shape[::-1], [layer.kernel], lambda array: [array.T]
         )
-        yield _same(f"{module}.bias", layer.bias)
+        yield same(f"{module}.bias", layer.bias)
     elif isinstance(layer, keras.layers.BatchNormalization):
         yield from _batch_norm(layer, module)
     elif isinstance(layer, SqueezeExcitation):
         for dense, name in ((layer.squeeze, "fc1"), (layer.excite, "fc2")):
-            yield Tensor(
-                f"{module}.{name}.weight",
-                (*dense.kernel.shape[::-1], 1, 1),
-                [dense.kernel],
-                lambda array: [array[:, :, 0, 0].T],
-            )
-            yield _same(f"{module}.{name}.bias", dense.bias)
+            yield _projections([dense.kernel], f"{module}.{name}.weight")
+            yield same(f"{module}.{name}.bias", dense.bias)
     elif isinstance(layer, LambdaLayer) and layer.intra_depth == 1 and layer.use_content:
         yield from _lambda_layer(layer, module, names)
     elif isinstance(layer, (GlobalAttention, HaloAttention)):
         yield from _relative_attention(layer, module, names)
 
 
-def _projections(layer: Any, key: str) -> Tensor:
-    """Queries, keys and values, in this order, as one 1x1 convolution."""
-    kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
+def _queries_keys_values(layer: Any, key: str) -> Tensor:
+    return _projections([layer.query_kernel, layer.key_kernel, layer.value_kernel], key)
+
+
+def _projections(kernels: Sequence[Any], key: str) -> Tensor:
+    """Kernels side by side, as one 1x1 convolution."""
     widths = [kernel.shape[1] for kernel in kernels]
     return Tensor(
         key,
@@ -358,23 +308,18 @@ def _projections(layer: Any, key: str) -> Tensor:
 def _relative_attention(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     """Global or halo attention of timm, which has no multi-query and no output projection."""
     if isinstance(layer, GlobalAttention):
-        yield _projections(layer, f"{module}.{names.projections}.weight")
+        yield _queries_keys_values(layer, f"{module}.{names.projections}.weight")
     else:
-        depth, units = layer.query_kernel.shape
-        yield Tensor(
-            f"{module}.q.weight",
-            (units, depth, 1, 1),
-            [layer.query_kernel],
-            lambda array: [array[:, :, 0, 0].T],
-        )
+        depth = layer.query_kernel.shape[0]
+        yield _projections([layer.query_kernel], f"{module}.q.weight")
         yield Tensor(
             f"{module}.kv.weight",
             (layer.key_kernel.shape[1] + layer.value_kernel.shape[1], depth, 1, 1),
             [layer.key_kernel, layer.value_kernel],
             lambda array: _keys_and_values(array, layer.groups, layer.key_dim),
         )
-    yield _same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
-    yield _same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
+    yield same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
+    yield same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
 
 
 def _keys_and_values(array: Array, heads: int, key_dim: int) -> Sequence[Array]:
@@ -385,7 +330,7 @@ def _keys_and_values(array: Array, heads: int, key_dim: int) -> Sequence[Array]:
 
 
 def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
-    yield _projections(layer, f"{module}.{names.projections}.weight")
+    yield _queries_keys_values(layer, f"{module}.{names.projections}.weight")
     for norm, name in ((layer.query_batch_norm, "norm_q"), (layer.value_batch_norm, "norm_v")):
         if norm is not None:
             yield from _batch_norm(norm, f"{module}.{name}")
@@ -408,15 +353,11 @@ def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[T
                 lambda array: [array.reshape(depth, 1, height, width).transpose(2, 3, 1, 0)],
             )
     if layer.position_bias is not None:
-        yield _same(f"{module}.{names.position_conv}.bias", layer.position_bias)
+        yield same(f"{module}.{names.position_conv}.bias", layer.position_bias)
 
 
 def _batch_norm(layer: Any, module: str) -> Iterator[Tensor]:
-    yield _same(f"{module}.weight", layer.gamma)
-    yield _same(f"{module}.bias", layer.beta)
-    yield _same(f"{module}.running_mean", layer.moving_mean)
-    yield _same(f"{module}.running_var", layer.moving_variance)
-
-
-def _same(key: str, variable: Any) -> Tensor:
-    return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
+    yield same(f"{module}.weight", layer.gamma)
+    yield same(f"{module}.bias", layer.beta)
+    yield same(f"{module}.running_mean", layer.moving_mean)
+    yield same(f"{module}.running_var", layer.moving_variance)
