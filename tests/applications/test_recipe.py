@@ -41,7 +41,7 @@ def run(copy: Path, *arguments: str) -> str:
 
 def test_recipe_of_a_depth(copy):
     recipe = (copy / "CONTRIBUTING.md").read_text("utf-8").split("## Adding a depth")[1]
-    depth, row, function = re.findall(r"```python\n(.*?) *```", recipe.split("\n## ")[0], re.S)[:3]
+    depth, row, function = re.findall(r"```\w+\n(.*?) *```", recipe.split("\n## ")[0], re.S)[:3]
     specs = copy / "lambda_keras" / "models" / "specs.py"
     insert(specs, "\nDEPTHS = {\n", depth.removeprefix("   "))
     insert(specs, "\nROWS = (\n", row.removeprefix("   "))
