@@ -24,8 +24,8 @@ ROOMS = (
 # The rooms of zoo: each may import itself and those of the rows before, none of its own row.
 FLOORS = (
     ("errors",),
-    ("files", "registry", "results", "model_card"),
-    ("cli",),
+    ("files", "registry", "model_card"),
+    ("cli", "results"),
     ("list", "flops", "convert"),
     ("config",),
     ("run_folder", "devices"),

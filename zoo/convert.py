@@ -12,11 +12,13 @@ from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings, named
 from zoo.errors import needs_extra
 from zoo.files import atomic_write, keras_file, naming_full_disks
-from zoo.registry import Row, create_model, find_model, trainable_parameters
+from zoo.registry import create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
     import keras
     import numpy as np
+
+    from lambda_keras.models.specs import Network
 
 SUFFIX = ".weights.h5"
 
@@ -138,7 +140,7 @@ def _array(key: str, tensor: Any, path: Path) -> "np.ndarray":
 
 def _write_card(
     path: Path,
-    row: Row,
+    row: "Network",
     model: "keras.Model",
     weights: str,
     source: Path,
@@ -146,8 +148,8 @@ def _write_card(
     overrides: Mapping[str, Any],
 ) -> None:
     from lambda_keras.applications.preprocessing import preprocessing_of
+    from lambda_keras.weights import find_published
     from lambda_keras.weights.hub import sha256
-    from lambda_keras.weights.published import find_published
 
     names = {f"hf://{one.repository}": one for one in row.weights.values()} | dict(row.weights)
     if row.weights:

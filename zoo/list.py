@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
@@ -10,12 +10,15 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import Settings, quoted
 from zoo.model_card import table
-from zoo.registry import TABLE, Row, list_models
+from zoo.registry import TABLE, list_models
 from zoo.results import RESULTS, Result
 
-OF_RESULTS = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "arguments")
-OF_RESULTS += ("trained on", "s/step", "images/s")
-HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in", "recipe", "weights")
+if TYPE_CHECKING:
+    from lambda_keras.models.specs import Network
+
+HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in")
+OF_NETWORKS = (*HEAD, "recipe", "weights")
+OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
 
 
 class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(list(map(_fields, rows)), indent=1))
     else:
         write = as_columns if config.format == "table" else table
-        print(write(OF_RESULTS if config.results else HEAD, list(map(_cells, rows))))
+        print(write(OF_RESULTS if config.results else OF_NETWORKS, list(map(_cells, rows))))
 
 
 def as_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -75,32 +78,27 @@ def as_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
-def _fields(row: Row | Result) -> dict[str, Any]:
-    if isinstance(row, Result):
-        return vars(row)
-    return {**vars(row), "weights": {name: vars(one) for name, one in row.weights.items()}}
+def _fields(row: "Network | Result") -> dict[str, Any]:
+    fields = dict(vars(row))
+    if "weights" in fields:
+        del fields["spec"]
+        fields["weights"] = {name: vars(one) for name, one in fields["weights"].items()}
+    return fields
 
 
-def _cells(row: Row | Result) -> list[str]:
-    if isinstance(row, Result):
-        return _of_result(row)
-    weights = " ".join(row.weights) or "none published"
-    return [row.name, *_figures(row), row.source or "-", row.recipe or "-", weights]
-
-
-def _of_result(row: Result) -> list[str]:
-    arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
-    times = ("-" if time is None else f"{time:g}" for time in (row.seconds, row.images_per_second))
-    return [row.network, *_figures(row), row.table, arguments or "-", row.data, *times]
-
-
-def _figures(row: Row | Result) -> list[str]:
-    return [
+def _cells(row: "Network | Result") -> list[str]:
+    counts = [
         f"{row.parameters:,}",
         f"{row.gflops:.3g}" if row.gflops < 1 else f"{row.gflops:.2f}",
         str(row.image_size),
         "-" if row.top1 is None else f"{round(row.top1, 2):g}",
     ]
+    if not isinstance(row, Result):
+        weights = " ".join(row.weights) or "none published"
+        return [row.name, *counts, row.source or "-", row.recipe or "-", weights]
+    arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
+    times = ("-" if time is None else f"{time:g}" for time in (row.seconds, row.images_per_second))
+    return [row.network, *counts, row.table, arguments or "-", row.data, *times]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo.registry import TABLE
+
 IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 
 
@@ -15,43 +17,46 @@ class Result:
     """One published accuracy: a row of `results.csv`, whose columns are timm's where it has them.
 
     Attributes:
-        table: Its place in the paper (arXiv 2102.08602).
         network: Name of the network in the registry.
+        arguments: Arguments of the constructor in addition to the registry's.
         image_size: Height and width of the images in pixels.
         top1: ImageNet top-1 accuracy in percent.
-        parameters: Trainable parameters, counted; the column is in millions.
+        parameters: Trainable parameters, counted; the column is in millions. The file states them
+            for other arguments than the registry's only.
         gflops: Floating-point operations for one image in 10^9, counted by the paper's conventions.
-        arguments: Arguments of the constructor in addition to the registry's.
+            The file states them for other arguments or sizes than the registry's only.
         seconds: Time of a training step of 1024 images on 8 TPUv3 cores (Table 19); the column is
             in milliseconds.
-        images_per_second: In inference on 8 TPUv3 cores (Tables 4, 13 and 14).
-        data: Its training data.
+        images_per_second: Inference on 8 TPUv3 cores (Tables 4, 13 and 14).
+        data: Training data.
+        table: Place in the paper (arXiv 2102.08602).
     """
 
-    table: str
     network: str
+    arguments: Mapping[str, Any]
     image_size: int
     top1: float
     parameters: int
     gflops: float
-    arguments: Mapping[str, Any]
     seconds: float | None
     images_per_second: int | None
     data: str
+    table: str
 
 
 def _result(row: Mapping[str, str]) -> Result:
+    network = TABLE[row["model"]]
     return Result(
-        row["table"],
-        row["model"],
+        network.name,
+        json.loads(row["arguments"] or "{}"),
         int(row["img_size"]),
         float(row["top1"]),
-        round(1e6 * float(row["param_count"])),
-        float(row["gflops"]),
-        json.loads(row["arguments"] or "{}"),
+        round(1e6 * float(row["param_count"])) if row["param_count"] else network.parameters,
+        float(row["gflops"] or network.gflops),
         float(row["train_step_time"]) / 1e3 if row["train_step_time"] else None,
         int(row["infer_samples_per_sec"]) if row["infer_samples_per_sec"] else None,
         row["data"],
+        row["table"],
     )
 
 

@@ -5,6 +5,7 @@ A network that was saved needs `import lambda_keras` before `keras.models.load_m
 """
 
 from lambda_keras.applications import mobilenet, resnet
+from lambda_keras.applications.common import describe
 from lambda_keras.applications.features import feature_extractor
 from lambda_keras.applications.flops import count_flops
 from lambda_keras.applications.folding import fold_batch_normalization
@@ -28,3 +29,6 @@ __all__ = [
 ]
 __all__ += mobilenet.__all__
 __all__ += resnet.__all__
+
+for _name in (*mobilenet.__all__, *resnet.__all__):
+    describe(globals()[_name])

@@ -1,17 +1,22 @@
-"""Arguments that all constructors share, and their checks."""
+"""Construction of the networks by name: the arguments that all constructors share."""
 
 import inspect
 import os
-from collections.abc import Callable, Set
-from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import wraps
-from typing import Any, ParamSpec
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from difflib import get_close_matches
+from typing import Any
 
 import keras
 
-from lambda_keras.layers.arguments import check_bools, check_number, is_positive_integer
+from lambda_keras.layers.arguments import (
+    check_bools,
+    check_number,
+    is_positive_integer,
+    received,
+)
 from lambda_keras.models import specs
-from lambda_keras.models.mixers import HYPER_PARAMETERS, MIXERS, check_mixer
+from lambda_keras.models.mixers import MIXERS, check_mixer
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
@@ -20,208 +25,240 @@ from lambda_keras.weights.files import check_classes, find_weights, load_adapted
 Spec = specs.ResNetSpec | specs.MobileNetSpec
 Shape = tuple[int | None, int | None, int]
 Weights = str | os.PathLike | None
-P = ParamSpec("P")
+
+RESNET = ("dropout_rate", "batch_norm_momentum", "stochastic_depth_rate", "padding", "stem")
+MOBILENET = ("dropout_rate", "batch_norm_momentum", "alpha")
+# Hyper-parameters of all mixers, each with the default of the first mixer that has it.
+HYPER_PARAMETERS = {
+    name: default for mixer in reversed(MIXERS.values()) for name, default in mixer.defaults.items()
+}
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Arguments of every constructor, those of `keras.applications` first.
+def build(
+    network: str,
+    include_top: bool = True,
+    weights: Weights = None,
+    input_tensor: Any = None,
+    input_shape: Shape | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = None,
+    *,
+    adapt_weights: bool = False,
+    **options: Any,
+) -> keras.Model:
+    """Builds a network of `lambda_keras.models.specs.NETWORKS`.
 
     Args:
-        include_top: bool, whether there is a classifier.
-        weights: `None` (random initialisation, E.1), `"imagenet"` where weights were published,
+        network: Name of the network.
+        include_top: Whether there is a classifier.
+        weights: None (random initialization, E.1), `"imagenet"` where weights were published,
             the path of a `.weights.h5` or `.safetensors` file of this network, or
-            `"hf://owner/repo"` for a repository of the Hugging Face hub.
+            `"hf://owner/repo"` for a repository of the Hugging Face Hub.
         input_tensor: Keras tensor to build the network on, in place of a new `keras.Input`.
         input_shape: `(height, width, channels)` of an image, channels last; height and width may
-            be `None`. Three channels of any size unless given.
-        pooling: without a classifier, `None` (the last feature map), `"avg"` or `"max"`.
-        classes: int, number of classes.
-        classifier_activation: activation of the classifier, `None` for logits.
-        name: str, name of the model.
-        dropout_rate: float, of the pooled features before the classifier (Table 20).
-        batch_norm_momentum: float in [0, 1), momentum of the moving statistics of all batch
-            normalizations. Inference is near chance until they have followed the batches, which
-            takes some 20 steps with 0.9, 200 with 0.99 and 2000 with 0.999.
-        adapt_weights: bool, whether weights of another number of classes or channels are taken,
-            too: a classifier of other classes stays random then, and for other channels the first
-            convolution is summed over its own for one, else repeated and scaled, as in timm.
+            be None. Defaults to three channels of any size.
+        pooling: Pooling of a network without a classifier: None (the last feature map), `"avg"` or
+            `"max"`.
+        classes: Number of classes.
+        classifier_activation: Activation of the classifier, None for logits.
+        name: Name of the model. Defaults to the name of the network.
+        adapt_weights: Whether weights of another number of classes or channels are accepted: a
+            classifier of other classes stays random; for other channels the first convolution is
+            summed over its channels for one, else repeated and scaled, as in timm.
+        **options: Further arguments, as far as the signature of the constructor has them.
+            dropout_rate: Dropout of the pooled features before the classifier (Table 20).
+            batch_norm_momentum: Momentum in [0, 1) of the moving statistics of all batch
+                normalizations. Inference is near chance until they have followed the batches, which
+                takes about 20 steps with 0.9, 200 with 0.99 and 2000 with 0.999.
+            stochastic_depth_rate: Drop rate of the branches of c5; earlier stages drop less, in
+                proportion to the number of the stage (Table 20).
+            padding: Padding of strided convolutions, `"same"` (TensorFlow's), or equal on both
+                sides: `"fixed"`, with TensorFlow's poolings (ResNet-RS), or `"symmetric"`, with
+                PyTorch's. Weights fit the padding that they were trained with.
+            stem: Layers before c2: `"v1"`, `"tiered"` or `"rs"` with stride 4, or `"small"` with
+                stride 1 (`lambda_keras.models.specs.ResNetSpec`).
+            alpha: Width multiplier of MobileNetV2.
+            expand_lambda: Whether the blocks with a lambda layer have their first pointwise
+                convolution, as the text says. Without it they count the 3.21 M of Table 17.
+            blocks: Numbers of blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is left
+                out with its stride and its features.
+            filters: Width of the stem and of the bottlenecks of c2; every stage doubles it.
+            placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as
+                `"CLLL"`: C for convolutions, L for lambda layers in all blocks. None for the
+                network's own blocks (Table 18). Squeeze-and-excitation stays in the convolution
+                blocks of c2 and c3.
+            mixer: Layer in the place of lambda layers: `"lambda"` itself, `"content"` (lambda
+                layers without position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, or the
+                linear attention `"efficient"`, `"linear"`, `"favor"` or `"relu"`
+                (`lambda_keras.models.mixers`). `"global"` and `"axial"` need an `input_shape` of
+                known height and width.
+            num_heads, key_dim, ...: Hyper-parameters of the mixer, arguments of its layer in
+                `lambda_keras.layers`; each is one value, or four for the stages c2 to c5. Only
+                those that the mixer has may be passed; the others keep the defaults of the mixer,
+                such as `num_heads=8` of attention.
+
+    Call arguments:
+        inputs: Float tensor of shape `(batch, height, width, channels)`, RGB images that passed
+            `lambda_keras.applications.preprocess_input`.
+
+    Returns:
+        A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features
+        at strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
+        `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
+        `import lambda_keras` comes first where `keras.models.load_model` loads it in a new process.
+
+    Raises:
+        ValueError: If an argument is out of its range, or the weights do not fit.
+        TypeError: If the network has no such argument.
+
+    Example:
+    >>> from lambda_keras.applications import LambdaResNet50
+    >>> model = LambdaResNet50(classes=10)
+    >>> model.output_shape
+    (None, 10)
+
+    Reference:
+        LambdaNetworks: Modeling Long-Range Interactions Without Attention
+        (Bello, ICLR 2021, arXiv:2102.08602).
     """
-
-    include_top: bool = True
-    weights: Weights = None
-    input_tensor: Any = None
-    input_shape: Shape | None = None
-    pooling: str | None = None
-    classes: int = 1000
-    classifier_activation: Any = "softmax"
-    name: str | None = None
-    _: KW_ONLY
-    dropout_rate: float = 0.0
-    batch_norm_momentum: float = 0.9
-    adapt_weights: bool = False
-
-
-DOCUMENTATION = """{summary}
-
-Args:
-{arguments}
-
-Call arguments:
-    inputs: float tensor of shape `(batch, height, width, channels)`, RGB images that passed
-        `lambda_keras.applications.preprocess_input`.
-
-Returns:
-    A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features at
-    strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
-    `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
-    `import lambda_keras` comes first where `keras.models.load_model` loads it in a new process.
-
-Raises:
-    ValueError: if an argument is out of its range, or the weights do not fit.
-
-Example:
-
->>> from lambda_keras.applications import {name}
->>> model = {name}(classes=10)
->>> model.output_shape
-(None, 10)
-
-Reference:
-    LambdaNetworks: Modeling Long-Range Interactions Without Attention
-    (Bello, ICLR 2021, arXiv:2102.08602)."""
+    row = specs.NETWORKS[network]
+    spec = _changed(row, options)
+    top = {
+        "include_top": include_top,
+        "pooling": pooling,
+        "classes": classes,
+        "classifier_activation": classifier_activation,
+        "name": network if name is None else name,
+    }
+    _check(spec, adapt_weights=adapt_weights, **top)
+    minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
+    inputs = _inputs(input_tensor, input_shape, minimum)
+    if weights is not None:  # Found before the network is built, which takes seconds.
+        if include_top and not adapt_weights:
+            check_classes(weights, network, classes)
+        weights = find_weights(weights, network)
+    model = build_spec(spec, inputs, **top)
+    if weights is not None and adapt_weights:
+        rgb = build_spec(spec, keras.Input((*inputs.shape[1:3], 3)), **top)
+        load_adapted(model, rgb, weights, network)
+    elif weights is not None:
+        load_weights(model, weights, network)
+    return model
 
 
-def constructor(
-    arguments: Callable[P, Arguments], architecture: str, spec: Spec, **defaults: Any
-) -> Callable[[Callable[[], None]], Callable[P, keras.Model]]:
-    """Makes the constructor of a network out of a function that is a name and a docstring.
+def build_spec(spec: Spec, inputs: keras.KerasTensor, **top: Any) -> keras.Model:
+    """Builds the network of a spec; the arguments are those of `build_resnet`."""
+    if isinstance(spec, specs.ResNetSpec):
+        return build_resnet(spec, inputs, **top)
+    return build_mobilenet(spec, inputs, **top)
 
-    Args:
-        arguments: class of the arguments that it takes. Defaults are those of the spec.
-        architecture: name of the network in the zoo, and of the models unless another is given.
-        spec: the network.
-        **defaults: of arguments that differ from those of the class, and are not in the spec.
+
+def options_of(row: specs.Network) -> dict[str, Any]:
+    """Defaults of the arguments that not all networks have."""
+    spec, lambda_layer = row.spec, asdict(row.spec.lambda_layer)
+    if isinstance(spec, specs.MobileNetSpec):
+        options = {name: getattr(spec, name) for name in MOBILENET}
+        return options | ({"expand_lambda": True} | lambda_layer if spec.lambda_blocks else {})
+    options = {name: getattr(spec, name) for name in RESNET}
+    if spec.stem == "small":
+        options |= {"blocks": spec.blocks, "filters": spec.filters}
+    if spec.mixer is None:
+        return options
+    of_mixer = {**HYPER_PARAMETERS, **lambda_layer, **spec.mixer_arguments}
+    return {**options, "placement": None, "mixer": spec.mixer, **of_mixer}
+
+
+def describe(constructor: Callable[..., keras.Model]) -> None:
+    """Completes what `help` shows of a constructor: arguments, counts, and the text of `build`.
+
+    The signature has the arguments of the constructor and those that it passes on to `build`, with
+    their defaults for its network.
     """
-    of_mixer = {**vars(spec.lambda_layer), **getattr(spec, "mixer_arguments", {})}
-    defaults = {**of_mixer, **vars(spec), "name": architecture, **defaults}
-    taken = inspect.signature(arguments).parameters.values()
-    signature = inspect.Signature(
-        [one.replace(default=defaults.get(one.name, one.default)) for one in taken],
+    row = next(row for row in specs.ROWS if row.constructor == constructor.__name__)
+    own = inspect.signature(constructor).parameters
+    passed = dict(inspect.signature(build).parameters)
+    options = {**options_of(row), "name": row.name}
+    parameters = {
+        **{one.name: one for one in passed.values() if one.name not in ("network", "options")},
+        **{key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY) for key in options_of(row)},
+        **{one.name: one for one in own.values() if one.name not in ("args", "kwargs")},
+    }
+    constructor.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [
+            one.replace(default=options[key]) if key in options and key not in own else one
+            for key, one in parameters.items()
+        ],
         return_annotation=keras.Model,
     )
-
-    def decorate(function: Callable[[], None]) -> Callable[P, keras.Model]:
-        @wraps(function)
-        def construct(*args: P.args, **kwargs: P.kwargs) -> keras.Model:
-            try:
-                bound = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
-            names = set(bound.arguments)
-            bound.apply_defaults()
-            given = arguments(*bound.args, **bound.kwargs)
-            return build(architecture, _specified(spec, given, names), given)
-
-        construct.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
-        construct.__doc__ = DOCUMENTATION.format(
-            name=function.__name__,
-            summary=inspect.getdoc(function),
-            arguments=_documented(arguments),
-        )
-        return construct
-
-    return decorate
+    if constructor.__doc__ and build.__doc__:  # python -OO removes docstrings.
+        summary = inspect.cleandoc(constructor.__doc__)
+        counts = f"{row.parameters:,} parameters"
+        if not row.arguments:
+            counts += f", {row.gflops} GFLOPs for an image of {row.image_size}x{row.image_size}"
+        _, first, others = inspect.cleandoc(build.__doc__).partition("    include_top: ")
+        constructor.__doc__ = f"{summary}\n\n{counts}.\n\nArgs:\n{first}{others}"
 
 
-def _documented(arguments: Any) -> str:
-    """Argument descriptions of a class and, before them, of its bases."""
-    docstrings = [inspect.cleandoc(one.__doc__ or "") for one in reversed(arguments.__mro__[:-1])]
-    return "\n".join(docstring.partition("Args:\n")[2] for docstring in docstrings)
+def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
+    """Returns the spec of a network with the options of a constructor.
 
-
-def _specified(spec: Spec, given: Arguments, names: Set[str]) -> Spec:
-    """The spec with what the arguments say of it, and of its mixers.
-
-    Defaults of hyper-parameters are those of the network's own mixer. Another one keeps its own, so
-    that only those of `names`, which were given, say something of it.
+    Only hyper-parameters that are passed change the mixer: another one than the network's own keeps
+    its own defaults.
     """
-    mixer = getattr(given, "mixer", "lambda")
-    hyper_parameters = {name: getattr(given, name) for name in sorted(names & HYPER_PARAMETERS)}
+    known = options_of(row)
+    for name in options.keys() - known.keys():
+        nearest = ", ".join(map(repr, get_close_matches(name, known))) or "see its help"
+        raise TypeError(
+            f"{row.constructor}() got an unexpected keyword argument {name!r}: expected one that "
+            f"the network has ({nearest}). {received(**{name: options[name]})}"
+        )
+    spec, changes = row.spec, dict(options)
+    hyper_parameters = {name: changes.pop(name) for name in options if name in HYPER_PARAMETERS}
+    if isinstance(spec, specs.MobileNetSpec):
+        return replace(spec, **changes, lambda_layer=replace(spec.lambda_layer, **hyper_parameters))
+    if spec.mixer is None:
+        return replace(spec, **changes)
+    letters, mixer = changes.pop("placement", None), changes.get("mixer", spec.mixer)
     check_mixer(mixer, hyper_parameters)
-    said: dict[str, Any] = {
-        one.name: getattr(given, one.name) for one in fields(spec) if hasattr(given, one.name)
-    }
-    if isinstance(spec, specs.ResNetSpec):
-        said["mixer_arguments"] = spec.mixer_arguments if mixer == spec.mixer else {}
+    changes["mixer_arguments"] = spec.mixer_arguments if mixer == spec.mixer else {}
     if MIXERS[mixer].is_lambda_layer:
-        said["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
+        changes["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
     else:
-        said["mixer_arguments"] = {**said["mixer_arguments"], **hyper_parameters}
-    spec = replace(spec, **said)
-    letters = getattr(given, "placement", None)
-    if letters is None or not isinstance(spec, specs.ResNetSpec):
+        changes["mixer_arguments"] = {**changes["mixer_arguments"], **hyper_parameters}
+    spec = replace(spec, **changes)
+    if letters is None:
         return spec
     return replace(spec, mixer_blocks=specs.placement(spec.blocks, letters))
 
 
-def build(architecture: str, spec: Spec, given: Arguments) -> keras.Model:
-    """Checks the arguments that all constructors share, builds the network, loads weights.
-
-    Args:
-        architecture: its name in the zoo, whatever the model is called.
-        spec: the network, with what the arguments say of it.
-        given: the arguments.
-    """
+def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, name: Any, **flags):
+    """Checks the arguments that all networks share."""
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
             "expected keras.config.image_data_format() to be 'channels_last', the only format of "
             f"these networks. Received: {keras.config.image_data_format()!r}"
         )
-    if given.pooling not in (None, "avg", "max"):
+    if pooling not in (None, "avg", "max"):
+        raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
+    check_bools(**flags)
+    if not is_positive_integer(classes):
         raise ValueError(
-            f"expected pooling to be None, 'avg' or 'max'. Received: {given.pooling!r}"
-        )
-    check_bools(include_top=given.include_top, adapt_weights=given.adapt_weights)
-    if not is_positive_integer(given.classes):
-        raise ValueError(
-            f"expected classes to be a positive integer. Received: classes={given.classes!r}"
+            f"expected classes to be a positive integer. Received: classes={classes!r}"
         )
     for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
         value = getattr(spec, field, 0)
         check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **{field: value})
-    name = given.name
-    if name is not None and (not isinstance(name, str) or not name or "/" in name):
+    if not isinstance(name, str) or not name or "/" in name:
         raise ValueError(f"expected a name without a slash. Received: name={name!r}")
     try:
-        keras.activations.get(given.classifier_activation)
+        keras.activations.get(classifier_activation)
     except Exception as error:
         raise ValueError(
             "expected classifier_activation to be None, or a function of keras.activations or its "
-            f"name. Received: {given.classifier_activation!r}"
+            f"name. Received: {classifier_activation!r}"
         ) from error
-    minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
-    inputs = _inputs(given.input_tensor, given.input_shape, minimum)
-    weights = given.weights
-    if weights is not None:  # before the network is built
-        if given.include_top and not given.adapt_weights:
-            check_classes(weights, architecture, given.classes)
-        weights = find_weights(weights, architecture)
-    function: Callable = build_mobilenet if isinstance(spec, specs.MobileNetSpec) else build_resnet
-    arguments = {
-        "include_top": given.include_top,
-        "pooling": given.pooling,
-        "classes": int(given.classes),
-        "classifier_activation": given.classifier_activation,
-        "name": name,
-    }
-    model = function(spec, inputs, **arguments)
-    if weights is not None and given.adapt_weights:
-        rgb = function(spec, keras.Input((*inputs.shape[1:3], 3)), **arguments)
-        load_adapted(model, rgb, weights, architecture)
-    elif weights is not None:
-        load_weights(model, weights, architecture)
-    return model
 
 
 def _inputs(input_tensor, input_shape, minimum):

@@ -8,11 +8,11 @@ from lambda_keras.models.specs import STAGES
 
 
 def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> keras.Model:
-    """A model of the same layers and weights that returns feature maps by name.
+    """Builds a model of the same layers and weights that returns feature maps by name.
 
     Args:
-        model: a network of this package, with or without classifier.
-        endpoints: names of layers. Defaults to `("c2", "c3", "c4", "c5")`, the last activations at
+        model: A network of this package, with or without classifier.
+        endpoints: Names of layers. Defaults to `("c2", "c3", "c4", "c5")`, the last activations at
             strides 4, 8, 16 and 32 (1, 2, 4 and 8 for `LambdaResNet14`).
 
     Returns:
@@ -20,10 +20,9 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
         `(batch, height / stride, width / stride, channels)`.
 
     Raises:
-        ValueError: if it is no functional model, or has no layer of such a name.
+        ValueError: If it is no functional model, or has no layer of such a name.
 
     Example:
-
     >>> from lambda_keras.applications import LambdaResNet50, feature_extractor
     >>> backbone = LambdaResNet50(include_top=False, input_shape=(None, None, 3))
     >>> {name: feature.shape[-1] for name, feature in feature_extractor(backbone).output.items()}

@@ -1,46 +1,40 @@
 """Floating-point operations of a model by the paper's conventions.
 
-Two for each multiply-accumulate of convolutions, products and lambdas; position lambdas and local
-attention have as many context positions per query as the scope holds, at most the whole map, at its
-borders too; halo attention has all of its window. Normalizations, softmax, activations and poolings
-count nothing.
+A multiply-accumulate counts two. Position lambdas and local attention count as many context
+positions per query as the scope holds, at most the whole map, at its borders too; halo attention
+counts its whole window. Normalizations, softmax, activations and poolings count nothing.
 """
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import keras
-from keras import layers as theirs
+from keras import layers
 
-from lambda_keras import layers as ours
-from lambda_keras.layers.attention.base import AttentionLayer
-
-# Kinds of operations; the last three are parts of lambda and attention layers.
-CONVOLUTION, DENSE, EXCITATION = "convolution", "dense", "SE"
-PROJECTIONS, CONTENT, POSITION = "projections", "content", "position"
+from lambda_keras.layers.flops import CONTENT, CONVOLUTION, DENSE, PROJECTIONS
 
 _CONVOLUTIONS = (
-    theirs.Conv1D,
-    theirs.Conv2D,
-    theirs.Conv3D,
-    theirs.DepthwiseConv1D,
-    theirs.DepthwiseConv2D,
+    layers.Conv1D,
+    layers.Conv2D,
+    layers.Conv3D,
+    layers.DepthwiseConv1D,
+    layers.DepthwiseConv2D,
 )
-_TRANSPOSED = (theirs.Conv1DTranspose, theirs.Conv2DTranspose, theirs.Conv3DTranspose)
-_SEPARABLE = (theirs.SeparableConv1D, theirs.SeparableConv2D)
-# Layers with weights that count nothing.
+_TRANSPOSED = (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
+_SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
+# Layers of Keras with weights that count nothing.
 _FREE = (
-    theirs.BatchNormalization,
-    theirs.Embedding,
-    theirs.GroupNormalization,
-    theirs.LayerNormalization,
-    theirs.Normalization,
-    theirs.PReLU,
-    theirs.RMSNormalization,
-    theirs.UnitNormalization,
-    ours.RelativePositionEmbedding,
+    layers.BatchNormalization,
+    layers.Embedding,
+    layers.GroupNormalization,
+    layers.LayerNormalization,
+    layers.Normalization,
+    layers.PReLU,
+    layers.RMSNormalization,
+    layers.UnitNormalization,
 )
 # Layers and operations without weights that multiply matrices.
 _PRODUCTS = {"AdditiveAttention", "Attention", "Conv", "ConvTranspose", "DepthwiseConv", "Dot"}
@@ -51,8 +45,10 @@ _PRODUCTS |= {"SeparableConv", "Tensordot", "Vdot"}
 def count_flops(model: keras.Model) -> int:
     """Counts the floating-point operations of a model for one example, by the paper's conventions.
 
-    Two for each multiply-accumulate of convolutions, dense layers, attention and lambdas; nothing
-    for normalizations, activations and poolings. A layer that is called twice counts twice.
+    A multiply-accumulate of convolutions, dense layers, attention and lambdas counts two;
+    normalizations, activations and poolings count nothing. A layer that is called twice counts
+    twice. A layer of your own needs a method `count_flops(inputs_shape)` that returns a dict of
+    counts for one example by kind; its arguments are shapes of the arguments of the call.
 
     Args:
         model: A functional or `keras.Sequential` model of inputs of a known size, with layers of
@@ -66,7 +62,6 @@ def count_flops(model: keras.Model) -> int:
         ValueError: If a size is unknown, or the operations of a layer are; it is named.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.applications import LambdaResNet50, count_flops
     >>> count_flops(LambdaResNet50(input_shape=(128, 128, 3)))
@@ -94,16 +89,15 @@ def count_flops_by_stage(model: keras.Model) -> dict[str, dict[str, int]]:
     if any(None in shape[1:] for shape in shapes):
         received = ", ".join(map(str, shapes))
         raise ValueError(f"expected a model built for inputs of a known size. Received: {received}")
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter] = {}
     for operation, node in _calls(model):
-        stage = counts.setdefault(operation.name.split("_")[0], {})
-        for kind, number in _call_flops(operation, node).items():
-            stage[kind] = stage.get(kind, 0) + number
-    return {stage: kinds for stage, kinds in counts.items() if sum(kinds.values())}
+        stage = counts.setdefault(operation.name.split("_")[0], Counter())
+        stage.update(_call_flops(operation, node))
+    return {stage: dict(kinds) for stage, kinds in counts.items() if kinds.total()}
 
 
 def _calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
-    """Yields every call of a layer or operation in the graph of a model: what, and its node."""
+    """Yields every call of a layer or operation in the graph of a model, with its node."""
     graph: Any = model
     if isinstance(model, keras.Sequential):
         graph = keras.Model(model.inputs, model.outputs)
@@ -116,57 +110,13 @@ def _calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
 
 def _call_flops(layer: Any, node: Any) -> dict[str, int]:
     """Operations of a layer in one of its calls, by kind."""
-    inputs = [tuple(tensor.shape[1:]) for tensor in node.input_tensors]
-    outputs = [tuple(tensor.shape[1:]) for tensor in node.output_tensors]
-    if isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED, *_SEPARABLE)):
-        *grid, _ = inputs[0] if isinstance(layer, _TRANSPOSED) else outputs[0]
-        if layer.data_format == "channels_first":
-            _, *grid = inputs[0] if isinstance(layer, _TRANSPOSED) else outputs[0]
-        names = ("kernel",)
-        if isinstance(layer, _SEPARABLE):
-            names = ("depthwise_kernel", "pointwise_kernel")
-        kernels = sum(math.prod(getattr(layer, name).shape) for name in names)
-        return {CONVOLUTION: 2 * _product(layer, grid) * kernels}
-    if isinstance(layer, theirs.Dense):
-        return {DENSE: 2 * _product(layer, outputs[0][:-1]) * math.prod(layer.kernel.shape)}
-    if isinstance(layer, theirs.EinsumDense):
-        return {DENSE: _einsum_flops(layer, inputs[0])}
-    if isinstance(layer, theirs.MultiHeadAttention):
-        given = _arguments(layer, node)
-        return _multi_head_flops(layer, given["query"].shape[1:], given["value"].shape[1:])
+    if hasattr(layer, "count_flops"):
+        return _own_flops(layer, node)
+    for kinds, count in KERAS_LAYERS:
+        if isinstance(layer, kinds):
+            return count(layer, node)
     if isinstance(layer, keras.Model) and getattr(layer, "inputs", None):
-        inner: dict[str, int] = {}
-        for kinds in count_flops_by_stage(layer).values():
-            for kind, number in kinds.items():
-                inner[kind] = inner.get(kind, 0) + number
-        return inner
-    if isinstance(layer, ours.SqueezeExcitation):
-        kernels = (layer.squeeze.kernel, layer.excite.kernel)
-        return {EXCITATION: sum(2 * math.prod(kernel.shape) for kernel in kernels)}
-    if isinstance(layer, ours.LambdaLayer):
-        given = _arguments(layer, node)
-        *grid, depth = given["inputs"].shape[1:]
-        context = given.get("context")
-        if context is not None:
-            context = math.prod(context.shape[1:-1]), context.shape[-1]
-        scope = None if layer.position_embedding == "absolute" else layer.scope
-        if isinstance(scope, int):
-            scope = (scope,) * len(grid)
-        return lambda_layer_flops(
-            math.prod(grid),
-            depth,
-            layer.filters,
-            layer.num_heads,
-            layer.key_dim,
-            layer.intra_depth,
-            None if scope is None else math.prod(scope),
-            layer.use_content,
-            layer.position_embedding is not None,
-            layer.multi_query,
-            context,
-        )
-    if isinstance(layer, (AttentionLayer, ours.AxialAttention)):
-        return attention_flops(layer, *inputs[0])
+        return dict(sum(map(Counter, count_flops_by_stage(layer).values()), Counter()))
     kind = type(layer)
     is_known = kind.__module__.split(".")[0] in ("keras", "lambda_keras")
     is_known &= kind.__name__ not in _PRODUCTS
@@ -178,30 +128,55 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
     return {}
 
 
+def _own_flops(layer: Any, node: Any) -> dict[str, int]:
+    """Operations by the layer's own method, which takes the shapes of arguments of its call."""
+    wanted = inspect.signature(layer.count_flops).parameters
+    shapes = {
+        f"{name}_shape": tuple(value.shape)
+        for name, value in _arguments(layer, node).items()
+        if f"{name}_shape" in wanted and value is not None
+    }
+    for shape in shapes.values():
+        _product(layer, shape[1:])
+    return layer.count_flops(**shapes)
+
+
 def _arguments(layer: Any, node: Any) -> dict[str, Any]:
     """Arguments of a call by their names."""
     given = node.arguments
     return inspect.signature(layer.call).bind(*given.args, **given.kwargs).arguments
 
 
-def _product(layer: Any, sizes: Any) -> int:
-    if None in sizes:
-        raise ValueError(
-            f"expected a known size. Received: {tuple(sizes)} in the layer {layer.name!r}"
-        )
-    return math.prod(sizes)
+def _convolution(layer: Any, node: Any) -> dict[str, int]:
+    """Operations of a convolution: its kernels are applied at every output position."""
+    (inputs,), (outputs,) = node.input_tensors, node.output_tensors
+    shape = tuple(inputs.shape if isinstance(layer, _TRANSPOSED) else outputs.shape)
+    grid = shape[2:] if layer.data_format == "channels_first" else shape[1:-1]
+    names = ("kernel",)
+    if isinstance(layer, _SEPARABLE):
+        names = ("depthwise_kernel", "pointwise_kernel")
+    kernels = sum(math.prod(getattr(layer, name).shape) for name in names)
+    return {CONVOLUTION: 2 * _product(layer, grid) * kernels}
 
 
-def _einsum_flops(layer: theirs.EinsumDense, shape: tuple[int, ...]) -> int:
+def _dense(layer: Any, node: Any) -> dict[str, int]:
+    (outputs,) = node.output_tensors
+    return {DENSE: 2 * _product(layer, outputs.shape[1:-1]) * math.prod(layer.kernel.shape)}
+
+
+def _einsum_dense(layer: Any, node: Any) -> dict[str, int]:
     """Operations of `EinsumDense`: as many products as its indices have values together."""
     left, kernel = layer.equation.replace(" ", "").split("->")[0].split(",")
     sizes = dict(zip(kernel, layer.kernel.shape, strict=True))
     shared = math.prod(sizes[letter] for letter in kernel if letter in left)
-    return 2 * _product(layer, shape) * math.prod(sizes.values()) // shared
+    inputs = _product(layer, node.input_tensors[0].shape[1:])
+    return {DENSE: 2 * inputs * math.prod(sizes.values()) // shared}
 
 
-def _multi_head_flops(layer: Any, query: tuple[int, ...], value: tuple[int, ...]) -> dict[str, int]:
+def _multi_head_attention(layer: Any, node: Any) -> dict[str, int]:
     """Operations of Keras' `MultiHeadAttention` on sequences."""
+    given = _arguments(layer, node)
+    query, value = (tuple(given[name].shape[1:]) for name in ("query", "value"))
     if len(query) != 2 or len(value) != 2:
         raise ValueError(
             f"expected attention on sequences. Received: {layer.name!r}, on inputs of shape "
@@ -215,117 +190,18 @@ def _multi_head_flops(layer: Any, query: tuple[int, ...], value: tuple[int, ...]
     return {PROJECTIONS: 2 * projecting, CONTENT: 2 * pairs * (layer.key_dim + layer.value_dim)}
 
 
-def lambda_layer_flops(
-    positions: int,
-    depth: int,
-    filters: int,
-    num_heads: int,
-    key_dim: int,
-    intra_depth: int = 1,
-    scope_area: int | None = None,
-    use_content: bool = True,
-    use_position: bool = True,
-    multi_query: bool = True,
-    context: tuple[int, int] | None = None,
-) -> dict[str, int]:
-    """Returns the operations of a lambda layer for one example, by part.
-
-    The keys' projection counts without content lambdas too, as in Table 10.
-
-    Args:
-        positions: Number n of queries.
-        depth: Channels of the inputs.
-        filters: Channels of the outputs.
-        num_heads: Queries per position h.
-        key_dim: Query and key depth k.
-        intra_depth: Intra-depth u. Defaults to 1.
-        scope_area: Positions in the scope; None: the whole context.
-        use_content: Whether there is a content lambda. Defaults to True.
-        use_position: Whether there are position lambdas. Defaults to True.
-        multi_query: Whether heads share their lambdas. Defaults to True.
-        context: Number m of context positions, and their channels; None: the inputs.
-    """
-    value_dim = filters // num_heads
-    context_positions, context_depth = context or (positions, depth)
-    seen = context_positions if scope_area is None else min(scope_area, context_positions)
-    units = (1 if multi_query else num_heads) * intra_depth
-    projecting = positions * depth * num_heads * key_dim
-    projecting += context_positions * context_depth * units * (key_dim + value_dim)
-    lambdas = units * key_dim * value_dim
-    applying = positions * num_heads * key_dim * value_dim
-    products = {
-        PROJECTIONS: projecting,
-        CONTENT: (context_positions * lambdas + applying) * use_content,
-        POSITION: (positions * seen * lambdas + applying) * use_position,
-    }
-    return {part: 2 * number for part, number in products.items()}
-
-
-def attention_flops(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
-    """Returns the operations of an attention layer for one example, by part.
-
-    A query is multiplied with each row of tables of relative positions once, however many context
-    positions there are; only axial attention has products of its own for each of these.
-
-    Args:
-        layer: An attention layer of `lambda_keras.layers`.
-        height: Height of the map.
-        width: Width of the map.
-        depth: Channels of the inputs.
-    """
-    if isinstance(layer, ours.AxialAttention):
-        first, second = layer.height_attention, layer.width_attention
-        axes = (first, width, height, depth), (second, height, width, first.filters)
-        both = [_row_attention_flops(*axis) for axis in axes]
-        return {part: both[0][part] + both[1][part] for part in both[0]}
-    products = _projections(layer, height, width, depth)
-    positions = height * width
-    if isinstance(layer, ours.LinearAttention):
-        return products | _linear_attention(layer, positions)
-    queries, units = positions, layer.num_heads * layer.key_dim
-    if isinstance(layer, ours.GlobalAttention):
-        seen, rows = positions, 2 * height - 1 + 2 * width - 1
-    elif isinstance(layer, ours.LocalAttention):
-        seen, rows = min(layer.scope**2, positions), layer.scope  # two tables of half the depth
-    else:
-        window = layer.block_size + 2 * layer.halo_size
-        seen, rows = window**2, 2 * (2 * window - 1)
-        queries = math.prod(
-            -(-size // layer.block_size) * layer.block_size for size in (height, width)
+def _product(layer: Any, sizes: Any) -> int:
+    if None in sizes:
+        raise ValueError(
+            f"expected a known size. Received: {tuple(sizes)} in the layer {layer.name!r}"
         )
-        if layer.strided_queries:
-            queries //= layer.strides**2
-    return products | {
-        CONTENT: 2 * queries * seen * (units + layer.filters),
-        POSITION: 2 * queries * rows * units,
-    }
+    return math.prod(sizes)
 
 
-def _projections(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
-    positions = height * width
-    outputs = math.prod(layer.compute_output_shape((1, height, width, depth))[1:3])
-    queries = outputs if getattr(layer, "strided_queries", False) else positions
-    units = queries * layer.num_heads * layer.key_dim
-    units += positions * layer.groups * (layer.key_dim + layer.value_dim)
-    last = outputs * layer.filters**2 * layer.output_projection
-    return {PROJECTIONS: 2 * (units * depth + last)}
-
-
-def _row_attention_flops(layer: Any, height: int, width: int, depth: int) -> dict[str, int]:
-    pairs, units = height * width**2, layer.num_heads * layer.key_dim
-    return _projections(layer, height, width, depth) | {
-        CONTENT: 2 * pairs * (units + layer.filters),
-        POSITION: 2 * pairs * (2 * units + layer.filters),
-    }
-
-
-def _linear_attention(layer: Any, positions: int) -> dict[str, int]:
-    heads, groups = layer.num_heads, layer.groups
-    features, products = layer.key_dim, 0
-    if layer.random_features is not None:
-        features = layer.num_features
-        products = (heads + groups) * features * layer.key_dim  # the features themselves
-    products += (heads + groups) * features * layer.value_dim
-    if layer.feature_map != "softmax":
-        products += heads * features  # the denominators
-    return {CONTENT: 2 * positions * products}
+# Layers of Keras that multiply, with the function that counts the operations of a call.
+KERAS_LAYERS = (
+    ((*_CONVOLUTIONS, *_TRANSPOSED, *_SEPARABLE), _convolution),
+    (layers.Dense, _dense),
+    (layers.EinsumDense, _einsum_dense),
+    (layers.MultiHeadAttention, _multi_head_attention),
+)

@@ -16,7 +16,7 @@ _NORMS = (layers.BatchNormalization, BatchNormalization)
 
 
 def fold_batch_normalization(model: keras.Model) -> keras.Model:
-    """A copy of a network for inference, with batch normalization folded into what comes before.
+    """Copies a network for inference and folds batch normalizations into the layers before them.
 
     In inference a batch normalization multiplies and adds constants. The kernels of a convolution
     take the former, its bias the latter; so do the projections to queries and values in a lambda
@@ -31,17 +31,16 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     before: outputs differ as much as those of these precisions differ from float32.
 
     Args:
-        model: a functional model with layers of Keras and of this package, such as any network of
+        model: A functional model with layers of Keras and of this package, such as any network of
             `lambda_keras.applications`, with or without classifier; it is left as it is.
 
     Returns:
         A functional `keras.Model` with inputs, outputs, layer names and dtype policies of `model`.
 
     Raises:
-        ValueError: if it is no functional model, or one with a `call` of its own.
+        ValueError: If it is no functional model, or one with a `call` of its own.
 
     Example:
-
     >>> import numpy as np
     >>> from lambda_keras.applications import LambdaResNet14, fold_batch_normalization
     >>> model = LambdaResNet14(classes=10)

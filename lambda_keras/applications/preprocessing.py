@@ -1,4 +1,4 @@
-"""From images to the inputs of a network, and from its outputs to names.
+"""Preprocessing of images for a network, and class names of its predictions.
 
 `imagenet_classes.txt` was made from the synsets and lemmas of timm 1.0.31 (Apache-2.0); its names
 are those of `keras.applications`.
@@ -16,24 +16,23 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import is_number, is_positive_integer
-from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
-from lambda_keras.weights.published import PUBLISHED, find_published
+from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
-CROP_PADDING = 32  # pixels of the shorter side that the paper's centre crop leaves out
-MAX_ASPECT_RATIO = 100  # of what is resized; all of a thinner image would fill the memory
+CROP_PADDING = 32  # Pixels of the shorter side that the paper's center crop leaves out.
+MAX_ASPECT_RATIO = 100  # Resizing a thinner image would fill the memory.
 
 
 def preprocess_input(images):
-    """Normalises images by the channel means and deviations of ImageNet.
+    """Normalizes images by the channel means and deviations of ImageNet.
 
     It runs on arrays and on tensors of any backend, within `tf.data` too, on every backend.
 
     Args:
-        images: array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers (uint8, as
+        images: Array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers (uint8, as
             TFDS gives them) or floats.
 
     Returns:
@@ -41,10 +40,9 @@ def preprocess_input(images):
         one, else a NumPy array.
 
     Raises:
-        ValueError: if they are no numbers, or have no three channels.
+        ValueError: If they are no numbers, or have no three channels.
 
     Example:
-
     >>> import numpy as np
     >>> from lambda_keras.applications import preprocess_input
     >>> preprocess_input(np.full((1, 2, 2, 3), 255, "uint8"))[0, 0, 0].round().tolist()
@@ -56,7 +54,7 @@ def preprocess_input(images):
 def _normalize(images, mean, std):
     images = _as_float32(images)
     shape = images.shape
-    # TensorFlow may not know it, nor the number of channels: those of a decoded file, for example.
+    # TensorFlow may know neither rank nor channels, for example of a decoded file.
     if getattr(shape, "rank", 0) is not None and tuple(shape)[-1:] not in ((3,), (None,)):
         raise ValueError(f"expected images of shape (..., 3), RGB. Received: shape={tuple(shape)}")
     offset, scale = 255 * np.array(mean, "float32"), 1 / (255 * np.array(std, "float32"))
@@ -66,7 +64,7 @@ def _normalize(images, mean, std):
 
 
 def _as_float32(images):
-    tensorflow = sys.modules.get("tensorflow")  # whose tensors tf.data has on every backend
+    tensorflow = sys.modules.get("tensorflow")  # tf.data has its tensors on every backend.
     if tensorflow is not None and tensorflow.is_tensor(images):
         cast = tensorflow.cast
     elif ops.is_tensor(images) or keras.utils.is_keras_tensor(images):
@@ -102,19 +100,18 @@ class Preprocessing:
     rounded down, and cuts out the central square of `image_size` pixels.
 
     Args:
-        image_size: int, height and width of the result in pixels.
-        crop_fraction: float in `(0, 1]`, part of the resized shorter side that is kept.
+        image_size: Int, height and width of the result in pixels.
+        crop_fraction: Float in `(0, 1]`, part of the resized shorter side that is kept.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
             Defaults to `"bicubic"`.
-        mean: means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet,
+        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet,
             as in `preprocess_input`.
-        std: their standard deviations. Defaults to those of ImageNet.
+        std: Their standard deviations. Defaults to those of ImageNet.
 
     Raises:
-        ValueError: if an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Example:
-
     >>> import numpy as np
     >>> from lambda_keras.applications import preprocessing_of
     >>> preprocessing = preprocessing_of("lambda_resnet50", 224)
@@ -155,25 +152,25 @@ class Preprocessing:
                 )
 
     def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
-        """Returns the part of an image that the network sees.
+        """Resizes an image and crops its center.
 
         Args:
             photo: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
 
         Returns:
-            float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`, which
+            Float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`, which
             `preprocess_input` or `normalize` take.
 
         Raises:
-            ValueError: if it is none of the two, or empty.
-            ImportError: if Pillow is not installed.
+            ValueError: If it is none of the two, or empty.
+            ImportError: If Pillow is not installed.
         """
         image = _rgb(photo)
         longest = MAX_ASPECT_RATIO * min(image.size)
-        image = _centre(image, min(image.width, longest), min(image.height, longest))
+        image = _center(image, min(image.width, longest), min(image.height, longest))
         width, height = (self.shorter_side * side // min(image.size) for side in image.size)
         image = image.resize((width, height), _pillow().Resampling[self.interpolation.upper()])
-        return np.asarray(_centre(image, self.image_size, self.image_size), "float32")
+        return np.asarray(_center(image, self.image_size, self.image_size), "float32")
 
     def normalize(self, images):
         """Like `preprocess_input`, with the `mean` and `std` given here."""
@@ -181,7 +178,7 @@ class Preprocessing:
 
     @property
     def shorter_side(self) -> int:
-        """Pixels of the shorter side after resizing, before the square is cut out."""
+        """Pixels of the shorter side after resizing, before the crop."""
         # 68 / (68 / 100) is below 100 in floating point.
         return math.floor(self.image_size / self.crop_fraction + 1e-9)
 
@@ -190,16 +187,17 @@ def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
     """The preprocessing that a network's accuracy was published with.
 
     Args:
-        architecture: str, name of the network in the zoo.
-        image_size: int, height and width of its images in pixels.
+        architecture: Str, name of the network in the zoo.
+        image_size: Int, height and width of its images in pixels.
 
     Returns:
         That of the published weights, if there are any. If not, the one of the paper's networks:
-        the centre without a border of 16 pixels, `image_size / (image_size + 32)`.
+        the center without a border of 16 pixels, `image_size / (image_size + 32)`.
     """
     if not is_positive_integer(image_size):
         raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
-    fraction = find_published(architecture).crop_fraction if architecture in PUBLISHED else None
+    weights = NETWORKS[architecture].weights if architecture in NETWORKS else {}
+    fraction = next((published.crop_fraction for published in weights.values()), None)
     return Preprocessing(image_size, fraction or image_size / (image_size + CROP_PADDING))
 
 
@@ -214,19 +212,18 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     """Names the most probable classes, as `keras.applications` does, but without a download.
 
     Args:
-        predictions: array or tensor of shape `(images, 1000)`, probabilities or logits.
-        top: int, how many classes to name for each image. Defaults to `5`.
+        predictions: Array or tensor of shape `(images, 1000)`, probabilities or logits.
+        top: Int, how many classes to name for each image. Defaults to `5`.
 
     Returns:
         For each image the list of its `top` classes, highest score first, each as
         `(WordNet id, name, score)`.
 
     Raises:
-        ValueError: if the predictions are not of the 1000 classes of ImageNet, or `top` is not a
+        ValueError: If the predictions are not of the 1000 classes of ImageNet, or `top` is not a
             positive integer.
 
     Example:
-
     >>> import numpy as np
     >>> from lambda_keras.applications import decode_predictions
     >>> decode_predictions(np.eye(1000)[[207]], top=1)[0][0][:2]
@@ -253,7 +250,7 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     ]
 
 
-def _centre(image: "Image", width: int, height: int) -> "Image":
+def _center(image: "Image", width: int, height: int) -> "Image":
     # Rounded as in torchvision, which timm crops with.
     left, top = round((image.width - width) / 2), round((image.height - height) / 2)
     return image.crop((left, top, left + width, top + height))

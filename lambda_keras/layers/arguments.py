@@ -1,4 +1,4 @@
-"""Checks of arguments: one line each, which says what was expected and what came."""
+"""Checks of arguments, with errors of one line: the expected and the received value."""
 
 from numbers import Integral, Real
 
@@ -20,26 +20,28 @@ def received(**arguments) -> str:
 
 
 def check_positive_integers(**arguments):
+    """Checks that all arguments are integers above 0."""
     for name, value in arguments.items():
         if type(value) is not int or value < 1:
             raise ValueError(f"expected a positive integer. {received(**{name: value})}")
 
 
 def check_bools(**arguments):
+    """Checks that all arguments are True or False."""
     for name, value in arguments.items():
         if not isinstance(value, bool):
             raise ValueError(f"expected True or False. {received(**{name: value})}")
 
 
 def check_number(condition, expected: str, **argument):
-    """Checks that an argument is a number, no NaN, of which the condition holds."""
+    """Checks that an argument is a number that meets a condition; NaN never does."""
     ((name, value),) = argument.items()
     if not is_number(value) or not condition(value):
         raise ValueError(f"expected {expected}. {received(**{name: value})}")
 
 
 def check_mask(name: str, mask, shape):
-    """Checks that a mask is a tensor of truth values, of the shape as far as that is known."""
+    """Checks that a mask is a boolean tensor of a shape, as far as the shape is known."""
     given = getattr(mask, "shape", None)
     if given is None:
         raise ValueError(f"expected {name} to be a tensor. {received(**{name: mask})}")

@@ -18,11 +18,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
     Where the channels are axis 1 of more than two, training sums over the axes after them first.
     That takes half of the time or less on large maps, and sums of millions stay exact.
 
-    What is neither is Keras' own: masks, several replicas that share statistics, batch
-    renormalization, other axes, weights that are not in float32. So are other backends.
+    Everything else is computed by Keras: masks, statistics of several replicas, batch
+    renormalization, other axes, weights that are not in float32, other backends.
 
     Example:
-
     >>> import numpy as np
     >>> from lambda_keras.layers import BatchNormalization
     >>> layer = BatchNormalization(momentum=0.5)
@@ -58,7 +57,9 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if training:
             averages = self.moving_mean, self.moving_variance
             for average, value in zip(averages, statistics, strict=True):
-                value = tf.where(tf.size(x) > 0, value, average.value)  # of nothing there are none
+                value = tf.where(
+                    tf.size(x) > 0, value, average.value
+                )  # An empty batch has no statistics.
                 average.assign(average * self.momentum + value * (1 - self.momentum))
         return tf.cast(outputs, self.compute_dtype)
 

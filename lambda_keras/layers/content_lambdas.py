@@ -2,8 +2,8 @@
 
     outputs[b, n, h, v] = sum_k queries[b, n, h, k] sum_m,u keys[b, m, k, u] values[b, m, v, u]
 
-with keys normalised over the context positions m (Table 12). Letters as in `position_lambdas`.
-The normalisation is computed in float32 whatever the dtype of the tensors.
+with keys normalized over the context positions m (Table 12). Letters as in `position_lambdas`.
+The normalization is computed in float32 whatever the dtype of the tensors.
 """
 
 import math
@@ -15,7 +15,7 @@ from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.tiles import part
 
 KEY_NORMALIZATIONS = ("softmax", "l2", None)
-# A key of what is not seen, far below all others.
+# Key of a hidden context position, far below all others.
 HIDDEN = -1e30
 
 
@@ -28,16 +28,16 @@ def content_outputs(
     mask=None,
     causal: bool = False,
 ):
-    """Normalises keys, computes content lambdas, applies them.
+    """Normalizes keys, computes content lambdas, applies them.
 
     Args:
-        queries: tensor `(b, n, h, k)`.
-        keys: tensor `(b, m, k, u)`, not normalised.
-        values: tensor `(b, m, v, u)`.
+        queries: Tensor `(b, n, h, k)`.
+        keys: Tensor `(b, m, k, u)`, not normalized.
+        values: Tensor `(b, m, v, u)`.
         normalization: `"softmax"`, `"l2"` or `None`.
         padding: `None` or bool tensor `(b, m)`, false where an example has no context element.
         mask: `None` or bool tensor `(n, m)`: the context elements that each query sees (Figure 6).
-        causal: bool, whether query n sees the context elements m <= n only.
+        causal: Bool, whether query n sees the context elements m <= n only.
 
     Returns:
         Tensor `(b, n, h, v)`. Under a mask without `causal`, softmax keys more than about 80 below
@@ -54,7 +54,7 @@ def content_outputs(
         content_lambda = contract("bmku,bmvu->bkv", ops.cast(normalized, values.dtype), values)
         return contract("bnhk,bkv->bnhv", queries, content_lambda)
 
-    # Every query has a lambda, and keys normalised over what it sees (B.2).
+    # Every query has a lambda, with keys normalized over the positions that it sees (B.2).
     def over_visible(terms):
         if mask is None:
             return ops.cumsum(terms, axis=1)
@@ -72,10 +72,10 @@ BLOCK = 16
 
 
 def _causal_softmax_lambdas(keys, values, padding, mask):
-    """Float32 lambdas `(b, k, n, v)`, on which what comes later has no effect at all."""
+    """Float32 lambdas `(b, k, n, v)`, unaffected by later context positions."""
     keys = ops.transpose(ops.cast(keys, "float32"), (0, 2, 3, 1))[..., None]
     values = ops.transpose(ops.cast(values, "float32"), (0, 3, 1, 2))[:, None]
-    ones = ops.ones_like(values[..., :1])  # whose sums are the denominators
+    ones = ops.ones_like(values[..., :1])  # Their sums are the denominators.
     terms = ops.concatenate([values, ones], axis=-1)
     if padding is not None:
         padding = padding[:, None, None, :, None]
@@ -91,12 +91,12 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
 
 
 def _visible_sums(keys, terms, visible):
-    """Sums over what each query sees of `exp(keys - maximum) * terms`, with its own maximum.
+    """Sums of `exp(keys - maximum) * terms` over the visible positions, with a maximum per query.
 
     Args:
-        keys: tensor `(..., m, 1)`.
-        terms: tensor `(..., m, w)`.
-        visible: bool tensor `(n, m)`.
+        keys: Tensor `(..., m, 1)`.
+        terms: Tensor `(..., m, w)`.
+        visible: Bool tensor `(n, m)`.
 
     Returns:
         Maxima `(..., n, 1)`, without a gradient, because they cancel in quotients of sums; and
@@ -109,7 +109,7 @@ def _visible_sums(keys, terms, visible):
 
 
 def _running_sums(keys, terms, levels):
-    """`_visible_sums` of what is not after each of at most `BLOCK ** levels` positions."""
+    """`_visible_sums` up to each of at most `BLOCK ** levels` positions."""
     n = ops.shape(keys)[-2]
 
     def blocks(tensor):
@@ -160,7 +160,7 @@ def _unnormalized(keys, normalization, padding):
 
 
 def _largest(keys, axis):
-    """The maximum, which cancels in a softmax and keeps exp in range."""
+    """Maximum of the keys, which cancels in a softmax and keeps exp in range."""
     return ops.stop_gradient(ops.max(keys, axis=axis, keepdims=True))
 
 
@@ -169,5 +169,5 @@ def _denominator(weights, normalization, total):
         return ops.ones_like(weights[:, :1])
     if normalization == "softmax":
         sums = total(weights)
-        return ops.where(sums > 0, sums, 1.0)  # a query that sees nothing gets 0, not 0 / 0
+        return ops.where(sums > 0, sums, 1.0)  # A query that sees nothing gets 0, not 0 / 0.
     return ops.sqrt(ops.maximum(total(ops.square(weights)), keras.config.epsilon() ** 2))

@@ -45,12 +45,12 @@ def _correlated(queries, values, embeddings, first, grid):
     """Position lambdas of the queries on a grid, applied: `(b, n, h, v)`.
 
     Args:
-        queries: tensor `(b, *grid, h, k)`.
-        values: tensor `(b, *(first + grid + first), v, u)`.
-        embeddings: tensor `(*scope, u, k)`.
-        first: for each axis the position of the first query among the values: half a scope, or 0
+        queries: Tensor `(b, *grid, h, k)`.
+        values: Tensor `(b, *(first + grid + first), v, u)`.
+        embeddings: Tensor `(*scope, u, k)`.
+        first: For each axis the position of the first query among the values: half a scope, or 0
             if there is nothing around.
-        grid: sizes of the axes.
+        grid: Sizes of the axes.
     """
     batch, *sizes, v, u = values.shape
     batch = ops.shape(values)[0]

@@ -1,6 +1,5 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
-import inspect
 import math
 from typing import Any, NamedTuple
 
@@ -14,8 +13,10 @@ from lambda_keras.layers.arguments import (
     check_number,
     check_positive_integers,
 )
+from lambda_keras.layers.base import Layer
 from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
+from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
     relative_positions,
@@ -40,11 +41,11 @@ class Group(NamedTuple):
     lambdas.
 
     Attributes:
-        queries: tensor `(b, n, h, k)`.
-        keys: tensor `(b, m, k, u)` or `None`.
-        values: tensor `(b, m, v, u)`.
-        embeddings: those of positions or `None`.
-        bias: that of position lambdas `(k,)` or `None`.
+        queries: Tensor `(b, n, h, k)`.
+        keys: Tensor `(b, m, k, u)` or `None`.
+        values: Tensor `(b, m, v, u)`.
+        embeddings: Those of positions or `None`.
+        bias: That of position lambdas `(k,)` or `None`.
     """
 
     queries: Any
@@ -55,7 +56,7 @@ class Group(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class LambdaLayer(keras.layers.Layer):
+class LambdaLayer(Layer):
     """Lambda layer: a context becomes a linear function, which is applied to each query.
 
     `outputs[n] = (content_lambda + position_lambda[n])^T queries[n]` (Eq. 1 and 2), with
@@ -64,33 +65,33 @@ class LambdaLayer(keras.layers.Layer):
     lambda (multi-query, Figures 3 and 5).
 
     Queries and values pass a batch normalization. Relative position embeddings make the layer
-    translation equivariant (3.3); outside of the scope they are zero (3.4). Weights are initialised
+    translation equivariant (3.3); outside of the scope they are zero (3.4). Weights are initialized
     as in E.1. Softmax and statistics are computed in float32 under any dtype policy.
 
     Args:
-        filters: int, depth d of the outputs, divisible by `num_heads`; the value depth is
+        filters: Int, depth d of the outputs, divisible by `num_heads`; the value depth is
             v = d / h.
-        num_heads: int, number h of queries per position. Defaults to `4`.
-        key_dim: int, query and key depth k. Defaults to `16`.
-        intra_depth: int, intra-depth u of keys, values and embeddings (B.4). Defaults to `1`.
-        scope: odd int or tuple of odd ints, one for each axis of the grid: the neighbourhood that
+        num_heads: Int, number h of queries per position. Defaults to `4`.
+        key_dim: Int, query and key depth k. Defaults to `16`.
+        intra_depth: Int, intra-depth u of keys, values and embeddings (B.4). Defaults to `1`.
+        scope: Odd int or tuple of odd ints, one for each axis of the grid: the neighborhood that
             position lambdas see (3.4); or `None` for the whole context, with an embedding for
             every offset in the grid that the layer is built for. Defaults to `23`.
-        strides: int, of the 3-wide average pooling that follows the layer in place of a strided
+        strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
             convolution (E.1); `1` for none, as causal layers need. Defaults to `1`.
-        dilation_rate: int, distance between the positions in the scope (3.4). Defaults to `1`.
-        multi_query: bool; `False` for keys, values and embeddings of each head's own (multi-head,
+        dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
+        multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
-        use_content: bool, whether there is a content lambda (Table 10). Defaults to `True`.
+        use_content: Bool, whether there is a content lambda (Table 10). Defaults to `True`.
         position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions,
             for contexts without structure (the scope is ignored); `"shared"`, relative ones of a
             `RelativePositionEmbedding` given to the call (Table 4); or `None` for no position
             lambdas (Table 10). Defaults to `"relative"`.
-        use_bias: bool, whether all position lambdas have a learned bias of depth k, as those of
+        use_bias: Bool, whether all position lambdas have a learned bias of depth k, as those of
             PyTorch implementations that use a convolution with a bias. Defaults to `False`.
-        use_projection_bias: bool, whether queries and values have a learned bias, before
+        use_projection_bias: Bool, whether queries and values have a learned bias, before
             normalizations. `fold_batch_normalization` needs it. Defaults to `False`.
-        causal: bool, whether a query sees only the context positions up to its own, in raster
+        causal: Bool, whether a query sees only the context positions up to its own, in raster
             order (B.2). What comes later then changes neither outputs nor gradients, as long as it
             is finite: what is hidden is multiplied by 0, and NaN or infinity times 0 is NaN. In
             training, the statistics of batch normalizations are those of all positions, too.
@@ -101,14 +102,14 @@ class LambdaLayer(keras.layers.Layer):
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
             Defaults to `"softmax"`.
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
-        implementation: how position lambdas are computed; results differ by rounding only.
+        implementation: How position lambdas are computed; results differ by rounding only.
             `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
             einsum in the other order, without position lambdas in memory; `"fourier"` uses the
             convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
             What each can do is in `position_lambdas.IMPLEMENTATIONS`. Defaults to `"auto"`.
-        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
+        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
-        epsilon: positive float, of the batch normalizations. Defaults to `1e-5`.
+        epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
         query_initializer: Defaults to `N(0, (k d)^-1/2)` (E.1; the second number is the standard
             deviation).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
@@ -121,37 +122,36 @@ class LambdaLayer(keras.layers.Layer):
             makes it about 1: position lambdas give a variance of 1, because embeddings have one of
             `1 / (key_dim * intra_depth * positions in the scope)`, and the content lambda adds
             `key_dim * intra_depth * (1 / depth + e / m)` of inputs `N(0, 1)`, e = 2.718.
-        kernel_regularizer: regularizer of the three projections. Defaults to `None`.
-        embeddings_regularizer: regularizer of the position embeddings. Defaults to `None`.
+        kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
+        embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, *grid, depth)` with a grid of one, two or three axes, channels
+        inputs: Tensor `(batch, *grid, depth)` with a grid of one, two or three axes, channels
             last: sequences, images or video. Sizes of the grid may be unknown if the scope is
             local.
-        context: tensor `(batch, *context grid, context depth)`, of the same rank as `inputs`.
+        context: Tensor `(batch, *context grid, context depth)`, of the same rank as `inputs`.
             Defaults to `inputs`.
-        position_embeddings: tensor `(*relative positions, u, k)`, the output of a
+        position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
-        attention_mask: bool tensor `(n, m)`, shared by the batch: which context positions each
-            query sees (Figure 6), as long as the others are finite. Keys are normalised over these
+        attention_mask: Bool tensor `(n, m)`, shared by the batch: which context positions each
+            query sees (Figure 6), as long as the others are finite. Keys are normalized over these
             only. Under a softmax, keys that are more than about 80 below the largest one of the
             whole context, hidden ones too, weigh nothing, because float32 ends there;
             `causal=True` lifts this limit, for memory of `n m k u` numbers per example.
-        mask: bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
+        mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
-        context_mask: bool tensor `(batch, *context grid)`, the same for `context`.
-        training: bool, whether batch normalizations use the statistics of the batch.
+        context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
+        training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
         Tensor `(batch, *grid, filters)`, with the grid divided by `strides`, rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+        ValueError: If an argument is out of its range, does not fit another one, or does not fit
             the shape of the inputs.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import LambdaLayer
     >>> images = keras.random.normal((2, 14, 10, 32))
@@ -331,12 +331,12 @@ class LambdaLayer(keras.layers.Layer):
             inputs, inputs if own_context else context, position_embeddings, attention_mask
         )
         self._check_batch(inputs, context, mask, context_mask)
-        if inputs.shape[0] == 0:  # on which backends' operations fail, or get shapes wrong
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, *grid, _ = ops.shape(inputs)
         context_grid = grid if own_context else ops.shape(context)[1:-1]
-        mask = _flatten_mask(mask)
-        padding = mask if own_context else _flatten_mask(context_mask)
+        mask = _flatten_mask(mask)  # (b, n)
+        padding = mask if own_context else _flatten_mask(context_mask)  # (b, m)
         outputs = [
             self.apply_lambdas(group, padding, attention_mask, grid, context_grid, training)
             for group in self.project_inputs(
@@ -344,7 +344,7 @@ class LambdaLayer(keras.layers.Layer):
             )
         ]
         outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
-        outputs = ops.reshape(outputs, (batch, *grid, self.filters))
+        outputs = ops.reshape(outputs, (batch, *grid, self.filters))  # (b, n, h, v) to a map
         if self.strides > 1:
             outputs = average_pool(outputs, 3, self.strides)
         return outputs
@@ -358,24 +358,27 @@ class LambdaLayer(keras.layers.Layer):
         padding=None,
         training=None,
     ):
-        """Splits queries, keys, values and embeddings by the head groups that share lambdas.
+        """Projects and splits queries, keys, values and embeddings by head group.
 
         Args:
-            inputs, context, position_embeddings, training: as in the call.
-            mask: `None` or bool tensor `(b, n)`, false where an example has no query.
-            padding: `None` or bool tensor `(b, m)`, false where it has no context element.
+            inputs: As in the call.
+            context: As in the call.
+            position_embeddings: As in the call.
+            mask: None or bool tensor `(b, n)`, false where an example has no query.
+            padding: None or bool tensor `(b, m)`, false where it has no context element.
+            training: As in the call.
 
         Returns:
-            A list with a `Group` for each group: one, or with `multi_query=False` one per head.
+            A list with one `Group`, or with `multi_query=False` one per head.
         """
-        batch = ops.shape(inputs)[0]
+        batch, groups = ops.shape(inputs)[0], self._groups
         kernels = [self.query_kernel, self.value_kernel]
         kernels += [] if self.key_kernel is None else [self.key_kernel]
         if context is None:
-            queries, values, *keys = project(inputs, kernels)
+            queries, values, *keys = project(inputs, kernels)  # (b, n, h k), (b, m, v u), ...
         else:
-            (queries,) = project(inputs, kernels[:1])
-            values, *keys = project(context, kernels[1:])
+            (queries,) = project(inputs, kernels[:1])  # (b, n, h k)
+            values, *keys = project(context, kernels[1:])  # (b, m, v u), (b, m, k u)
         if self.query_bias is not None and self.value_bias is not None:
             queries = queries + ops.cast(self.query_bias, queries.dtype)
             values = values + ops.cast(self.value_bias, values.dtype)
@@ -385,38 +388,42 @@ class LambdaLayer(keras.layers.Layer):
             values = self.value_batch_norm(values, training=training, mask=padding)
         if padding is not None:
             values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
-        embeddings = position_embeddings
-        if self.position_embeddings is not None:
-            embeddings = ops.convert_to_tensor(self.position_embeddings)
 
         # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
-        def groups(tensor, *shape):
-            return ops.unstack(
-                ops.reshape(tensor, (batch, -1, self._groups, *shape)), self._groups, axis=2
-            )
+        def split(tensor, *shape):
+            return ops.unstack(ops.reshape(tensor, (batch, -1, groups, *shape)), groups, axis=2)
 
-        queries = groups(queries, self.num_heads // self._groups, self.key_dim)
-        values = groups(values, self._value_dim, self.intra_depth)
-        keys = groups(keys[0], self.key_dim, self.intra_depth) if keys else [None] * self._groups
-        if embeddings is None or self.multi_query:
-            embeddings = [embeddings] * self._groups
-        else:
-            embeddings = ops.unstack(embeddings, self._groups)
-        biases = [None] * self._groups
-        if self.position_bias is not None:
-            biases = ops.cast(ops.convert_to_tensor(self.position_bias), values[0].dtype)
-            biases = [biases] if self.multi_query else ops.unstack(biases, self._groups)
-        return list(map(Group, queries, keys, values, embeddings, biases))
+        queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
+        values = split(values, self._value_dim, self.intra_depth)  # (b, m, v, u)
+        if keys:
+            keys = split(keys[0], self.key_dim, self.intra_depth)  # (b, m, k, u)
+        embeddings, bias = position_embeddings, self.position_bias
+        if self.position_embeddings is not None:
+            embeddings = ops.convert_to_tensor(self.position_embeddings)  # (*r, u, k)
+        if bias is not None:
+            bias = ops.cast(ops.convert_to_tensor(bias), values[0].dtype)  # (k,)
+
+        def per_group(table):
+            if table is None or self.multi_query:
+                return [table] * groups
+            return ops.unstack(table, groups)
+
+        parts = (queries, keys or [None] * groups, values, per_group(embeddings), per_group(bias))
+        return list(map(Group, *parts))
 
     def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training):
-        """Content and position lambdas of one group of heads, applied: `(b, n, h, v)`.
+        """Applies the content and position lambdas of one head group.
 
         Args:
-            group: one of those of `project_inputs`.
-            padding: `None` or bool tensor `(b, m)`, false where there is no context element.
-            mask: `None` or bool tensor `(n, m)`: which context positions each query sees.
-            grid, context_grid: sizes of the axes that n and m are made of.
-            training: bool, whether a backward pass may follow.
+            group: One of those of `project_inputs`.
+            padding: None or bool tensor `(b, m)`, false where there is no context element.
+            mask: None or bool tensor `(n, m)`, the context positions that each query sees.
+            grid: Sizes of the axes that n is made of.
+            context_grid: Sizes of the axes that m is made of.
+            training: Whether a backward pass may follow.
+
+        Returns:
+            Tensor `(b, n, h, v)`.
         """
         queries, keys, values, embeddings, bias = group
         if self.query_normalization in ("softmax", "batch_softmax"):
@@ -425,29 +432,29 @@ class LambdaLayer(keras.layers.Layer):
         if keys is not None:
             outputs = content_outputs(
                 queries, keys, values, self.key_normalization, padding, mask, self.causal
-            )
+            )  # (b, n, h, v)
         if embeddings is not None:
             embeddings = ops.cast(embeddings, values.dtype)
             outputs = outputs + self._position_outputs(
                 queries, values, embeddings, mask, grid, context_grid, training
-            )
+            )  # (b, n, h, v)
         if bias is not None:
-            outputs = outputs + ops.matmul(queries, bias[:, None])
+            outputs = outputs + ops.matmul(queries, bias[:, None])  # (b, n, h, 1), for every v
         return outputs
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
-        """Position lambdas of one group of heads, applied: `(b, n, h, v)`."""
+        """Applies the position lambdas of one head group; returns `(b, n, h, v)`."""
         implementation = self.implementation
         if self.position_embedding != "absolute":
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
             if self.causal:
-                embeddings = position_lambdas.mask_future(embeddings)
+                embeddings = position_lambdas.mask_future(embeddings)  # (*r, u, k)
         if self.position_embedding == "absolute" or mask is not None:
             if self.position_embedding != "absolute":
                 embeddings = position_lambdas.dense_embeddings(embeddings, grid, context_grid)
             elif self.causal:
-                visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))
-                embeddings = embeddings * visible[:, :, None, None]
+                visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))  # (n, m)
+                embeddings = embeddings * visible[:, :, None, None]  # (n, m, u, k)
             if mask is not None:
                 embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
             if implementation == "auto":
@@ -476,14 +483,27 @@ class LambdaLayer(keras.layers.Layer):
         del inputs
         return previous_mask if self.strides == 1 else None
 
-    def get_config(self):
-        config = super().get_config()
-        _, *names, _ = inspect.signature(LambdaLayer.__init__).parameters  # not self and kwargs
-        for name in names:
-            value = getattr(self, name)
-            is_object = name.endswith(("_initializer", "_regularizer"))
-            config[name] = keras.saving.serialize_keras_object(value) if is_object else value
-        return config
+    def count_flops(self, inputs_shape, context_shape=None) -> dict[str, int]:
+        """Floating-point operations for one example, by part.
+
+        Position lambdas have as many context positions per query as the scope holds, at most the
+        whole context. The keys' projection counts without content lambdas too, as in Table 10.
+        """
+        context_shape = inputs_shape if context_shape is None else context_shape
+        (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
+        n, m = math.prod(grid), math.prod(context_grid)
+        h, k, v = self.num_heads, self.key_dim, self._value_dim
+        units = (1 if self.multi_query else h) * self.intra_depth
+        seen = m
+        if self.position_embedding != "absolute" and self.scope is not None:
+            seen = min(m, math.prod(relative_positions(self.scope, tuple(grid))))
+        applying = n * h * k * v
+        products = {
+            PROJECTIONS: n * depth * h * k + m * context_depth * units * (k + v),
+            CONTENT: (m * units * k * v + applying) * self.use_content,
+            POSITION: (n * seen * units * k * v + applying) * (self.position_embedding is not None),
+        }
+        return {part: 2 * number for part, number in products.items()}
 
     @property
     def _value_dim(self):
@@ -524,8 +544,9 @@ class LambdaLayer(keras.layers.Layer):
             )
         return math.prod(grid), math.prod(context_grid)
 
-    def check_shapes(self, inputs_shape, context_shape):
+    def check_shapes(self, inputs_shape, context_shape=None):
         """Refuses shapes of inputs and context that the layer cannot be built for."""
+        context_shape = inputs_shape if context_shape is None else context_shape
         rank = len(inputs_shape) - 2
         received = f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
         if not 1 <= rank <= 3 or inputs_shape[-1] is None or context_shape[-1] is None:

@@ -3,14 +3,16 @@
 import keras
 from keras import ops
 
+from lambda_keras.layers.base import Layer
+
 
 def average_pool(inputs, pool_size: int, strides: int):
     """Average pooling with padding "same" that counts real positions only.
 
     Args:
-        inputs: tensor `(batch, *grid, channels)`.
-        pool_size: int, width of the window along every axis of the grid.
-        strides: int, along every axis of the grid.
+        inputs: Tensor `(batch, *grid, channels)`.
+        pool_size: Int, width of the window along every axis of the grid.
+        strides: Int, along every axis of the grid.
 
     Returns:
         Tensor `(batch, *(grid / strides, rounded up), channels)`.
@@ -33,18 +35,18 @@ def average_pool(inputs, pool_size: int, strides: int):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class SymmetricMaxPooling2D(keras.layers.Layer):
+class SymmetricMaxPooling2D(Layer):
     """Max pooling with the same padding on both sides, as PyTorch has it.
 
     What is padded is never the largest: unlike zeros, which are larger than negative activations.
 
     Args:
-        pool_size: odd int, height and width of the window; half of it is padded. Defaults to `3`.
-        strides: int. Defaults to `2`.
+        pool_size: Odd int, height and width of the window; half of it is padded. Defaults to `3`.
+        strides: Integer. Defaults to `2`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, channels)`.
+        inputs: Tensor `(batch, height, width, channels)`.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, channels)`, sizes rounded up.
@@ -59,6 +61,3 @@ class SymmetricMaxPooling2D(keras.layers.Layer):
         reach = (self.pool_size // 2,) * 2
         padded = ops.pad(inputs, [(0, 0), reach, reach, (0, 0)], constant_values=-float("inf"))
         return ops.max_pool(padded, self.pool_size, self.strides, data_format="channels_last")
-
-    def get_config(self):
-        return {**super().get_config(), "pool_size": self.pool_size, "strides": self.strides}

@@ -4,13 +4,14 @@ import keras
 from keras import initializers, regularizers
 
 from lambda_keras.layers.arguments import check_positive_integers, received
+from lambda_keras.layers.base import Layer
 
 
 def relative_positions(scope: int | tuple[int, ...] | None, grid: tuple) -> tuple[int, ...]:
     """Numbers of relative positions along the axes of a grid: the scope, or all offsets.
 
     Raises:
-        ValueError: if a global scope (`None`) meets a grid of unknown size, or a tuple a grid of
+        ValueError: If a global scope (`None`) meets a grid of unknown size, or a tuple a grid of
             another rank; if the grid has not one to three axes, or nothing in it.
     """
     if not 1 <= len(grid) <= 3 or 0 in grid:
@@ -41,7 +42,7 @@ def standardize_scope(scope):
     sizes = tuple(scope) if isinstance(scope, (tuple, list)) else (scope,)
     if not sizes or not all(type(size) is int and size > 0 and size % 2 for size in sizes):
         raise ValueError(
-            "expected scope to be None or positive odd integers, so that it has a centre. "
+            "expected scope to be None or positive odd integers, so that it has a center. "
             f"{received(scope=scope)}"
         )
     return scope if isinstance(scope, int) else sizes
@@ -53,30 +54,29 @@ def unit_normal(initializer):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class RelativePositionEmbedding(keras.layers.Layer):
+class RelativePositionEmbedding(Layer):
     """One table of relative position embeddings for several lambda layers (Table 4).
 
     The table is counted and saved once. All layers that take it must agree in `key_dim`,
     `intra_depth` and `scope`, and be multi-query.
 
     Args:
-        scope: odd int, tuple of odd ints, or `None` for every offset of the grid of the inputs.
+        scope: Odd int, tuple of odd ints, or `None` for every offset of the grid of the inputs.
             Defaults to `23`.
-        key_dim: int, query and key depth k. Defaults to `16`.
-        intra_depth: int, intra-depth u. Defaults to `1`.
+        key_dim: Int, query and key depth k. Defaults to `16`.
+        intra_depth: Int, intra-depth u. Defaults to `1`.
         embeddings_initializer: Defaults to `N(0, 1)` (E.1).
         embeddings_regularizer: Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, *grid, depth)`, of which only the shape is used.
+        inputs: Tensor `(batch, *grid, depth)`, of which only the shape is used.
 
     Returns:
         Tensor `(*relative positions, intra_depth, key_dim)`, the `position_embeddings` that
         `LambdaLayer(..., position_embedding="shared")` is called with.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding
     >>> inputs = keras.Input((14, 14, 32))
@@ -120,12 +120,7 @@ class RelativePositionEmbedding(keras.layers.Layer):
         positions = relative_positions(self.scope, tuple(input_shape[1:-1]))
         return (*positions, self.intra_depth, self.key_dim)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "scope": self.scope,
-            "key_dim": self.key_dim,
-            "intra_depth": self.intra_depth,
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+    def count_flops(self, inputs_shape):
+        """Floating-point operations for one example: none."""
+        del inputs_shape
+        return {}

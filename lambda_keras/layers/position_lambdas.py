@@ -123,7 +123,7 @@ def _dense_by_gathering(embeddings, query_grid, context_grid, offsets):
         offset = ops.reshape(offsets[axis], shape)
         index = index * reach + offset
         inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
-    outside = math.prod(scope)  # the row of zeros that is appended
+    outside = math.prod(scope)  # Index of the row of zeros that is appended.
     rows = ops.reshape(embeddings, (outside, u * k))
     rows = ops.concatenate([rows, ops.zeros_like(rows[:1])])
     dense = ops.take(rows, ops.reshape(ops.where(inside, index, outside), (-1,)), axis=0)
@@ -173,16 +173,16 @@ def depthwise_conv(queries, values, embeddings):
 
 @dataclass(frozen=True)
 class Implementation:
-    """One way to compute position lambdas, and what it can do.
+    """One algorithm for position lambdas and its capabilities.
 
     Attributes:
-        outputs: its function. It takes queries `(b, n, h, k)`, values `(b, m, v, u)` and embeddings
+        outputs: Its function. It takes queries `(b, n, h, k)`, values `(b, m, v, u)` and embeddings
             `(n, m, u, k)` if it is one for any pairs. If not, it takes what is described above.
-        any_pairs: whether embeddings may be absolute or masked ones.
-        causal: whether nothing of the future gets through, by rounding neither.
-        intra_depth: largest intra-depth u.
-        axes: largest number of axes of the grid.
-        unknown_grid: whether sizes of the grid may be unknown.
+        any_pairs: Whether embeddings may be absolute or masked ones.
+        causal: Whether nothing of the future gets through, by rounding neither.
+        intra_depth: Largest intra-depth u.
+        axes: Largest number of axes of the grid.
+        unknown_grid: Whether sizes of the grid may be unknown.
     """
 
     outputs: Callable
@@ -205,7 +205,7 @@ IMPLEMENTATIONS = {
 
 
 def capable(**needs) -> tuple[str, ...]:
-    """Names of the implementations whose attributes are what is needed or more, after `"auto"`.
+    """Names of the implementations that meet the needs, after `"auto"`.
 
     >>> from lambda_keras.layers.position_lambdas import capable
     >>> capable(causal=True, intra_depth=2)
@@ -223,13 +223,13 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
     """Position outputs by one of the implementations.
 
     Args:
-        queries: tensor `(b, n, h, k)`.
-        values: tensor `(b, m, v, u)`.
-        embeddings: tensor `(*scope, u, k)`.
-        grid: sizes of the axes that n is made of.
-        context_grid: sizes of the axes that m is made of. Contexts of another size lie beside the
+        queries: Tensor `(b, n, h, k)`.
+        values: Tensor `(b, m, v, u)`.
+        embeddings: Tensor `(*scope, u, k)`.
+        grid: Sizes of the axes that n is made of.
+        context_grid: Sizes of the axes that m is made of. Contexts of another size lie beside the
             queries from the first position on.
-        implementation: one of `IMPLEMENTATIONS`.
+        implementation: One of `IMPLEMENTATIONS`.
 
     Returns:
         Tensor `(b, n, h, v)`.
@@ -290,7 +290,7 @@ def _in_dense_tiles(queries, values, embeddings, grid, tiles):
 
 
 def _within_reach(embeddings, grid):
-    """Leaves out the offsets that lead out of the grid from everywhere.
+    """Crops relative offsets that no query can reach.
 
     Besides the work, some libraries leave gradients of a kernel unwritten where it sees padding
     only.
@@ -355,12 +355,12 @@ def fastest(grid, scope, value_dim: int, intra_depth: int, causal: bool, trainin
     * Everything else: `"fourier"`.
 
     Args:
-        grid: sizes of the grid of queries and context, `None` where unknown.
-        scope: numbers of relative positions, one for each axis, dilation included.
-        value_dim: value depth v.
-        intra_depth: intra-depth u.
-        causal: whether the future must not leak, not even by rounding.
-        training: whether a backward pass may follow.
+        grid: Sizes of the grid of queries and context, `None` where unknown.
+        scope: Numbers of relative positions, one for each axis, dilation included.
+        value_dim: Value depth v.
+        intra_depth: Intra-depth u.
+        causal: Whether the future must not leak, not even by rounding.
+        training: Whether a backward pass may follow.
 
     Returns:
         One of `IMPLEMENTATIONS`.

@@ -4,10 +4,12 @@ import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.base import Layer
+from lambda_keras.layers.flops import EXCITATION
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class SqueezeExcitation(keras.layers.Layer):
+class SqueezeExcitation(Layer):
     """Rescales every channel by a gate computed from the channel means.
 
     `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate`
@@ -15,17 +17,17 @@ class SqueezeExcitation(keras.layers.Layer):
     LambdaResNets use 1/4 (E.1).
 
     Args:
-        ratio: float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
+        ratio: Float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor of shape `(batch, *grid, channels)`, channels last.
+        inputs: Tensor of shape `(batch, *grid, channels)`, channels last.
 
     Returns:
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: if `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
+        ValueError: If `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
     """
 
     def __init__(self, ratio: float = 0.25, **kwargs):
@@ -41,7 +43,7 @@ class SqueezeExcitation(keras.layers.Layer):
             )
         channels = input_shape[-1]
         self.input_spec = keras.layers.InputSpec(min_ndim=3, axes={-1: channels})
-        squeezed = max(1, int(channels * self.ratio))
+        squeezed = self._squeezed(channels)
         shared = {"trainable": self.trainable, "dtype": self.dtype_policy}
         self.squeeze = keras.layers.Dense(squeezed, activation="relu", name="squeeze", **shared)
         self.excite = keras.layers.Dense(channels, activation="sigmoid", name="excite", **shared)
@@ -57,5 +59,10 @@ class SqueezeExcitation(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape
 
-    def get_config(self):
-        return {**super().get_config(), "ratio": self.ratio}
+    def count_flops(self, inputs_shape):
+        """Floating-point operations for one example, by kind."""
+        channels = inputs_shape[-1]
+        return {EXCITATION: 2 * 2 * channels * self._squeezed(channels)}
+
+    def _squeezed(self, channels):
+        return max(1, int(channels * self.ratio))

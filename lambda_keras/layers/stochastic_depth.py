@@ -4,28 +4,29 @@ import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.base import Layer
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class StochasticDepth(keras.layers.Layer):
+class StochasticDepth(Layer):
     """Drops a residual branch for whole examples, in training only.
 
     Branches that are kept are divided by the probability to be kept, so that the mean stays.
 
     Args:
-        rate: float in `[0, 1)`, probability that an example loses the branch.
-        seed: int, of the random numbers. Defaults to a seed drawn from Keras' global one.
+        rate: Float in `[0, 1)`, probability that an example loses the branch.
+        seed: Int, of the random numbers. Defaults to a seed drawn from Keras' global one.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, ...)`, the branch before it is added to the residual.
-        training: bool, whether branches are dropped.
+        inputs: Tensor `(batch, ...)`, the branch before it is added to the residual.
+        training: Bool, whether branches are dropped.
 
     Returns:
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: if the rate is out of its range, or the seed no integer.
+        ValueError: If the rate is out of its range, or the seed no integer.
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs):
@@ -46,6 +47,3 @@ class StochasticDepth(keras.layers.Layer):
         uniform = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
         kept = ops.cast(uniform >= self.rate, inputs.dtype)
         return inputs * (kept / (1 - self.rate))
-
-    def get_config(self):
-        return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -1,4 +1,4 @@
-"""Large grids in tiles: each with what its queries see, so that the work grows with the grid.
+"""Large grids in tiles with their surroundings, so that the work grows with the grid.
 
 A tile and the positions around it, within half a scope, are an example of its own in the batch.
 """
@@ -9,16 +9,16 @@ from keras import ops
 
 
 def in_tiles(compute, queries, values, grid, tiles, reach):
-    """Position outputs of every tile, put together: `(b, n, h, v)`.
+    """Computes the position outputs of every tile and joins them: `(b, n, h, v)`.
 
     Args:
-        compute: from the queries of tiles `(b, *tiles, h, k)`, values `(b, *(tile + 2 around), v,
+        compute: From the queries of tiles `(b, *tiles, h, k)`, values `(b, *(tile + 2 around), v,
             u)` and `around` to outputs `(b, n, h, v)`.
-        queries: tensor `(b, *grid, h, k)`.
-        values: tensor `(b, *grid, v, u)`.
-        grid: sizes of the axes.
-        tiles: size of a tile along each axis; nothing is around one as long as the axis.
-        reach: positions that queries see on both sides.
+        queries: Tensor `(b, *grid, h, k)`.
+        values: Tensor `(b, *grid, v, u)`.
+        grid: Sizes of the axes.
+        tiles: Size of a tile along each axis; nothing is around one as long as the axis.
+        reach: Positions that queries see on both sides.
     """
     around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
     nothing = [0] * len(tiles)
@@ -33,8 +33,8 @@ def tile(tensor, tiles, reach):
 
     Args:
         tensor: `(b, *grid, i, j)`.
-        tiles: size of a tile along each axis.
-        reach: positions on both sides of a tile that belong to it, too; zeros beyond the grid.
+        tiles: Size of a tile along each axis.
+        reach: Positions on both sides of a tile that belong to it, too; zeros beyond the grid.
 
     Returns:
         `(b * tiles, *(tile + 2 reach), i, j)`.
@@ -43,7 +43,7 @@ def tile(tensor, tiles, reach):
         shape = ops.shape(tensor)
         n = shape[axis]
         count = -(-n // size)
-        further = -(-2 * around // size)  # tiles that surroundings reach into
+        further = -(-2 * around // size)  # Number of tiles that the surroundings reach into.
         padding = [(0, 0)] * len(shape)
         padding[axis] = (around, (count + further) * size - n - around)
         tensor = ops.pad(tensor, padding)

@@ -9,8 +9,8 @@ def inside_xla() -> bool:
     """Whether XLA compiles the operations that are called now.
 
     JAX always compiles with XLA and PyTorch never does. On TensorFlow it depends on the
-    `jit_compile` of the function that is being traced, for which there is no public question; the
-    module asked here answers it for TensorFlow's own control flow.
+    `jit_compile` of the function that is being traced, for which there is no public function; this
+    module answers it for TensorFlow's own control flow.
     """
     if keras.backend.backend() != "tensorflow":
         return keras.backend.backend() == "jax"

@@ -1,10 +1,9 @@
 """Layers that mix positions in a bottleneck block, in place of its 3x3 convolution.
 
-A mixer is a row of `MIXERS`. The lambda layer is one of them; the others are those that
-LambdaNetworks compares it with (Tables 2 to 4).
+A mixer is a row of `MIXERS`: the lambda layer, and the layers that LambdaNetworks compares with it
+(Tables 2 to 4).
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -18,9 +17,12 @@ from lambda_keras.layers import (
     LambdaLayer,
     LinearAttention,
     LocalAttention,
+    RelativePositionEmbedding,
 )
 from lambda_keras.layers.arguments import received
-from lambda_keras.models.specs import STAGES, LambdaSpec, ResNetSpec
+from lambda_keras.layers.base import arguments_of
+from lambda_keras.layers.position_embeddings import standardize_scope
+from lambda_keras.models.specs import STAGES, LambdaSpec
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,9 @@ class Mixer:
     """A kind of layer in the place of 3x3 convolutions.
 
     Attributes:
-        layer: its class.
-        hyper_parameters: arguments of the layer that a network may have values of its own for.
-        arguments: those of the layer in a ResNet, as far as they are not the layer's defaults.
+        layer: Its class.
+        hyper_parameters: Arguments of the layer that a network may set.
+        arguments: Arguments of the layer in a network that differ from its defaults.
     """
 
     layer: type[keras.layers.Layer]
@@ -43,9 +45,10 @@ class Mixer:
         return self.layer is LambdaLayer
 
     @property
-    def has_batch_norm(self) -> bool:
-        """Whether the layer takes the momentum of batch normalizations."""
-        return "momentum" in inspect.signature(self.layer).parameters
+    def defaults(self) -> dict[str, Any]:
+        """Defaults of the hyper-parameters in a network."""
+        arguments = {**arguments_of(self.layer), **self.arguments}
+        return {name: arguments[name] for name in self.hyper_parameters}
 
 
 _LAMBDA = tuple(one.name for one in fields(LambdaSpec))
@@ -60,7 +63,7 @@ MIXERS = {
     "content": Mixer(LambdaLayer, _CONTENT, {"position_embedding": None, "use_bias": False}),
     "global": Mixer(GlobalAttention, (*_ATTENTION, "scale_positions")),
     "local": Mixer(LocalAttention, (*_ATTENTION, "scope", "mask_padding")),
-    # Blocks that divide the maps of images of 224 pixels.
+    # Blocks of 7 divide the maps of images of 224 pixels.
     "halo": Mixer(HaloAttention, (*_ATTENTION, *_HALO), {"block_size": 7}),
     "axial": Mixer(AxialAttention, ("num_heads", "key_dim", "output_projection")),
     "efficient": Mixer(LinearAttention, _ATTENTION, {"feature_map": "softmax"}),
@@ -75,7 +78,7 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
     """Checks that there is a mixer of this name, and that it has these hyper-parameters.
 
     Raises:
-        ValueError: if not.
+        ValueError: If not.
     """
     if not isinstance(name, str) or name not in MIXERS:
         raise ValueError(f"expected mixer to be one of {', '.join(MIXERS)}. {received(mixer=name)}")
@@ -88,48 +91,74 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def of_stage(value: Any, stage: int) -> Any:
-    """An argument of attention layers, which is one value, or four by stage."""
+    """Selects the value of a stage from a hyper-parameter, one value or four by stage."""
     return value[stage] if isinstance(value, (tuple, list)) else value
 
 
-class AttentionLayers:
-    """Makes the attention layers of a network, as `LambdaLayers` makes lambda layers.
+class MixerFactory:
+    """Makes the mixers of a network, and the table that lambda layers share if they do (Table 4).
 
     Args:
-        spec: the network, whose mixer is no lambda layer.
-        places: for each attention layer, the number of its stage and the depth of its outputs.
-        inputs: images of the network.
+        layer: Class of the mixers.
+        arguments: Hyper-parameters, each one value, or four for the stages c2 to c5.
+        places: Stage, depth of the outputs and strides of each mixer.
+        inputs: Images of the network.
+        **norms: Momentum and epsilon of batch normalizations, for layers that have them.
 
     Raises:
-        ValueError: if the hyper-parameters do not fit the network; nothing is built then.
+        ValueError: If the hyper-parameters do not fit the network; nothing is built then.
     """
 
-    def __init__(self, spec: ResNetSpec, places: Sequence[tuple[int, int]], inputs):
-        mixer = MIXERS[spec.mixer]
-        self.layer = mixer.layer
-        self.arguments = {**mixer.arguments, **spec.mixer_arguments}
-        if mixer.has_batch_norm:
-            self.arguments["momentum"] = spec.batch_norm_momentum
+    def __init__(
+        self,
+        layer: type[keras.layers.Layer],
+        arguments: Mapping[str, Any],
+        places: Sequence[tuple[int, int, int]],
+        inputs,
+        **norms: float,
+    ):
+        known = arguments_of(layer)
+        self.layer, self.table = layer, None
+        # In other layers, epsilon belongs to no batch normalization.
+        self.arguments: dict[str, Any] = {**(norms if "momentum" in known else {}), **arguments}
         for name, value in self.arguments.items():
             if isinstance(value, (tuple, list)) and len(value) != len(STAGES):
                 raise ValueError(
                     f"expected {name} to be one value, or one for each of the stages {STAGES}. "
                     f"{received(**{name: value})}"
                 )
-        # Hyper-parameters that nothing uses may not be wrong either.
-        for stage, filters in dict.fromkeys(places) or [(0, 1024)]:
-            strided = stage > 0 and 1 in spec.mixer_blocks[stage]
-            layer: Any = self._layer(filters, stage, strides=2 if strided else 1)
-            if places and layer.fixed_grid and None in inputs.shape[1:3]:
+        self.is_shared = self.arguments.get("position_embedding") == "shared"
+        if self.is_shared and not isinstance(self.arguments["scope"], int):
+            raise ValueError(
+                "expected scope to be one odd integer for position_embedding='shared', which is "
+                f"one table for all stages. {received(scope=self.arguments['scope'])}"
+            )
+        # Hyper-parameters that no layer uses have to be valid, too.
+        for stage in range(len(STAGES)):
+            standardize_scope(of_stage(self.arguments.get("scope"), stage))
+        # Initializers that draw no seeds, so that the check changes no random numbers.
+        unseeded = dict.fromkeys((name for name in known if name.endswith("_initializer")), "zeros")
+        for stage, filters, strides in dict.fromkeys(places) or [(0, 1024, 1)]:
+            checked: Any = self._layer(filters, stage, strides=strides, **unseeded)
+            if not places:
+                continue
+            if getattr(checked, "fixed_grid", False) and None in inputs.shape[1:3]:
                 raise ValueError(
-                    f"expected input_shape of known height and width for mixer={spec.mixer!r}, "
+                    f"expected input_shape of known height and width for {layer.__name__}, "
                     "which has embeddings for every offset of a map. Received: input_shape="
                     f"{tuple(inputs.shape[1:])}"
                 )
+            checked.check_shapes((*inputs.shape[:-1], filters))
 
     def __call__(self, x, filters: int, stage: int, **arguments):
-        """A new layer of a stage, with other arguments of its class, on a feature map."""
-        return self._layer(filters, stage, **arguments)(x)
+        """Applies a new layer of a stage, with further arguments of its class, to a feature map."""
+        layer = self._layer(filters, stage, **arguments)
+        if not self.is_shared:
+            return layer(x)
+        if self.table is None:
+            sizes = {name: self.arguments[name] for name in ("scope", "key_dim", "intra_depth")}
+            self.table = RelativePositionEmbedding(**sizes, name="position_embeddings")(x)
+        return layer(x, position_embeddings=self.table)
 
     def _layer(self, filters, stage, **arguments) -> keras.layers.Layer:
         own = {name: of_stage(value, stage) for name, value in self.arguments.items()}

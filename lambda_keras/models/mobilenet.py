@@ -2,14 +2,15 @@
 
 import math
 from bisect import bisect_left
+from dataclasses import asdict
 
 import keras
 import numpy as np
 from keras import layers
 
-from lambda_keras.layers import BatchNormalization
+from lambda_keras.layers import BatchNormalization, LambdaLayer
 from lambda_keras.layers.arguments import check_bools, check_number
-from lambda_keras.models.lambda_layers import LambdaLayers
+from lambda_keras.models.mixers import MixerFactory
 from lambda_keras.models.resnet import conv, head
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, MobileNetSpec
 
@@ -28,10 +29,10 @@ BLOCKS = [
     for expansion, channels, blocks, strides in GROUPS
     for block in range(blocks)
 ]
-STEM, LAST = 32, 1280  # channels
+STEM, LAST = 32, 1280  # Channels.
 # The last blocks of strides 4, 8, 16 and 32.
 ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
-# The value of its authors' implementation.
+# Value of the authors' implementation.
 EPSILON = 1e-3
 
 
@@ -42,18 +43,17 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     model without classifier ends with the 1280 channels that the classifier sees.
 
     Raises:
-        ValueError: if the spec is of no network, or its lambda layers do not fit.
+        ValueError: If the spec is of no network, or its lambda layers do not fit.
     """
     check_bools(expand_lambda=spec.expand_lambda)
     check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
     widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
-    places = [(_stage(number), widths[number - 2]) for number in spec.lambda_blocks]
-    lambda_layers = LambdaLayers(
-        spec.lambda_layer, places, inputs, momentum=spec.batch_norm_momentum, epsilon=EPSILON
-    )
+    places = [(_stage(number), widths[number - 2], 1) for number in spec.lambda_blocks]
+    norms = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
+    lambda_layers = MixerFactory(LambdaLayer, asdict(spec.lambda_layer), places, inputs, **norms)
     x = inputs
     if inputs.shape[-1] == 3:
-        # Its authors' network takes [-1, 1], not what `preprocess_input` returns, and pads by it.
+        # The authors' network takes [-1, 1], not outputs of `preprocess_input`, and pads with 0.
         scale, offset = 2 * np.array(IMAGENET_STD), 2 * np.array(IMAGENET_MEAN) - 1
         x = layers.Rescaling(scale.tolist(), offset.tolist(), name="rescaling")(x)
     x = _conv_bn(x, spec, _width(STEM, spec.alpha), 3, strides=2, name="stem")
@@ -67,7 +67,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
 
 
 def _stage(block: int) -> int:
-    """Number of the stage that a block is of: those that its last feature map ends."""
+    """Number of the stage of a block: that of the next endpoint."""
     return bisect_left(list(ENDPOINTS), block)
 
 
@@ -79,7 +79,7 @@ def _width(channels: int, alpha: float) -> int:
 
 
 def _inverted_bottleneck(
-    x, spec: MobileNetSpec, number, expansion, filters, strides, lambda_layers: LambdaLayers
+    x, spec: MobileNetSpec, number, expansion, filters, strides, lambda_layers: MixerFactory
 ):
     """Pointwise, depthwise or lambda layer, pointwise without activation."""
     name, inputs = f"block{number}", x

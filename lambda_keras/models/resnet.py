@@ -1,22 +1,26 @@
 """Residual networks with lambda or attention layers: `ResNetSpec` -> functional Keras model."""
 
-from dataclasses import replace
+from dataclasses import asdict
 
 import keras
 from keras import layers
 
-from lambda_keras.layers import BatchNormalization, SqueezeExcitation, StochasticDepth
+from lambda_keras.layers import (
+    BatchNormalization,
+    LambdaLayer,
+    SqueezeExcitation,
+    StochasticDepth,
+)
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from lambda_keras.models.lambda_layers import LambdaLayers
-from lambda_keras.models.mixers import MIXERS, AttentionLayers, check_mixer, of_stage
+from lambda_keras.models.mixers import MIXERS, MixerFactory, check_mixer, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
-# The value of TensorFlow's ResNet implementations; the paper names none.
+# Value of TensorFlow's ResNet implementations; the paper names none.
 EPSILON = 1e-5
 
 PADDINGS = ("same", "fixed", "symmetric")
 
-# Convolutions of the stems: width in parts of that of c2, kernel size, strides.
+# Convolutions of the stems: width relative to c2, kernel size, strides.
 STEMS = {
     "v1": ((1, 7, 2),),
     "tiered": ((3 / 8, 3, 2), (1 / 2, 3, 1), (1, 3, 1)),
@@ -32,15 +36,15 @@ def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Mo
     at strides 4, 8, 16 and 32 (1, 2, 4 and 8 with the small stem).
 
     Args:
-        spec: the network.
+        spec: The network.
         inputs: Keras tensor of shape `(batch, height, width, channels)`.
-        **top: arguments of `head`, after the feature map.
+        **top: Arguments of `head`, after the feature map.
 
     Returns:
         A functional `keras.Model`.
 
     Raises:
-        ValueError: if the spec is of no network, or its mixers do not fit.
+        ValueError: If the spec is of no network, or its mixers do not fit.
     """
     if spec.padding not in PADDINGS:
         raise ValueError(
@@ -64,7 +68,7 @@ def head(
     classifier_activation=None,
     name: str | None = None,
 ) -> keras.Model:
-    """The model from inputs to a feature map, which is pooled and classified.
+    """Adds pooling and classifier to a feature map and returns the model.
 
     Without a classifier pooling is `None` (the feature map itself), `"avg"` or `"max"`; with one,
     an activation of `None` gives logits.
@@ -75,25 +79,29 @@ def head(
         x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if include_top:
         x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
-        # float32, so that probabilities and the loss are exact enough under mixed precision.
+        # In float32, probabilities and the loss are exact enough under mixed precision.
         x = layers.Dense(
-            classes, activation=classifier_activation, dtype="float32", name="predictions"
+            int(classes), activation=classifier_activation, dtype="float32", name="predictions"
         )(x)
     # A single input must not be a list: Keras would warn at every call on an array.
     sources = keras.utils.get_source_inputs(inputs)
     return keras.Model(sources[0] if len(sources) == 1 else sources, x, name=name)
 
 
-def _mixers(spec: ResNetSpec, inputs) -> LambdaLayers | AttentionLayers:
+def _mixers(spec: ResNetSpec, inputs) -> MixerFactory | None:
+    if spec.mixer is None:
+        return None
     check_mixer(spec.mixer, spec.mixer_arguments)
-    places = [(n, spec.filters * 2**n) for n, blocks in enumerate(spec.mixer_blocks) if blocks]
-    if not MIXERS[spec.mixer].is_lambda_layer:
-        return AttentionLayers(spec, places, inputs)
-    arguments = {**MIXERS[spec.mixer].arguments, **spec.mixer_arguments}
-    lambda_layer = replace(spec.lambda_layer, **arguments)
-    return LambdaLayers(
-        lambda_layer, places, inputs, momentum=spec.batch_norm_momentum, epsilon=EPSILON
-    )
+    mixer = MIXERS[spec.mixer]
+    arguments = asdict(spec.lambda_layer) if mixer.is_lambda_layer else {}
+    arguments |= {**mixer.arguments, **spec.mixer_arguments}
+    places = [
+        (stage, spec.filters * 2**stage, 2 if stage and 1 in blocks else 1)
+        for stage, blocks in enumerate(spec.mixer_blocks)
+        if blocks
+    ]
+    norms = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
+    return MixerFactory(mixer.layer, arguments, places, inputs, **norms)
 
 
 def _stem(x, spec):
@@ -152,17 +160,13 @@ def _shortcut(x, spec, filters, strides, name):
     return _bn(_conv(x, spec, filters, 1, strides, name), spec, name)
 
 
-def _mixer_bn(x, spec, mixers, number, strides, name):
+def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
     own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
     own_strides |= of_stage(spec.mixer_arguments.get("strided_queries", False), number)
-    kind = "lambda" if MIXERS[spec.mixer].is_lambda_layer else "attention"
-    x = mixers(
-        x,
-        spec.filters * 2**number,
-        number,
-        strides=strides if own_strides else 1,
-        name=f"{name}_{kind}",
-    )
+    kind = "lambda" if mixers.layer is LambdaLayer else "attention"
+    filters = spec.filters * 2**number
+    name_of_mixer = f"{name}_{kind}"
+    x = mixers(x, filters, number, strides=strides if own_strides else 1, name=name_of_mixer)
     if strides > 1 and not own_strides:
         x = _torch_average_pool(x, spec.mixer_pool_size, strides, name)
     x = _bn(x, spec, name)
@@ -171,7 +175,7 @@ def _mixer_bn(x, spec, mixers, number, strides, name):
 
 def _torch_average_pool(x, pool_size, strides, name):
     """Average pooling as PyTorch has it: zeros on both sides, which are counted."""
-    padding = "same"  # of odd sizes, which PyTorch's networks refuse
+    padding = "same"  # For odd sizes, which PyTorch's networks refuse.
     if pool_size % 2:
         x, padding = _zero_pad(x, pool_size, f"{name}_pool_pad"), "valid"
     return layers.AveragePooling2D(

@@ -1,34 +1,41 @@
-"""The networks of the paper as data. No Keras in here."""
+"""The networks as data: one row of `NETWORKS` per network.
 
+Only the standard library is imported, so that `zoo.registry` reads this file without Keras.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 STAGES = ("c2", "c3", "c4", "c5")
-# Of the channels of ImageNet on the scale [0, 1]: networks take images normalised by them.
+# Channel statistics of ImageNet on the scale [0, 1]: images are normalized by them.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+IMAGENET = "imagenet"  # name of the default published weights
 
 
 @dataclass(frozen=True, kw_only=True)
 class LambdaSpec:
     """Hyper-parameters of the lambda layers of a network; the defaults are those of E.1.
 
-    Args:
-        num_heads: int, number of queries per position (h).
-        key_dim: int, query and key depth (k).
-        intra_depth: int, intra-depth (u).
-        scope: odd int, size of the square neighbourhood of position lambdas; `None` for all of the
-            map; or four of these, one for each of the stages c2 to c5.
-        multi_query: bool; `False` for keys, values and embeddings of each head's own (Figure 7).
-        use_content: bool, whether there are content lambdas (Table 10).
+    They are arguments of `lambda_keras.layers.LambdaLayer`. Each is one value, or four for the
+    stages c2 to c5.
+
+    Attributes:
+        num_heads: Number of queries per position (h).
+        key_dim: Query and key depth (k).
+        intra_depth: Intra-depth (u).
+        scope: Odd size of the square neighborhood of position lambdas; None for the whole map.
+        multi_query: False for keys, values and embeddings per head (Figure 7).
+        use_content: Whether there are content lambdas (Table 10).
         position_embedding: `"relative"`, `"shared"` (one table for all layers of the network,
-            Table 4) or `None` for no position lambdas (Table 10).
-        query_normalization: `"batch"`, `"softmax"` or `None` (Table 12).
-        key_normalization: `"softmax"`, `"l2"` or `None` (Table 12).
-        value_normalization: `"batch"` or `None` (Table 12).
-        use_bias: bool, whether position lambdas have a bias, as in PyTorch implementations.
-        implementation: how position lambdas are computed, see `lambda_keras.layers.LambdaLayer`.
+            Table 4) or None for no position lambdas (Table 10).
+        query_normalization: `"batch"`, `"softmax"` or None (Table 12).
+        key_normalization: `"softmax"`, `"l2"` or None (Table 12).
+        value_normalization: `"batch"` or None (Table 12).
+        use_bias: Whether position lambdas have a bias, as in PyTorch implementations.
+        implementation: Algorithm of the position lambdas.
     """
 
     num_heads: int = 4
@@ -44,49 +51,44 @@ class LambdaSpec:
     use_bias: bool = False
     implementation: str = "auto"
 
-    @property
-    def scopes(self) -> tuple[int | None, ...]:
-        """The scope of each stage."""
-        if isinstance(self.scope, Sequence):
-            return tuple(self.scope)
-        return (self.scope,) * len(STAGES)
-
 
 @dataclass(frozen=True)
 class ResNetSpec:
     """A residual network of bottleneck blocks, some of which have lambda or attention layers.
 
     Attributes:
-        blocks: numbers of bottleneck blocks of the stages c2, c3, c4 and c5.
-        mixer_blocks: for each stage, the 1-based numbers of the blocks whose 3x3 convolution is
+        blocks: Numbers of bottleneck blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is
+            left out with its stride and its features.
+        mixer_blocks: For each stage, the 1-based numbers of the blocks whose 3x3 convolution is
             replaced by the mixer.
         stem: `"v1"` (7x7 convolution and max pooling, He et al., 2015), `"rs"` (three 3x3
             convolutions, then a strided one, ResNet-RS), `"tiered"` (three 3x3 convolutions of
             growing width and max pooling, timm) or `"small"` (one 3x3 convolution of stride 1,
-            for images of some 32 pixels, as is usual for CIFAR).
+            for images of about 32 pixels, as is usual for CIFAR).
         shortcut: `"conv"` (strided 1x1 convolution) or `"pool"` (average pooling, then 1x1
             convolution: ResNet-D).
-        squeeze_excitation: for each stage, whether its convolution blocks have
-            squeeze-and-excitation; blocks with the mixer never have (E.1).
-        squeeze_ratio: width of the squeezed layer in parts of the block's.
-        filters: bottleneck width of c2, doubled at each stage.
-        mixer: the layer in these blocks, a name of `lambda_keras.models.mixers.MIXERS`.
-        lambda_layer: hyper-parameters of the mixers `"lambda"` and `"content"`.
-        mixer_arguments: those of another mixer that differ from its defaults; each a value, or
-            four, one for each of the stages c2 to c5.
-        activation: of every activation layer.
-        padding: of strided convolutions, `"same"` (TensorFlow's: what is odd goes to the end) or
-            the same on both sides: `"fixed"`, with TensorFlow's poolings, as ResNet-RS has it, or
+        squeeze_excitation: For each stage, whether its convolution blocks have
+            squeeze-and-excitation; blocks with the mixer never do (E.1).
+        squeeze_ratio: Squeezed channels per channel of the block.
+        filters: Bottleneck width of c2, doubled at each stage.
+        mixer: Name of the layer in these blocks, a key of `lambda_keras.models.mixers.MIXERS`; None
+            for networks that have convolutions only.
+        lambda_layer: Hyper-parameters of the mixers `"lambda"` and `"content"`.
+        mixer_arguments: Hyper-parameters of another mixer that differ from its defaults; each one
+            value, or four for the stages c2 to c5.
+        activation: Activation function of every activation layer.
+        padding: Padding of strided convolutions: `"same"` (TensorFlow's, odd padding at the end),
+            or equal on both sides: `"fixed"`, with TensorFlow's poolings, as in ResNet-RS, or
             `"symmetric"`, with PyTorch's poolings.
-        mixer_pool_size: width of the average pooling after a mixer with stride 2: 3 in the paper
+        mixer_pool_size: Width of the average pooling after a mixer with stride 2: 3 in the paper
             (E.1), 2 in timm.
-        batch_norm_momentum: of the moving statistics of all batch normalizations.
-        dropout_rate: of the pooled features, before the classifier (Table 20).
-        stochastic_depth_rate: of the branches of c5; those of the stages before drop less, in
+        batch_norm_momentum: Momentum of the moving statistics of all batch normalizations.
+        dropout_rate: Dropout of the pooled features, before the classifier (Table 20).
+        stochastic_depth_rate: Drop rate of the branches of c5; earlier stages drop less, in
             proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
 
     Raises:
-        ValueError: if the numbers of blocks or filters are none.
+        ValueError: If `blocks` or `filters` are out of range.
     """
 
     blocks: tuple[int, int, int, int]
@@ -96,7 +98,7 @@ class ResNetSpec:
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
     squeeze_ratio: float = 0.25
     filters: int = 64
-    mixer: str = "lambda"
+    mixer: str | None = "lambda"
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
     mixer_arguments: Mapping[str, Any] = field(default_factory=dict)
     activation: str = "relu"
@@ -125,12 +127,12 @@ class MobileNetSpec:
     Attributes:
         lambda_blocks: 1-based numbers of the inverted bottlenecks whose depthwise convolution is
             replaced by a lambda layer (D.3.2).
-        expand_lambda: whether such a block has a first pointwise convolution, which keeps the
+        expand_lambda: Whether such a block has a first pointwise convolution, which keeps the
             number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
-        alpha: width of the network, in parts of the published one.
-        lambda_layer: hyper-parameters of the lambda layers.
-        batch_norm_momentum: of the moving statistics of all batch normalizations.
-        dropout_rate: of the pooled features, before the classifier (E.2).
+        alpha: Width multiplier.
+        lambda_layer: Hyper-parameters of the lambda layers.
+        batch_norm_momentum: Momentum of the moving statistics of all batch normalizations.
+        dropout_rate: Dropout of the pooled features, before the classifier (E.2).
     """
 
     lambda_blocks: tuple[int, ...] = ()
@@ -139,6 +141,106 @@ class MobileNetSpec:
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
     batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
+
+
+@dataclass(frozen=True)
+class PublishedWeights:
+    """Published weights of one network: a repository of the Hugging Face Hub or an address.
+
+    Attributes:
+        repository: Owner and name on the Hub, or the `https://` address of a file.
+        top1: ImageNet top-1 accuracy in percent, published by the authors of the weights.
+        image_size: Height and width, in pixels, of the images that they were evaluated on.
+        crop_fraction: Part of the shorter side of an image that the center crop shows, resized
+            by bicubic interpolation; None for all but 32 pixels, as for the paper's networks.
+        filename: File in the repository, in safetensors format.
+        revision: Git revision of the repository.
+        checksum: SHA-256 or MD5 of the file; None for the one that the Hub records.
+        license: SPDX identifier.
+    """
+
+    repository: str
+    top1: float
+    image_size: int
+    crop_fraction: float | None = None
+    filename: str = "model.safetensors"
+    revision: str = "main"
+    checksum: str | None = None
+    license: str = "Apache-2.0"
+
+    @property
+    def page(self) -> str:
+        """Address where people find the weights."""
+        if self.repository.startswith("https://"):
+            return self.repository
+        return f"https://huggingface.co/{self.repository}"
+
+
+@dataclass(frozen=True)
+class Network:
+    """One network by name: spec, constructor, counts, published accuracy and weights.
+
+    Attributes:
+        name: Name on command lines and in files, and of the model.
+        constructor: Name of its constructor in `lambda_keras.applications`.
+        spec: The network that the constructor builds.
+        parameters: Number of trainable parameters, with 1000 classes.
+        gflops: Floating-point operations for one image of `image_size`, in 10^9, by the paper's
+            conventions (`lambda_keras.applications.count_flops`).
+        image_size: Height and width, in pixels, that `top1` was published for.
+        top1: Published ImageNet top-1 accuracy in percent; None if none was published.
+        source: Publication of `top1`: a table of the LambdaNetworks paper (arXiv 2102.08602), or
+            the publisher of the weights.
+        recipe: Training that `top1` comes from (E.2 for those of the paper).
+        arguments: Arguments of the constructor for this network.
+        weights: Published weights by name, the default ones first.
+    """
+
+    name: str
+    constructor: str
+    spec: ResNetSpec | MobileNetSpec
+    parameters: int
+    gflops: float
+    image_size: int
+    top1: float | None = None
+    source: str = ""
+    recipe: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, PublishedWeights] = field(default_factory=dict)
+
+    def size_for(self, weights: str) -> int:
+        """Returns the image size for `weights=`: the published one of published weights."""
+        published = is_published_name(weights)
+        return find_published(self.name, weights).image_size if published else self.image_size
+
+
+def is_published_name(weights: object) -> bool:
+    """Whether this is `"imagenet"` or `"imagenet-..."`, not a file."""
+    return isinstance(weights, str) and bool(re.fullmatch(r"imagenet(-\w+)?", weights))
+
+
+def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
+    """Returns published weights of a network by name; `"imagenet"` stands for the first ones.
+
+    Raises:
+        ValueError: If there are none, or none of that name.
+    """
+    known = NETWORKS[network].weights if network in NETWORKS else {}
+    if not known:
+        published = ", ".join(name for name, row in NETWORKS.items() if row.weights)
+        raise ValueError(
+            f"no pretrained weights of {network!r} were ever published, only those of {published}. "
+            f"Received: weights={weights!r}"
+        )
+    if weights == IMAGENET:
+        return next(iter(known.values()))
+    if weights not in known:
+        names = dict.fromkeys((IMAGENET, *known))
+        raise ValueError(
+            f"expected weights of {network!r} to be one of {', '.join(names)}. "
+            f"Received: weights={weights!r}"
+        )
+    return known[weights]
 
 
 def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[int, ...], ...]:
@@ -166,48 +268,38 @@ DEPTHS = {
 }
 
 
-RESNET50 = ResNetSpec(DEPTHS[50][0])
-RESNET50_PYTORCH = replace(RESNET50, padding="symmetric")
-# Table 3's "channel attention" (Hu et al., CVPR 2018).
-RESNET50_SE = replace(RESNET50, squeeze_excitation=(True, True, True, True), squeeze_ratio=1 / 16)
-
-
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
     """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
     blocks, _ = DEPTHS[depth]
     c2 = c3 = c4 = c5 = squeeze_excitation
     return ResNetSpec(
-        blocks, stem="rs", shortcut="pool", squeeze_excitation=(c2, c3, c4, c5), padding="fixed"
+        blocks,
+        stem="rs",
+        shortcut="pool",
+        squeeze_excitation=(c2, c3, c4, c5),
+        mixer=None,
+        padding="fixed",
     )
 
 
 def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
     """A LambdaResNet: ResNet-RS with lambda layers in c5 and some blocks of c4 (Table 18).
 
-    With `all_c4` in all blocks of c4, too (the "C4" networks of Tables 14 and 15).
-    Squeeze-and-excitation stays in c2 and c3 only: the published sizes fit only so, although the
-    text takes it away from the blocks with a lambda layer alone.
+    With `all_c4`, in all blocks of c4 (the "C4" networks of Tables 14 and 15).
+    Squeeze-and-excitation stays in c2 and c3 only: only so do the published sizes fit, although the
+    text removes it from the blocks with a lambda layer alone.
     """
     blocks, c4 = DEPTHS[depth]
     _, _, every_c4, every_c5 = placement(blocks, "CCLL")
     return replace(
         resnet_rs(depth),
         mixer_blocks=((), (), every_c4 if all_c4 else c4, every_c5),
+        mixer="lambda",
         squeeze_excitation=(True, True, False, False),
     )
 
 
-# Not in the paper: for images of some 32 pixels, for demonstrations and tests.
-LAMBDA_RESNET14 = ResNetSpec(
-    blocks=(1, 1, 1, 1),
-    mixer_blocks=placement((1, 1, 1, 1), "CCLL"),
-    stem="small",
-    shortcut="pool",
-    filters=16,
-    padding="fixed",
-    lambda_layer=LambdaSpec(scope=7),
-)
-
+RESNET50 = ResNetSpec(DEPTHS[50][0])
 # Networks of timm (Apache-2.0), which have published weights; not in the paper. Their position
 # lambdas are convolutions with a bias, or global embeddings for images of 256 pixels. Bottleneck
 # transformers and HaloNets have attention in the same blocks, halos with zeros beyond the map.
@@ -234,25 +326,184 @@ _TIMM_HALO = {
     "scale_positions": False,
     "strided_queries": True,
 }
-TIMM = {
-    "lambda_resnet26t": _TIMM_26,
-    "lambda_resnet26rpt_256": replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)),
-    "lambda_resnet50ts": _TIMM_50,
-    "botnet26t_256": replace(
-        _TIMM_26,
-        mixer="global",
-        mixer_arguments={"num_heads": 4, "key_dim": None, "scale_positions": False},
-    ),
-    "halonet26t": replace(_TIMM_26, mixer="halo", mixer_arguments=_TIMM_HALO),
-    "halonet50ts": replace(
-        _TIMM_50,
-        mixer="halo",
-        mixer_arguments={**_TIMM_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3},
-    ),
-}
+# Publication and recipe of accuracies.
+TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
+TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
 
-MOBILENET_V2 = MobileNetSpec()
-# Table 17 and D.3.2.
-LAMBDA_MOBILENET_V2 = MobileNetSpec(
-    lambda_blocks=(10, 16), lambda_layer=LambdaSpec(key_dim=32, scope=5)
+
+def _resnet50(
+    suffix: str,
+    parameters: int,
+    gflops: float,
+    top1: float | None = None,
+    source: str = "",
+    recipe: str = "",
+    **arguments: Any,
+) -> Network:
+    """A ResNet-50 with other arguments: ablations of Table 13 and baselines of Tables 3 and 4."""
+    published = (224, top1, source, recipe, arguments)
+    return Network(f"resnet50_{suffix}", "ResNet50", RESNET50, parameters, gflops, *published)
+
+
+def _timm(
+    name: str,
+    constructor: str,
+    spec: ResNetSpec,
+    parameters: int,
+    gflops: float,
+    repository: str,
+    top1: float,
+    crop_fraction: float,
+    image_size: int = 256,
+    **file: str,
+) -> Network:
+    """A network of timm, with weights on the Hub."""
+    weights = PublishedWeights(f"timm/{repository}", top1, image_size, crop_fraction, **file)
+    published = (image_size, top1, "timm", "timm", {}, {IMAGENET: weights})
+    return Network(name, constructor, spec, parameters, gflops, *published)
+
+
+def _resnet_rs_weights(
+    depth: int, *published: tuple[int, float, str]
+) -> dict[str, PublishedWeights]:
+    """Weights by image size: accuracy from tensorflow/tpu, whose evaluation crops 32 pixels; MD5.
+
+    tf_keras states the MD5.
+    """
+    folder = "https://storage.googleapis.com/tensorflow/keras-applications/resnet_rs"
+    return {
+        f"imagenet-i{size}": PublishedWeights(
+            f"{folder}/resnet-rs-{depth}-i{size}.h5", top1, size, checksum=md5
+        )
+        for size, top1, md5 in published
+    }
+
+
+# Where the paper has several image sizes without extra data, the row is its most accurate one.
+# Pages of the Hub that could be read when this was written state commit and checksum of one file.
+# fmt: off
+ROWS = (
+    # Not in the paper: for images of about 32 pixels, for demonstrations and tests.
+    Network("lambda_resnet14", "LambdaResNet14", ResNetSpec(
+        blocks=(1, 1, 1, 1), mixer_blocks=((), (), (1,), (1,)), stem="small", shortcut="pool",
+        filters=16, padding="fixed", lambda_layer=LambdaSpec(scope=7),
+    ), 855_544, 0.064, 32),
+    Network("lambda_resnet50", "LambdaResNet50", lambda_resnet(50),
+            18_963_272, 4.18, 160, 79.2, *TABLE_19),
+    Network("lambda_resnet101", "LambdaResNet101", lambda_resnet(101),
+            36_866_920, 11.285, 192, 81.9, *TABLE_19),
+    Network("lambda_resnet152", "LambdaResNet152", lambda_resnet(152),
+            51_404_696, 29.632, 256, 83.8, *TABLE_19),
+    Network("lambda_resnet200", "LambdaResNet200", lambda_resnet(200), 57_993_112, 61.535, 320),
+    Network("lambda_resnet270", "LambdaResNet270", lambda_resnet(270),
+            81_366_248, 52.186, 256, 84.2, *TABLE_19),
+    Network("lambda_resnet350", "LambdaResNet350", lambda_resnet(350),
+            105_475_176, 105.697, 320, 84.7, *TABLE_19),
+    Network("lambda_resnet420", "LambdaResNet420", lambda_resnet(420),
+            124_438_664, 125.984, 320, 84.9, *TABLE_19),
+    Network("lambda_resnet50_c4", "LambdaResNet50C4", lambda_resnet(50, all_c4=True),
+            16_242_072, 4.073, 160),
+    Network("lambda_resnet101_c4", "LambdaResNet101C4", lambda_resnet(101, all_c4=True),
+            25_982_120, 13.603, 224, 82.6, *TABLE_14),
+    Network("lambda_resnet152_c4", "LambdaResNet152C4", lambda_resnet(152, all_c4=True),
+            35_077_496, 26.353, 256, 83.4, *TABLE_14),
+    Network("lambda_resnet200_c4", "LambdaResNet200C4", lambda_resnet(200, all_c4=True),
+            41_665_912, 59.832, 320),
+    Network("lambda_resnet270_c4", "LambdaResNet270C4", lambda_resnet(270, all_c4=True),
+            55_786_968, 46.455, 256),
+    Network("lambda_resnet350_c4", "LambdaResNet350C4", lambda_resnet(350, all_c4=True),
+            69_555_336, 100.13, 320),
+    Network("lambda_resnet420_c4", "LambdaResNet420C4", lambda_resnet(420, all_c4=True),
+            81_443_704, 119.022, 320),
+    Network("resnet_rs50", "ResNetRS50", resnet_rs(50), 35_691_912, 4.557, 160,
+            weights=_resnet_rs_weights(50, (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102"))),
+    Network("resnet_rs101", "ResNetRS101", resnet_rs(101),
+            63_618_696, 16.351, 224, 81.8, *TABLE_14, weights=_resnet_rs_weights(101,
+                (192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),
+                (160, 80.3, "544b3434d00efc199d66e9058c7f3379"))),
+    Network("resnet_rs152", "ResNetRS152", resnet_rs(152),
+            86_621_576, 31.056, 256, 83.0, *TABLE_14, weights=_resnet_rs_weights(152,
+                (256, 83.0, "ba6271b99bdeb4e7a9b15c05964ef4ad"),
+                (224, 82.2, "31a46a92ab21b84193d0d71dd8c3d03b"),
+                (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338"))),
+    Network("resnet_rs200", "ResNetRS200", resnet_rs(200), 93_209_992, 62.758, 320,
+            weights=_resnet_rs_weights(200, (256, 83.4, "a76930b741884e09ce90fa7450747d5f"))),
+    Network("resnet_rs270", "ResNetRS270", resnet_rs(270), 129_861_448, 53.9, 256,
+            weights=_resnet_rs_weights(270, (256, 83.8, "20d575825ba26176b03cb51012a367a8"))),
+    Network("resnet_rs350", "ResNetRS350", resnet_rs(350), 163_956_168, 107.367, 320,
+            weights=_resnet_rs_weights(350,
+                (320, 84.2, "7ccb858cc738305e8ceb3c0140bee393"),
+                (256, 84.0, "f4a039dc3c421321b7fc240494574a68"))),
+    Network("resnet_rs420", "ResNetRS420", resnet_rs(420), 191_891_656, 127.885, 320,
+            weights=_resnet_rs_weights(420, (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8"))),
+    Network("resnet_rs50_no_se", "ResNetRS50NoSE", resnet_rs(50, squeeze_excitation=False),
+            25_613_256, 4.537, 160),
+    Network("resnet_rs101_no_se", "ResNetRS101NoSE", resnet_rs(101, squeeze_excitation=False),
+            44_605_384, 16.313, 224, 81.3, *TABLE_14),
+    Network("resnet_rs152_no_se", "ResNetRS152NoSE", resnet_rs(152, squeeze_excitation=False),
+            60_249_032, 31.003, 256, 82.5, *TABLE_14),
+    Network("resnet_rs200_no_se", "ResNetRS200NoSE", resnet_rs(200, squeeze_excitation=False),
+            64_730_056, 62.701, 320),
+    Network("resnet_rs270_no_se", "ResNetRS270NoSE", resnet_rs(270, squeeze_excitation=False),
+            89_655_496, 53.82, 256),
+    Network("resnet_rs350_no_se", "ResNetRS350NoSE", resnet_rs(350, squeeze_excitation=False),
+            112_842_440, 107.265, 320),
+    Network("resnet_rs420_no_se", "ResNetRS420NoSE", resnet_rs(420, squeeze_excitation=False),
+            131_840_712, 127.765, 320),
+    Network("resnet50", "ResNet50", RESNET50, 25_557_032, 8.178, 224, 76.9, *TABLE_13),
+    # Table 3's "channel attention" (Hu et al., CVPR 2018).
+    Network("resnet50_se", "ResNet50SE", replace(
+        RESNET50, squeeze_excitation=(True, True, True, True), squeeze_ratio=1 / 16, mixer=None,
+    ), 28_088_024, 8.183, 224, 77.6, "Table 3", "90 epochs"),
+    _resnet50("lccc", 25_490_744, 10.192, 77.3, *TABLE_13, placement="LCCC"),
+    _resnet50("llcc", 24_992_888, 12.448, 77.2, *TABLE_13, placement="LLCC"),
+    _resnet50("lllc", 21_727_448, 12.466, 77.8, *TABLE_13, placement="LLLC"),
+    _resnet50("llll", 14_995_592, 12.023, 78.4, *TABLE_13, placement="LLLL"),
+    _resnet50("clll", 15_061_880, 10.009, 78.3, *TABLE_13, placement="CLLL"),
+    _resnet50("ccll", 15_559_736, 7.753, 78.3, *TABLE_13, placement="CCLL"),
+    _resnet50("cccl", 18_825_176, 7.735, 77.3, *TABLE_13, placement="CCCL"),
+    _resnet50("global", 18_045_304, 21.449, placement="LLLL", mixer="global"),
+    _resnet50("local", 18_015_504, 6.806, placement="LLLL", mixer="local"),
+    _resnet50("halo", 18_035_800, 7.885, placement="LLLL", mixer="halo"),
+    _resnet50("axial", 19_397_832, 8.105, placement="LLLL", mixer="axial"),
+    _resnet50("efficient", 18_012_200, 6.566, placement="LLLL", mixer="efficient"),
+    _resnet50("linear", 18_012_200, 6.57, placement="LLLL", mixer="linear"),
+    _resnet50("favor", 18_012_200, 10.38, placement="LLLL", mixer="favor"),
+    _resnet50("relu", 18_012_200, 10.38, placement="LLLL", mixer="relu"),
+    _timm("lambda_resnet26t", "LambdaResNet26T", _TIMM_26,
+          10_958_272, 6.002, "lambda_resnet26t.c1_in1k", 79.126, 0.94),
+    _timm("lambda_resnet26rpt_256", "LambdaResNet26RPT256",
+          replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)),
+          10_988_688, 6.278, "lambda_resnet26rpt_256.c1_in1k", 78.960, 0.94),
+    _timm("lambda_resnet50ts", "LambdaResNet50TS", _TIMM_50,
+          21_536_832, 10.069, "lambda_resnet50ts.a1h_in1k", 81.184, 0.95,
+          revision="d1104e080d2725a19db5ec2ec58f589c490d674b",
+          checksum="bcb80eaa77910c72c9c0ff9e83f99d550270fc23ab0ccac69d01e35cb269cdf8"),
+    _timm("botnet26t_256", "BoTNet26T256", replace(_TIMM_26, mixer="global", mixer_arguments={
+        "num_heads": 4, "key_dim": None, "scale_positions": False,
+    }), 12_488_672, 6.595, "botnet26t_256.c1_in1k", 79.256, 0.95),
+    _timm("halonet26t", "HaloNet26T",
+          replace(_TIMM_26, mixer="halo", mixer_arguments=_TIMM_HALO),
+          12_480_288, 6.346, "halonet26t.a1h_in1k", 79.134, 0.95),
+    _timm("halonet50ts", "HaloNet50TS", replace(_TIMM_50, mixer="halo", mixer_arguments={
+        **_TIMM_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3,
+    }), 22_733_280, 10.539, "halonet50ts.a1h_in1k", 81.640, 0.94),
+    # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
+    _timm("resnet50_pytorch", "ResNet50PyTorch",
+          replace(RESNET50, padding="symmetric", mixer=None),
+          25_557_032, 8.178, "resnet50.a1_in1k", 80.4, 0.95, image_size=224),
+    _resnet50("llll_pytorch", 14_995_848, 12.023, 78.208, "d-li14/lambda.pytorch", "130 epochs",
+              placement="LLLL", padding="symmetric", use_bias=True),
+    # Keras states no checksum of the weights, nor how images were cropped for their accuracy: 224
+    # of 256 pixels is usual.
+    Network("mobilenet_v2", "MobileNetV2", MobileNetSpec(),
+            3_504_872, 0.602, 224, 72.7, *TABLE_17, weights={IMAGENET: PublishedWeights(
+                "https://storage.googleapis.com/tensorflow/keras-applications/mobilenet_v2/"
+                "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224.h5", 71.3, 224, 0.875)}),
+    # D.3.2.
+    Network("lambda_mobilenet_v2", "LambdaMobileNetV2", MobileNetSpec(
+        lambda_blocks=(10, 16), lambda_layer=LambdaSpec(key_dim=32, scope=5),
+    ), 3_236_824, 0.577, 224, 73.3, *TABLE_17),
 )
+# fmt: on
+NETWORKS = {row.name: row for row in ROWS}

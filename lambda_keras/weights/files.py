@@ -1,4 +1,4 @@
-"""Weights by what a user writes for `weights=`: a path, a repository of the hub, `"imagenet"`.
+"""Weights by the values of `weights=`: a path, a repository of the Hub, `"imagenet"`.
 
 Both formats, HDF5 and safetensors, hold arrays only, so reading a file from elsewhere runs none of
 its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into `.weights.h5`.
@@ -16,18 +16,19 @@ import h5py
 import keras
 import numpy as np
 
+from lambda_keras.models.specs import NETWORKS, find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
     CLASSIFIER,
-    assign_all,
+    assign,
     check_fit,
-    check_preparation,
     has_classifier,
+    same,
     take_layers,
+    without_head,
 )
 from lambda_keras.weights.named import assign_named, is_named
-from lambda_keras.weights.published import PUBLISHED, find_published, is_published_name
-from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognised
+from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognized
 
 IMAGENET_CLASSES = 1000
 KERAS, SAFETENSORS = ".weights.h5", ".safetensors"
@@ -42,20 +43,20 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
     that was damaged and is still finite is not noticed, but in published weights, whose are known.
 
     Args:
-        model: built model; it is left as it was if the weights do not fit.
+        model: Built model; it is left as it was if the weights do not fit.
         weights: `"imagenet"`, or another name in `PUBLISHED`; `"hf://owner/repo"` or
-            `"hf://owner/repo@revision"`, a repository of the Hugging Face hub with
+            `"hf://owner/repo@revision"`, a repository of the Hugging Face Hub with
             `model.safetensors` or `model.weights.h5`; the path of a folder with one of these; or
             that of a `.weights.h5` file, as `keras.Model.save_weights` writes it, of a
             `.safetensors` file of `save_safetensors`, of a `.safetensors` checkpoint of timm,
             torchvision or lambda.pytorch, or of an `.h5` file of Keras 2 with the weights of
             `keras.applications.MobileNetV2` or `tf_keras.applications.resnet_rs`.
-        architecture: name of the network in the zoo, which `"imagenet"` is looked up by.
+        architecture: Name of the network in the zoo, which `"imagenet"` is looked up by.
 
     Raises:
-        ValueError: if there are no such weights, or the file is damaged, or holds numbers that are
+        ValueError: If there are no such weights, or the file is damaged, or holds numbers that are
             not finite, or the weights of another network or of another number of classes.
-        FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
+        FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
     """
     if has_classifier(model):
         check_classes(weights, architecture, model.get_layer(CLASSIFIER).units)
@@ -64,7 +65,7 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         _load_keras(model, path)
     elif path.name.endswith(TF_KERAS):
         arrays = read_tf_keras(path)
-        assign = assign_state_dict if is_recognised(arrays) else assign_in_order
+        assign = assign_state_dict if is_recognized(arrays) else assign_in_order
         assign(model, arrays, str(path))
     elif path.name.endswith(SAFETENSORS):
         arrays, metadata = read_safetensors(path)
@@ -83,9 +84,10 @@ def check_classes(weights: str | os.PathLike, architecture: str, classes: int) -
     """Refuses published weights for a classifier of other classes, before they are downloaded.
 
     Raises:
-        ValueError: if there are such weights, and these are not the classes of ImageNet.
+        ValueError: If there are such weights, and these are not the classes of ImageNet.
     """
-    if is_published_name(weights) and architecture in PUBLISHED and classes != IMAGENET_CLASSES:
+    has_published = architecture in NETWORKS and NETWORKS[architecture].weights
+    if is_published_name(weights) and has_published and classes != IMAGENET_CLASSES:
         raise ValueError(
             f"expected classes={IMAGENET_CLASSES}, include_top=False or adapt_weights=True (all "
             f"but the classifier) with weights={weights!r}. Received: classes={classes}"
@@ -117,11 +119,11 @@ def load_any_classes(
 def load_adapted(
     model: keras.Model, rgb: keras.Model, weights: str | os.PathLike, architecture: str
 ) -> None:
-    """Loads weights of RGB images, maybe of other classes, into a model, by way of its RGB twin.
+    """Loads weights for RGB images, possibly of other classes, into a model for other channels.
 
     Raises:
-        ValueError: if the weights do not fit the twin, whatever its classes.
-        FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
+        ValueError: If the weights do not fit the twin, whatever its classes.
+        FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
     """
     loaded = load_any_classes(rgb, weights, architecture)
     for layer in take_layers(model, loaded):
@@ -139,15 +141,15 @@ def _of_channels(kernel: np.ndarray, channels: int) -> np.ndarray:
 
 
 def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
-    """Path of the file that `weights=` stands for, , downloaded if need be.
+    """Path of the file that `weights=` stands for, downloaded if need be.
 
     Args:
-        weights: see `load_weights`; files of PyTorch are found, too.
-        architecture: name of the network in the zoo.
+        weights: See `load_weights`; files of PyTorch are found, too.
+        architecture: Name of the network in the zoo.
 
     Raises:
-        ValueError: if there are no such weights, or the download is damaged.
-        FileNotFoundError: if weights of the hub are not cached, and it cannot be reached.
+        ValueError: If there are no such weights, or the download is damaged.
+        FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
     """
     try:
         if is_published_name(weights):
@@ -167,7 +169,7 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
     if os.path.isdir(path):
         path = next((path / name for name in hub.FILENAMES if os.path.isfile(path / name)), path)
-    # os.path's answer for a path that the system refuses is no, too.
+    # os.path also says no for a path that the system refuses.
     if not path.name.endswith((TF_KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
         raise ValueError(
             "expected weights to be None, 'imagenet', 'hf://owner/repo', a folder with "
@@ -178,10 +180,10 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads all arrays of a `.safetensors` file, and the words in its header.
+    """Reads all arrays of a `.safetensors` file, and the metadata in its header.
 
     Raises:
-        ValueError: if the file is damaged, or no such file.
+        ValueError: If the file is damaged, or no such file.
     """
     with _safetensors(path) as file:
         return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
@@ -191,7 +193,7 @@ def read_shapes(path: Path) -> list[tuple[int, ...]]:
     """Reads the shapes of all arrays of a `.safetensors` file from its header.
 
     Raises:
-        ValueError: if the file is damaged, or no such file.
+        ValueError: If the file is damaged, or no such file.
     """
     with _safetensors(path) as file:
         return [tuple(file.get_slice(key).get_shape()) for key in file.keys()]  # noqa: SIM118
@@ -199,7 +201,7 @@ def read_shapes(path: Path) -> list[tuple[int, ...]]:
 
 @contextmanager
 def _safetensors(path: Path) -> Iterator[Any]:
-    """Opens a file, and says in one line that it is damaged."""
+    """Opens a file, and reports damage in one line."""
     # Imported here, because most models are built without such a file.
     from safetensors import SafetensorError, safe_open
 
@@ -216,7 +218,7 @@ def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
     """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`, in its order.
 
     Raises:
-        ValueError: if the file is damaged, or takes arrays from other files.
+        ValueError: If the file is damaged, or takes arrays from other files.
     """
     found: dict[str, np.ndarray] = {}
     items: dict[str, Any] = {}
@@ -259,20 +261,14 @@ def _intact(path: Path) -> Iterator[None]:
 
 def _load_keras(model: keras.Model, path: Path) -> None:
     variables = dict(place for layer in model.layers for place in _places(layer))
-    # Shapes first: what a wrong file has may be too large to read.
+    # Shapes first: arrays of a wrong file may be too large to read.
     received, names = _in_file(path, lambda dataset: dataset.shape)
-    if not has_classifier(model):
-        head = f"{CLASSIFIER}/"
-        received = {place: shape for place, shape in received.items() if not place.startswith(head)}
     expected = {place: tuple(variable.shape) for place, variable in variables.items()}
-    check_fit(model, str(path), "array", expected, received)
+    check_fit(model, str(path), "array", expected, without_head(model, received))
     prepared = {name for name in names if name.endswith("_pad") or name == "rescaling"}
-    check_preparation(model, prepared, str(path))
     arrays, _ = _in_file(path, _read)
-    assign_all(
-        ((variable.path, variable, arrays[place]) for place, variable in variables.items()),
-        str(path),
-    )
+    tensors = [same(place, variable) for place, variable in variables.items()]
+    assign(model, tensors, without_head(model, arrays), str(path), "array", prepared)
 
 
 def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
@@ -290,13 +286,13 @@ def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
 
 
 def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> tuple[dict[str, Any], set[str]]:
-    """Reads something of every array of the layers, by its place as in `_places`.
+    """Reads every array of the layers, or its shape, by its place as in `_places`.
 
     Returns:
         What was read, and the names of all layers.
 
     Raises:
-        ValueError: if the file is damaged, or takes arrays from other files.
+        ValueError: If the file is damaged, or takes arrays from other files.
     """
     items: dict[str, Any] = {}
     found: dict[str, Any] = {}

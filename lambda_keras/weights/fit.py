@@ -1,6 +1,8 @@
-"""Whether weights fit a model, decided before any of them is assigned."""
+"""Checks that weights fit a model, before any of them is assigned."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -9,6 +11,35 @@ import numpy as np
 CLASSIFIER = "predictions"
 # NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
 PRECISIONS = ("float64", "float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a file, and the variables that it is assigned to.
+
+    Attributes:
+        key: Name in the file.
+        shape: Shape in the file.
+        variables: Variables that it holds the values of.
+        convert: Function from the tensor to the values of the variables.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    variables: Sequence[Any]
+    convert: Callable[[np.ndarray], Sequence[np.ndarray]]
+
+
+def same(key: str, variable: Any) -> Tensor:
+    """A tensor that is the value of one variable."""
+    return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
+
+
+def without_head(model: keras.Model, arrays: Mapping[str, Any], head: str = CLASSIFIER) -> dict:
+    """Leaves out arrays of a classifier, named `head/...` or `head....`, that the model lacks."""
+    if has_classifier(model):
+        return dict(arrays)
+    return {key: one for key, one in arrays.items() if not re.match(rf"{head}[./]", key)}
 
 
 def has_classifier(model: keras.Model) -> bool:
@@ -24,7 +55,7 @@ def check_fit(
     The kind of what is compared is `"array"` or `"tensor"`, for the message.
 
     Raises:
-        ValueError: if anything differs; it names the first differences.
+        ValueError: If anything differs; it names the first differences.
     """
     none = f"no such {kind}"
     differences = [
@@ -43,7 +74,7 @@ def check_fit(
 
 
 def preparation(model: keras.Model) -> set[str]:
-    """Names of the layers without weights that pad or scale what comes into others."""
+    """Names of the layers without weights that pad or scale inputs of others."""
     kinds = (keras.layers.ZeroPadding2D, keras.layers.Rescaling)
     return {layer.name for layer in model.layers if isinstance(layer, kinds)}
 
@@ -52,12 +83,12 @@ def check_preparation(model: keras.Model, received: set[str], source: str) -> No
     """Refuses weights whose inputs were padded or scaled otherwise: all names and shapes fit.
 
     Args:
-        model: built model.
-        received: what `preparation` returned for the model that the weights are of.
-        source: where they come from, for messages.
+        model: Built model.
+        received: What `preparation` returned for the model that the weights are of.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if it is something else for this model.
+        ValueError: If it is something else for this model.
     """
     differing = sorted(preparation(model) ^ received)
     if differing:
@@ -68,28 +99,47 @@ def check_preparation(model: keras.Model, received: set[str], source: str) -> No
         )
 
 
-def assign_all(assignments: Iterable[tuple[str, Any, np.ndarray]], source: str) -> None:
-    """Assigns arrays to variables, all of them or none.
+def assign(
+    model: keras.Model,
+    tensors: Iterable[Tensor],
+    arrays: Mapping[str, np.ndarray],
+    source: str,
+    kind: str = "tensor",
+    prepared: set[str] | None = None,
+) -> None:
+    """Assigns arrays to the weights of a model, all of them or none.
 
     Args:
-        assignments: name for messages, variable, and array of its shape.
-        source: where they come from, for messages.
+        model: Built model.
+        tensors: The tensors that a file with weights of the model holds.
+        arrays: By their names in the file.
+        source: File or address, for messages.
+        kind: `"array"` or `"tensor"`, for messages.
+        prepared: Layers of `preparation` of the model that the weights are of, where known.
 
     Raises:
-        ValueError: if an array is not of floating-point numbers, or one of them is not finite in
-            the variable's precision; it names the first such array, and nothing is assigned.
+        ValueError: If names or shapes differ, an array is not of floating-point numbers, or one of
+            them is not finite in the precision of its variable; it names the first such array.
     """
+    tensors = list(tensors)
+    expected = {tensor.key: tensor.shape for tensor in tensors}
+    check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
+    if prepared is not None:
+        check_preparation(model, prepared, source)
     checked = []
-    for name, variable, array in assignments:
-        if array.dtype.name not in PRECISIONS:
-            raise ValueError(
-                f"expected floating-point weights in {source!r}. Received: {printable(name)} of "
-                f"{array.dtype}"
-            )
-        with np.errstate(over="ignore"):  # what overflows is infinite, and refused
-            value = array.astype(variable.dtype, copy=False)
-        check_finite(name, value, source)
-        checked.append((variable, value))
+    for tensor in tensors:
+        converted = tensor.convert(np.asarray(arrays[tensor.key]))
+        for variable, array in zip(tensor.variables, converted, strict=True):
+            name = variable.path if kind == "array" else tensor.key
+            if array.dtype.name not in PRECISIONS:
+                raise ValueError(
+                    f"expected floating-point weights in {source!r}. Received: {printable(name)} "
+                    f"of {array.dtype}"
+                )
+            with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused.
+                value = array.astype(variable.dtype, copy=False)
+            check_finite(name, value, source)
+            checked.append((variable, value))
     for variable, value in checked:
         variable.assign(value)
 
@@ -120,7 +170,7 @@ def check_finite(name: str, array: np.ndarray, source: str) -> None:
     """Refuses NaN and infinity; the message says the name of the weights and their source.
 
     Raises:
-        ValueError: if one of the numbers is not finite.
+        ValueError: If one of the numbers is not finite.
     """
     finite = np.isfinite(array)
     if not finite.all():
@@ -131,5 +181,5 @@ def check_finite(name: str, array: np.ndarray, source: str) -> None:
 
 
 def printable(name: str) -> str:
-    """A name from a file, without what a terminal would obey."""
+    """A name from a file, without control characters."""
     return name if name.isprintable() else ascii(name)

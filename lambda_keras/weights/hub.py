@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub, or of other addresses, checked before they are read.
+"""Files of the Hugging Face Hub, or of other addresses, checked before they are read.
 
 The hub records a checksum for every file, its ETag. huggingface_hub names the file in its cache by
 it, but does not compute it.
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PREFIX = "hf://"
-# What `hf://owner/repo` stands for: the first of these that the repository has.
+# Files that `hf://owner/repo` stands for: the first that the repository has.
 FILENAMES = ("model.safetensors", "model.weights.h5")
 _NAME = r"\w(?:[\w.-]{,94}\w)?"
 _ADDRESS = re.compile(rf"hf://({_NAME}/{_NAME})(?:@(\S+))?", re.ASCII)
-_FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # by git, and by the hub
+_FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # Forbidden by git and by the Hub.
 
 
 def fetch_address(address: str) -> Path:
@@ -32,7 +32,7 @@ def parse_address(address: str) -> tuple[str, str]:
     """Repository and revision of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
 
     Raises:
-        ValueError: if it is neither.
+        ValueError: If it is neither.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or _FORBIDDEN.search(address):
@@ -54,17 +54,17 @@ def fetch(
     Without network a cached file is compared with the record of the time it was downloaded.
 
     Args:
-        repository: owner and name on the hub.
-        filenames: the first of these that the repository has is fetched.
-        revision: branch, tag or commit. Defaults to `"main"`.
-        expected_sha256: checksum of the file, if it is known. Defaults to what the hub records.
+        repository: Owner and name on the hub.
+        filenames: The first of these that the repository has is fetched.
+        revision: Branch, tag or commit. Defaults to `"main"`.
+        expected_sha256: Checksum of the file, if it is known. Defaults to what the hub records.
 
     Returns:
         Path of the file in the local cache.
 
     Raises:
-        ValueError: if there is no such repository, revision or file, or the file is damaged.
-        FileNotFoundError: if the hub cannot be reached, and the file is not cached.
+        ValueError: If there is no such repository, revision or file, or the file is damaged.
+        FileNotFoundError: If the hub cannot be reached, and the file is not cached.
     """
     # Imported here, because it is slow, and most models need no download.
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
@@ -121,11 +121,11 @@ def fetch_url(address: str, checksum: str | None) -> Path:
 
     Args:
         address: `https://...` of the file.
-        checksum: its SHA-256 or MD5, if it is known.
+        checksum: Its SHA-256 or MD5, if it is known.
 
     Raises:
-        ValueError: if what comes is damaged.
-        FileNotFoundError: if it cannot be downloaded.
+        ValueError: If what comes is damaged.
+        FileNotFoundError: If it cannot be downloaded.
     """
     import keras
 
@@ -135,14 +135,14 @@ def fetch_url(address: str, checksum: str | None) -> Path:
         raise ValueError(
             f"damaged file: expected checksum {checksum}, as published. Received: {address}"
         ) from error
-    except Exception as error:  # Keras raises no narrower one
+    except Exception as error:  # Keras raises no narrower one.
         reason = str(error).rpartition(" -- ")[2]  # Keras names the address twice
         raise FileNotFoundError(f"could not download {address}: {reason}") from error
     return Path(path)
 
 
 def _check(path: Path, record, expected_sha256: str | None) -> None:
-    """Compares a cached file with what is known of it, or else with the hub's record."""
+    """Compares a cached file with its known checksum, or else with the Hub's record."""
     if expected_sha256 is not None:
         checksum, size = expected_sha256, None
     elif record is not None:
@@ -168,12 +168,12 @@ def _check(path: Path, record, expected_sha256: str | None) -> None:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file: what the hub records for all but small files."""
+    """SHA-256 of a file, which the Hub records for all but small files."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _git_hash(path: Path) -> str:
-    """Git's hash of a file: what the hub records for small ones."""
+    """Git's hash of a file, which the Hub records for small files."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""Weights by the names of layers: how networks of `lambda_keras` are kept as safetensors."""
+"""Safetensors files of `lambda_keras`: weights by the names of layers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,15 +8,13 @@ import keras
 import numpy as np
 
 from lambda_keras.weights.fit import (
-    CLASSIFIER,
-    assign_all,
-    check_fit,
-    check_preparation,
-    has_classifier,
+    assign,
     preparation,
+    same,
+    without_head,
 )
 
-# In the header of such a file, which others, of PyTorch, lack or fill otherwise.
+# Header of such a file; files of PyTorch lack it or have another one.
 FORMAT = {"format": "lambda_keras"}
 _PREPARATION = "preparation"
 
@@ -27,11 +25,10 @@ def save_safetensors(model: keras.Model, path: Path) -> None:
     A file holds arrays alone, in the precision of the model: `"c3_block1_2_lambda/key_kernel"`.
 
     Args:
-        model: built model.
-        path: file to write, `*.safetensors`; it is replaced.
+        model: Built model.
+        path: File to write, `*.safetensors`; it is replaced.
 
     Example:
-
     >>> import tempfile
     >>> from pathlib import Path
     >>> from lambda_keras.applications import LambdaResNet14
@@ -54,7 +51,7 @@ def save_safetensors(model: keras.Model, path: Path) -> None:
 
 
 def named_weights(model: keras.Model) -> dict[str, Any]:
-    """The variables of a model by their layers and their names in them."""
+    """Variables of a model by `"layer/name"`."""
     named = {}
     for layer in model.layers:
         for weight in layer.weights:
@@ -74,26 +71,18 @@ def is_named(metadata: Mapping[str, str]) -> bool:
 def assign_named(
     model: keras.Model, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str], source: str
 ) -> None:
-    """Assigns what `save_safetensors` wrote; a model without classifier takes the rest.
+    """Assigns weights of `save_safetensors`; a model without classifier takes the rest.
 
     Args:
-        model: built model; it is left as it was if the weights do not fit.
-        arrays: by their names in the file.
-        metadata: header of the file.
-        source: where they come from, for messages.
+        model: Built model; it is left as it was if the weights do not fit.
+        arrays: By their names in the file.
+        metadata: Header of the file.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if they are those of another network, or hold numbers that are not finite.
+        ValueError: If they are those of another network, or hold numbers that are not finite.
     """
-    variables = named_weights(model)
-    if not has_classifier(model):
-        head = f"{CLASSIFIER}/"
-        arrays = {name: array for name, array in arrays.items() if not name.startswith(head)}
-    expected = {name: tuple(variable.shape) for name, variable in variables.items()}
-    received = {name: array.shape for name, array in arrays.items()}
-    check_fit(model, source, "array", expected, received)
-    check_preparation(model, set(metadata.get(_PREPARATION, "").split()), source)
-    assign_all(
-        ((name, variable, arrays[name]) for name, variable in variables.items()),
-        source,
-    )
+    arrays = without_head(model, arrays)
+    tensors = [same(name, variable) for name, variable in named_weights(model).items()]
+    prepared = set(metadata.get(_PREPARATION, "").split())
+    assign(model, tensors, arrays, source, "array", prepared)

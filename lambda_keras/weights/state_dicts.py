@@ -1,6 +1,6 @@
 """Weights of other implementations: their names and layouts -> the variables of a model.
 
-A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognised by its keys.
+A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognized by its keys.
 """
 
 import re
@@ -12,7 +12,14 @@ import keras
 import numpy as np
 
 from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, SqueezeExcitation
-from lambda_keras.weights.fit import CLASSIFIER, assign_all, check_fit, has_classifier
+from lambda_keras.weights.fit import (
+    CLASSIFIER,
+    Tensor,
+    assign,
+    has_classifier,
+    same,
+    without_head,
+)
 
 Array = np.ndarray
 
@@ -22,18 +29,18 @@ class StateDictScheme:
     """Names that a library gives to the modules of its residual networks.
 
     Attributes:
-        library: whose names they are.
-        marker: first part of keys that only its checkpoints have.
-        block: name of a block, counted from 0, of a stage, counted from 0 or 1.
-        first_stage: number of the stage c2.
-        modules: names by the layers of a model here; those of blocks without the block's name.
+        library: Whose names they are.
+        marker: First part of keys that only its checkpoints have.
+        block: Name of a block, counted from 0, of a stage, counted from 0 or 1.
+        first_stage: Number of the stage c2.
+        modules: Names by the layers of a model here; those of blocks without the block's name.
             `"2_mixer_bn"` is the normalization after a lambda or attention layer.
-        tensors: from a layer here and the name of its module to the tensors of the module; those
+        tensors: From a layer here and the name of its module to the tensors of the module; those
             of PyTorch unless said.
-        projections: the convolution to queries, keys and values in a lambda layer, and in one of
+        projections: The convolution to queries, keys and values in a lambda layer, and in one of
             global attention.
-        position_conv: the 3-d convolution of position lambdas in a lambda layer.
-        value_axis: which of its three axes runs over the value depth, the others over positions.
+        position_conv: The 3-d convolution of position lambdas in a lambda layer.
+        value_axis: Which of its three axes runs over the value depth, the others over positions.
     """
 
     library: str
@@ -47,16 +54,16 @@ class StateDictScheme:
     value_axis: int = 0
 
 
-def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> "Iterator[Tensor]":
-    """The weights of a layer, which Keras 2 has alike; excitations are 1x1 convolutions there."""
+def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> Iterator[Tensor]:
+    """Weights of a layer in Keras 2: the same, but excitations are 1x1 convolutions."""
     if not isinstance(layer, SqueezeExcitation):
         for variable in layer.weights:
-            yield _same(f"{module}/{variable.name}", variable)
+            yield same(f"{module}/{variable.name}", variable)
         return
     for dense, name in ((layer.squeeze, "reduce"), (layer.excite, "expand")):
         shape = (1, 1, *dense.kernel.shape)
         yield Tensor(f"{module}{name}/kernel", shape, [dense.kernel], lambda array: [array[0, 0]])
-        yield _same(f"{module}{name}/bias", dense.bias)
+        yield same(f"{module}{name}/bias", dense.bias)
 
 
 SCHEMES = (
@@ -66,12 +73,8 @@ SCHEMES = (
         block="stages.{stage}.{block}.",
         first_stage=0,
         modules={
-            "stem1_conv": "stem.conv1.conv",
-            "stem1_bn": "stem.conv1.bn",
-            "stem2_conv": "stem.conv2.conv",
-            "stem2_bn": "stem.conv2.bn",
-            "stem3_conv": "stem.conv3.conv",
-            "stem3_bn": "stem.conv3.bn",
+            **{f"stem{i}_conv": f"stem.conv{i}.conv" for i in (1, 2, 3)},
+            **{f"stem{i}_bn": f"stem.conv{i}.bn" for i in (1, 2, 3)},
             "1_conv": "conv1_1x1.conv",
             "1_bn": "conv1_1x1.bn",
             "2_conv": "conv2_kxk.conv",
@@ -138,14 +141,10 @@ SCHEMES = (
         modules={
             "stem_conv": "conv1",
             "stem_bn": "bn1",
-            "1_conv": "conv1",
-            "1_bn": "bn1",
-            "2_conv": "conv2",
-            "2_bn": "bn2",
+            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
+            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
             "2_lambda": "conv2",
             "2_mixer_bn": "bn2",
-            "3_conv": "conv3",
-            "3_bn": "bn3",
             "shortcut_conv": "downsample.0",
             "shortcut_bn": "downsample.1",
             CLASSIFIER: "fc",
@@ -159,23 +158,6 @@ SCHEMES = (
 _BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """One tensor of a checkpoint, and what becomes of it.
-
-    Attributes:
-        key: name in the checkpoint.
-        shape: shape in the checkpoint.
-        variables: the variables that it holds the values of.
-        convert: from the tensor to the values of the variables.
-    """
-
-    key: str
-    shape: tuple[int, ...]
-    variables: Sequence[Any]
-    convert: Callable[[Array], Sequence[Array]]
-
-
 def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
     """Assigns a checkpoint of one of `SCHEMES` to a model.
 
@@ -183,40 +165,21 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
     of a checkpoint with one.
 
     Args:
-        model: built model; it is left as it was if the checkpoint does not fit.
-        state: arrays by the names of the checkpoint, `"module."` in front of all names or not.
-        source: where they come from, for messages.
+        model: Built model; it is left as it was if the checkpoint does not fit.
+        state: Arrays by the names of the checkpoint, `"module."` in front of all names or not.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if the checkpoint holds another network, or numbers that are not finite, or is
+        ValueError: If the checkpoint holds another network, or numbers that are not finite, or is
             none that is known here.
     """
     if state and all(key.startswith("module.") for key in state):
         # torch.nn.DataParallel
         state = {key.removeprefix("module."): array for key, array in state.items()}
     state = {key: array for key, array in state.items() if not key.endswith("num_batches_tracked")}
-    names = recognise(state, source)
-    if not has_classifier(model):
-        head = names.modules[CLASSIFIER]
-        state = {key: array for key, array in state.items() if not re.match(rf"{head}[./]", key)}
-    tensors = list(expected_tensors(model, names))
-    check_fit(
-        model,
-        source,
-        "tensor",
-        {tensor.key: tensor.shape for tensor in tensors},
-        {key: array.shape for key, array in state.items()},
-    )
-    assign_all(
-        (
-            (tensor.key, variable, array)
-            for tensor in tensors
-            for variable, array in zip(
-                tensor.variables, tensor.convert(np.asarray(state[tensor.key])), strict=True
-            )
-        ),
-        source,
-    )
+    names = recognize(state, source)
+    state = without_head(model, state, names.modules[CLASSIFIER])
+    assign(model, expected_tensors(model, names), state, source)
 
 
 def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str) -> None:
@@ -226,12 +189,12 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
     the layers. A model without classifier takes the rest of weights with one.
 
     Args:
-        model: built model; it is left as it was if the arrays do not fit.
-        arrays: by their names, in the order of the layers.
-        source: where they come from, for messages.
+        model: Built model; it is left as it was if the arrays do not fit.
+        arrays: By their names, in the order of the layers.
+        source: Where they come from, for messages.
 
     Raises:
-        ValueError: if their number or their shapes are others, or numbers are not finite.
+        ValueError: If their number or their shapes are others, or numbers are not finite.
     """
     variables = [weight for layer in model.layers for weight in layer.weights]
     pairs = list(arrays.items())
@@ -242,31 +205,20 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
             f"the weights in {source!r} do not fit the model {model.name!r}: expected "
             f"{len(variables)} tensors. Received: {len(pairs)}"
         )
-    names = [name for name, _ in pairs]
-    shapes = [tuple(variable.shape) for variable in variables]
-    check_fit(
-        model,
-        source,
-        "tensor",
-        dict(zip(names, shapes, strict=True)),
-        {name: array.shape for name, array in pairs},
-    )
-    assign_all(
-        ((name, variable, array) for variable, (name, array) in zip(variables, pairs, strict=True)),
-        source,
-    )
+    tensors = map(same, (name for name, _ in pairs), variables)
+    assign(model, tensors, dict(pairs), source)
 
 
-def is_recognised(keys: Iterable[str]) -> bool:
+def is_recognized(keys: Iterable[str]) -> bool:
     """Whether these are names of one of `SCHEMES`."""
     return any(key.startswith(names.marker) for key in keys for names in SCHEMES)
 
 
-def recognise(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:
+def recognize(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:
     """The naming scheme of a checkpoint.
 
     Raises:
-        ValueError: if it is none of `SCHEMES`.
+        ValueError: If it is none of `SCHEMES`.
     """
     for names in SCHEMES:
         if any(key.startswith(names.marker) for key in keys):
@@ -281,7 +233,7 @@ def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Ten
     """Yields the tensors that a checkpoint of the same network holds.
 
     Raises:
-        ValueError: if the networks of the library have no such layer.
+        ValueError: If the networks of the library have no such layer.
     """
     layer_names = {layer.name for layer in model.layers}
     assigned = set()
@@ -325,27 +277,25 @@ def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
         yield Tensor(
             f"{module}.weight", layer.kernel.shape[::-1], [layer.kernel], lambda array: [array.T]
         )
-        yield _same(f"{module}.bias", layer.bias)
+        yield same(f"{module}.bias", layer.bias)
     elif isinstance(layer, keras.layers.BatchNormalization):
         yield from _batch_norm(layer, module)
     elif isinstance(layer, SqueezeExcitation):
         for dense, name in ((layer.squeeze, "fc1"), (layer.excite, "fc2")):
-            yield Tensor(
-                f"{module}.{name}.weight",
-                (*dense.kernel.shape[::-1], 1, 1),
-                [dense.kernel],
-                lambda array: [array[:, :, 0, 0].T],
-            )
-            yield _same(f"{module}.{name}.bias", dense.bias)
+            yield _projections([dense.kernel], f"{module}.{name}.weight")
+            yield same(f"{module}.{name}.bias", dense.bias)
     elif isinstance(layer, LambdaLayer) and layer.intra_depth == 1 and layer.use_content:
         yield from _lambda_layer(layer, module, names)
     elif isinstance(layer, (GlobalAttention, HaloAttention)):
         yield from _relative_attention(layer, module, names)
 
 
-def _projections(layer: Any, key: str) -> Tensor:
-    """Queries, keys and values, in this order, as one 1x1 convolution."""
-    kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
+def _queries_keys_values(layer: Any, key: str) -> Tensor:
+    return _projections([layer.query_kernel, layer.key_kernel, layer.value_kernel], key)
+
+
+def _projections(kernels: Sequence[Any], key: str) -> Tensor:
+    """Kernels side by side, as one 1x1 convolution."""
     widths = [kernel.shape[1] for kernel in kernels]
     return Tensor(
         key,
@@ -358,23 +308,18 @@ def _projections(layer: Any, key: str) -> Tensor:
 def _relative_attention(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     """Global or halo attention of timm, which has no multi-query and no output projection."""
     if isinstance(layer, GlobalAttention):
-        yield _projections(layer, f"{module}.{names.projections}.weight")
+        yield _queries_keys_values(layer, f"{module}.{names.projections}.weight")
     else:
-        depth, units = layer.query_kernel.shape
-        yield Tensor(
-            f"{module}.q.weight",
-            (units, depth, 1, 1),
-            [layer.query_kernel],
-            lambda array: [array[:, :, 0, 0].T],
-        )
+        depth = layer.query_kernel.shape[0]
+        yield _projections([layer.query_kernel], f"{module}.q.weight")
         yield Tensor(
             f"{module}.kv.weight",
             (layer.key_kernel.shape[1] + layer.value_kernel.shape[1], depth, 1, 1),
             [layer.key_kernel, layer.value_kernel],
             lambda array: _keys_and_values(array, layer.groups, layer.key_dim),
         )
-    yield _same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
-    yield _same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
+    yield same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
+    yield same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
 
 
 def _keys_and_values(array: Array, heads: int, key_dim: int) -> Sequence[Array]:
@@ -385,7 +330,7 @@ def _keys_and_values(array: Array, heads: int, key_dim: int) -> Sequence[Array]:
 
 
 def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
-    yield _projections(layer, f"{module}.{names.projections}.weight")
+    yield _queries_keys_values(layer, f"{module}.{names.projections}.weight")
     for norm, name in ((layer.query_batch_norm, "norm_q"), (layer.value_batch_norm, "norm_v")):
         if norm is not None:
             yield from _batch_norm(norm, f"{module}.{name}")
@@ -408,15 +353,11 @@ def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[T
                 lambda array: [array.reshape(depth, 1, height, width).transpose(2, 3, 1, 0)],
             )
     if layer.position_bias is not None:
-        yield _same(f"{module}.{names.position_conv}.bias", layer.position_bias)
+        yield same(f"{module}.{names.position_conv}.bias", layer.position_bias)
 
 
 def _batch_norm(layer: Any, module: str) -> Iterator[Tensor]:
-    yield _same(f"{module}.weight", layer.gamma)
-    yield _same(f"{module}.bias", layer.beta)
-    yield _same(f"{module}.running_mean", layer.moving_mean)
-    yield _same(f"{module}.running_var", layer.moving_variance)
-
-
-def _same(key: str, variable: Any) -> Tensor:
-    return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
+    yield same(f"{module}.weight", layer.gamma)
+    yield same(f"{module}.bias", layer.beta)
+    yield same(f"{module}.running_mean", layer.moving_mean)
+    yield same(f"{module}.running_var", layer.moving_variance)

@@ -79,3 +79,15 @@ def test_an_unknown_layer_is_named(layer, message):
 def test_what_has_no_size_is_refused(model):
     with pytest.raises(ValueError, match=r"expected a .*Received: "):
         count_flops(model)
+
+
+class Scaled(Halved):
+    """A layer of a user that knows its operations."""
+
+    def count_flops(self, inputs_shape):
+        return {"scaling": inputs_shape[1] * inputs_shape[2]}
+
+
+def test_a_layer_that_counts_itself():
+    inputs = keras.Input((4, 6))
+    assert count_flops(keras.Model(inputs, Scaled()(inputs))) == 24

@@ -22,8 +22,8 @@ from lambda_keras.applications import (
     LambdaResNet14,
     LambdaResNet50,
     ResNet50,
+    common,
     feature_extractor,
-    resnet,
 )
 from lambda_keras.layers import (
     GlobalAttention,
@@ -120,21 +120,23 @@ def test_networks_of_tables_14_and_18(depth, form, monkeypatch):
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize(
-    ("constructor", "parameters"),
+    "constructor",
     [
-        (applications.LambdaResNet26T, networks.GOLDEN["timm"]["lambda_resnet26t"]),
-        (applications.LambdaResNet26RPT256, networks.GOLDEN["timm"]["lambda_resnet26rpt_256"]),
-        (applications.LambdaResNet50TS, networks.GOLDEN["timm"]["lambda_resnet50ts"]),
-        (applications.BoTNet26T256, 12_488_672),
-        (applications.HaloNet26T, 12_480_288),
-        (applications.HaloNet50TS, 22_733_280),
+        applications.LambdaResNet26T,
+        applications.LambdaResNet26RPT256,
+        applications.LambdaResNet50TS,
+        applications.BoTNet26T256,
+        applications.HaloNet26T,
+        applications.HaloNet50TS,
     ],
-    ids=lambda item: getattr(item, "__name__", None),
+    ids=lambda item: item.__name__,
 )
-def test_networks_of_timm(constructor, parameters, monkeypatch):
+def test_networks_of_timm(constructor, monkeypatch):
     networks.skip_drawing(monkeypatch)
     model = constructor()
+    parameters = specs.NETWORKS[model.name].parameters
     assert networks.trainable_parameters(model) == parameters
+    assert networks.GOLDEN["timm"].get(model.name, parameters) == parameters
     with_mixer = ["c4_block2", "c5_block1", "c5_block2"]
     if model.name.endswith("50ts"):
         with_mixer = ["c3_block4", "c4_block2", "c4_block4", "c4_block6", "c5_block2"]
@@ -204,13 +206,13 @@ def test_arguments_of_other_networks_are_refused(name):
 def test_another_mixer_has_its_own_arguments(monkeypatch):
     """Not those of the network's own one, unless they are given."""
     networks.skip_building(monkeypatch)
-    halonet = specs.TIMM["halonet26t"]
+    halonet = specs.NETWORKS["halonet26t"].spec
     assert applications.HaloNet26T() == halonet
     changed = {**halonet.mixer_arguments, "halo_size": 1}
     assert applications.HaloNet26T(halo_size=1).mixer_arguments == changed
     local = applications.HaloNet26T(mixer="local", num_heads=4)
     assert (local.mixer, local.mixer_arguments) == ("local", {"num_heads": 4})
-    assert applications.HaloNet26T(mixer="lambda") == specs.TIMM["lambda_resnet26t"]
+    assert applications.HaloNet26T(mixer="lambda") == specs.NETWORKS["lambda_resnet26t"].spec
     assert applications.LambdaResNet50(mixer="lambda") == specs.lambda_resnet(50)
 
 
@@ -232,11 +234,9 @@ def test_signature_of_keras_applications(constructor):
     assert defaults["include_top"] is True
     assert defaults["weights"] is None
     assert (defaults["classes"], defaults["classifier_activation"]) == (1000, "softmax")
-    # In the docstring too, each one.
-    documented = re.findall(
-        r"^    (\w+): ", constructor.__doc__.partition("Call arguments")[0], re.M
-    )
-    assert sorted(documented) == sorted(parameters)
+    # In the docstring too: those of mixers are in the docstrings of their layers.
+    documented = re.findall(r"^ +(\w+): ", constructor.__doc__.partition("Call arguments")[0], re.M)
+    assert {*parameters} - {*common.HYPER_PARAMETERS} <= {*documented}
 
 
 @pytest.mark.one_backend
@@ -247,11 +247,20 @@ def test_constructor_is_a_function_of_its_own(constructor):
     assert constructor.__qualname__ == name
     assert name in module.__all__
     assert pickle.loads(pickle.dumps(constructor)) is constructor
-    own = inspect.unwrap(constructor)
-    assert inspect.getsourcefile(own) == module.__file__
-    assert f"def {name}():\n" in inspect.getsource(constructor)
-    summary = inspect.getdoc(own).splitlines()[0]
-    assert constructor.__doc__.splitlines()[0] == summary
+    assert inspect.getsourcefile(constructor) == module.__file__
+    source = inspect.getsource(constructor)
+    assert source.startswith(f"def {name}(")
+    (row,) = (row for row in specs.ROWS if row.constructor == name and not row.arguments)
+    assert f'build("{row.name}",include_top,weights,' in "".join(source.split())
+    (function,) = ast.parse(source).body
+    summary = ast.get_docstring(function)
+    counts = f"{row.parameters:,} parameters, {row.gflops} GFLOPs for an image of"
+    assert constructor.__doc__.startswith(f"{summary}\n\n{counts}")
+
+
+def test_further_positional_arguments_are_those_of_keras_applications():
+    model = LambdaResNet14(False, None, None, (32, 32, 3), "avg", 1000, None, "mine")
+    assert (model.name, model.output_shape) == ("mine", (None, 512))
 
 
 def test_defaults_are_those_of_the_network():
@@ -291,24 +300,6 @@ def test_example_in_the_docstrings():
     results = [doctest.DocTestRunner().run(test) for test in example]
     assert sum(result.attempted for result in results) == 3
     assert sum(result.failed for result in results) == 0
-
-
-@pytest.mark.one_backend
-def test_recipe_of_contributing(monkeypatch):
-    """A depth that the paper does not have, by what CONTRIBUTING.md says to write."""
-    recipe = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
-    row, function = recipe
-    for depth, blocks in ast.literal_eval("{" + row + "}").items():
-        monkeypatch.setitem(specs.DEPTHS, depth, blocks)
-    monkeypatch.setattr(resnet, "LambdaResNet26", None, raising=False)
-    exec(function, vars(resnet))
-    constructor = resnet.LambdaResNet26
-    assert pickle.loads(pickle.dumps(constructor)) is constructor
-    model = constructor(scope=7)
-    assert model.name == "lambda_resnet26"
-    assert networks.lambda_blocks(model) == ["c4_block2", "c5_block1", "c5_block2"]
-    assert networks.squeeze_excitation_blocks(model) == networks.block_names((2, 2, 0, 0))
-    assert f"{networks.trainable_parameters(constructor()) / 1e6:.2f} M" in constructor.__doc__
 
 
 # Arguments

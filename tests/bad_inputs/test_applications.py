@@ -132,9 +132,14 @@ CONSTRUCTORS = [
         "axial_of_unknown_size",
         LambdaResNet14,
         {"mixer": "axial", "input_shape": (16, None, 3)},
-        "known height and width for mixer='axial', which has embeddings for every offset",
+        "known height and width for AxialAttention, which has embeddings for every offset",
     ),
-    ("global_of_unknown_size", BoTNet26T256, {"input_shape": (None, None, 3)}, "mixer='global'"),
+    (
+        "global_of_unknown_size",
+        BoTNet26T256,
+        {"input_shape": (None, None, 3)},
+        "GlobalAttention",
+    ),
     ("placement_list", ResNet50, {"placement": list("CCLL")}, "Received: placement=['C', 'C'"),
 ]
 

@@ -7,8 +7,9 @@ from support import backends, networks
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.models.mobilenet import build_mobilenet
-from lambda_keras.models.specs import LAMBDA_MOBILENET_V2, MOBILENET_V2, MobileNetSpec
+from lambda_keras.models.specs import NETWORKS, MobileNetSpec
 
+LAMBDA_MOBILENET_V2 = NETWORKS["lambda_mobilenet_v2"].spec
 GOLDEN = networks.GOLDEN["table17_mobilenet_v2_224"]
 # A tenth of the width: the smallest that has channels for four heads everywhere.
 NARROW = {"alpha": 0.1, "lambda_layer": LAMBDA_MOBILENET_V2.lambda_layer}
@@ -22,7 +23,7 @@ def build(spec: MobileNetSpec, input_shape=(None, None, 3), **arguments) -> kera
 @pytest.mark.parametrize(
     ("spec", "row"),
     [
-        (MOBILENET_V2, "plain"),
+        (NETWORKS["mobilenet_v2"].spec, "plain"),
         (LAMBDA_MOBILENET_V2, "lambda_10_16_literal"),
         (
             MobileNetSpec((10, 16), False, 1.0, LAMBDA_MOBILENET_V2.lambda_layer),

@@ -17,7 +17,8 @@ from support import hub as stand_in
 from support.hub import COMMIT
 
 from lambda_keras.applications import LambdaResNet14
-from lambda_keras.weights import PUBLISHED, hub
+from lambda_keras.models.specs import NETWORKS
+from lambda_keras.weights import hub
 from lambda_keras.weights.files import find_weights
 
 pytestmark = pytest.mark.one_backend  # downloads; other tests load such files on each
@@ -137,9 +138,11 @@ def test_file_that_is_not_the_published_one(served):
 
 def test_pinned_checksum_of_published_weights_is_compared(served, monkeypatch):
     """Also where the hub's own record agrees with what it sends."""
-    published = replace(PUBLISHED["lambda_resnet50ts"]["imagenet"], revision=COMMIT)
+    row = NETWORKS["lambda_resnet50ts"]
+    published = replace(row.weights["imagenet"], revision=COMMIT)
     assert published.checksum
-    monkeypatch.setitem(PUBLISHED, "lambda_resnet50ts", {"imagenet": published})
+    changed = replace(row, weights={"imagenet": published})
+    monkeypatch.setitem(NETWORKS, row.name, changed)
     served.files[f"{published.repository}/{published.filename}"] = b"other weights"
     with pytest.raises(ValueError, match=f"damaged file: expected checksum {published.checksum}"):
         find_weights("imagenet", "lambda_resnet50ts")

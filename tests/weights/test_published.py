@@ -2,7 +2,7 @@
 
 import pytest
 
-from lambda_keras.weights import PUBLISHED
+from lambda_keras.models.specs import ROWS
 
 pytestmark = pytest.mark.one_backend
 
@@ -32,9 +32,9 @@ PAGES = {
 
 def test_accuracy_size_and_crop():
     assert {
-        (network, name): (one.top1, one.image_size, one.crop_fraction)
-        for network, rows in PUBLISHED.items()
-        for name, one in rows.items()
+        (row.name, name): (one.top1, one.image_size, one.crop_fraction)
+        for row in ROWS
+        for name, one in row.weights.items()
     } == PAGES
 
 
@@ -43,9 +43,9 @@ def test_checksums_of_resnet_rs():
     hashes = pytest.importorskip("tf_keras.src.applications.resnet_rs").WEIGHT_HASHES
     compared = [
         (one.checksum, hashes[one.repository.rpartition("/")[2]])
-        for network, rows in PUBLISHED.items()
-        for one in rows.values()
-        if network.startswith("resnet_rs")
+        for row in ROWS
+        for one in row.weights.values()
+        if row.name.startswith("resnet_rs")
     ]
     assert len(compared) == 11
     assert [one for one, _ in compared] == [other for _, other in compared]

@@ -16,20 +16,20 @@ from lambda_keras.applications import (
     ResNet50,
 )
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import TIMM, ResNetSpec
+from lambda_keras.models.specs import NETWORKS, ResNetSpec
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.state_dicts import (
     SCHEMES,
     assign_state_dict,
     expected_tensors,
-    recognise,
+    recognize,
 )
 
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
-SMALL_TIMM = replace(TIMM["lambda_resnet26t"], **BLOCKS, mixer_blocks=((), (), (2,), (1,)))
+SMALL_TIMM = replace(NETWORKS["lambda_resnet26t"].spec, **BLOCKS, mixer_blocks=((), (), (2,), (1,)))
 SMALL_BOTNET, SMALL_HALONET = (
-    replace(TIMM[name], **BLOCKS, mixer_blocks=SMALL_TIMM.mixer_blocks)
+    replace(NETWORKS[name].spec, **BLOCKS, mixer_blocks=SMALL_TIMM.mixer_blocks)
     for name in ("botnet26t_256", "halonet26t")
 )
 SMALL_LAMBDA_PYTORCH = ResNetSpec(
@@ -266,7 +266,7 @@ def test_other_network():
 
 def test_checkpoint_of_another_library():
     state = checkpoint(small(SMALL_LAMBDA_PYTORCH), TORCHVISION_NAMES)
-    assert recognise(state, "") is TORCHVISION_NAMES
+    assert recognize(state, "") is TORCHVISION_NAMES
     assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
 
 

@@ -1,6 +1,5 @@
 """Floating-point operations by the paper's conventions."""
 
-import functools
 import json
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from lambda_keras.layers import (
     LinearAttention,
     LocalAttention,
 )
+from lambda_keras.layers import flops as parts
 from zoo.flops import main
 from zoo.registry import create_model, find_model
 
@@ -134,13 +134,13 @@ def test_by_hand():
     model = keras.Model(inputs, keras.layers.Dense(5, name="predictions")(x))
     n, h, k, u, v = 4 * 3, 2, 4, 3, 8
     assert flops.count_flops_by_stage(model) == {
-        "stem": {flops.CONVOLUTION: 2 * n * 3 * 3 * 3 * 16},
+        "stem": {parts.CONVOLUTION: 2 * n * 3 * 3 * 3 * 16},
         "c2": {
-            flops.PROJECTIONS: 2 * n * 16 * (h * k + k * u + v * u),
-            flops.CONTENT: 2 * n * (k * v * u + h * k * v),
-            flops.POSITION: 2 * n * (9 * k * v * u + h * k * v),
+            parts.PROJECTIONS: 2 * n * 16 * (h * k + k * u + v * u),
+            parts.CONTENT: 2 * n * (k * v * u + h * k * v),
+            parts.POSITION: 2 * n * (9 * k * v * u + h * k * v),
         },
-        "predictions": {flops.DENSE: 2 * 16 * 5},
+        "predictions": {parts.DENSE: 2 * 16 * 5},
     }
 
 
@@ -153,9 +153,9 @@ def of_layer(layer, *shapes) -> dict[str, int]:
 def test_every_head_has_its_own_lambdas_without_multi_query():
     layer = LambdaLayer(64, multi_query=False, name="c2_lambda")
     assert of_layer(layer, (14, 14, 64)) == {
-        flops.PROJECTIONS: 4_816_896,
-        flops.CONTENT: 802_816,
-        flops.POSITION: 79_077_376,
+        parts.PROJECTIONS: 4_816_896,
+        parts.CONTENT: 802_816,
+        parts.POSITION: 79_077_376,
     }
 
 
@@ -213,9 +213,9 @@ ATTENTION = [
 def test_attention_by_hand(layer, projections, content, position):
     inputs = keras.Input((6, 4, D))
     counts = flops.count_flops_by_stage(keras.Model(inputs, layer(inputs)))
-    expected = {flops.PROJECTIONS: 2 * projections, flops.CONTENT: 2 * content}
+    expected = {parts.PROJECTIONS: 2 * projections, parts.CONTENT: 2 * content}
     if position is not None:
-        expected[flops.POSITION] = 2 * position
+        expected[parts.POSITION] = 2 * position
     assert list(counts.values()) == [expected]
 
 
@@ -227,16 +227,18 @@ def test_context_of_another_size(arguments, seen):
     n, m, h, k, u, v = 10, 15, 2, 4, 3, 8
     layer = LambdaLayer(16, num_heads=h, key_dim=k, intra_depth=u, name="c2_lambda", **arguments)
     assert of_layer(layer, (n, 6), (m, 5)) == {
-        flops.PROJECTIONS: 2 * (n * 6 * h * k + m * 5 * u * (k + v)),
-        flops.CONTENT: 2 * (m * k * v * u + n * h * k * v),
-        flops.POSITION: 2 * n * (seen * k * v * u + h * k * v),
+        parts.PROJECTIONS: 2 * (n * 6 * h * k + m * 5 * u * (k + v)),
+        parts.CONTENT: 2 * (m * k * v * u + n * h * k * v),
+        parts.POSITION: 2 * n * (seen * k * v * u + h * k * v),
     }
 
 
 def test_scope_is_at_most_the_map():
-    layer = functools.partial(flops.lambda_layer_flops, 10, 8, 8, 2, 4)
-    assert layer(scope_area=10) == layer(scope_area=23**2) == layer(scope_area=None)
-    assert layer(scope_area=9) != layer(scope_area=10)
+    counts = [
+        LambdaLayer(8, num_heads=2, key_dim=4, scope=scope).count_flops((None, 11, 8))
+        for scope in (9, 11, 23, None)
+    ]
+    assert counts[0] != counts[1] == counts[2] == counts[3]
 
 
 def test_unknown_size_raises():

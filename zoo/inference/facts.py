@@ -4,9 +4,9 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from lambda_keras.weights import find_published, is_published_name
 from lambda_keras.weights.files import find_weights
 from lambda_keras.weights.hub import sha256
-from lambda_keras.weights.published import find_published, is_published_name
 from zoo import run_folder
 from zoo.cli.model_options import ModelOptions
 from zoo.inference import published

@@ -1,4 +1,4 @@
-"""The attention layers that LambdaNetworks compares with: inputs and outputs of `LambdaLayer`."""
+"""Attention layers that LambdaNetworks compares with; they are called as `LambdaLayer`."""
 
 from lambda_keras.layers.attention.axial_attention import AxialAttention
 from lambda_keras.layers.attention.global_attention import GlobalAttention

@@ -3,7 +3,7 @@
 import math
 
 import keras
-from keras import initializers, ops, regularizers
+from keras import initializers, ops
 
 from lambda_keras.layers.arguments import check_number
 from lambda_keras.layers.attention.base import (
@@ -13,8 +13,10 @@ from lambda_keras.layers.attention.base import (
     softmax,
     split_heads,
 )
+from lambda_keras.layers.base import serialized_arguments
 from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT, POSITION
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -27,10 +29,10 @@ class RowAttention(RelativeAttentionLayer):
     the three tables.
 
     Args:
-        filters: int, depth of the outputs.
-        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
-        epsilon: positive float, of the batch normalizations.
-        **kwargs: of `RelativeAttentionLayer`.
+        filters: Int, depth of the outputs.
+        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
+        epsilon: Positive float, of the batch normalizations.
+        **kwargs: Of `RelativeAttentionLayer`.
     """
 
     fixed_grid = True
@@ -71,7 +73,7 @@ class RowAttention(RelativeAttentionLayer):
 
         def norm_of_logits(name):
             logits = (None, self.num_heads, width, width)
-            # float32, because the softmax is.
+            # The softmax is in float32, so its logits are normalized in float32.
             return self._batch_norm(name, logits, "float32", axis=1)
 
         self.content_batch_norm = norm_of_logits("content_batch_norm")
@@ -83,7 +85,7 @@ class RowAttention(RelativeAttentionLayer):
         _, height, width, _ = ops.shape(queries)
 
         def of_rows(tensor, batch_norm):
-            """`(b, height, width, h k)` -> `(r, h, o, k)`, normalised."""
+            """`(b, height, width, h k)` -> `(r, h, o, k)`, normalized."""
             tensor = batch_norm(tensor, training=training)
             return split_heads(
                 ops.reshape(tensor, (-1, 1, width, tensor.shape[-1])), self.num_heads
@@ -96,7 +98,7 @@ class RowAttention(RelativeAttentionLayer):
             relative_embeddings(table, width, width, width - 1)
             for table in (self.query_embeddings, self.key_embeddings, self.value_embeddings)
         )
-        content = contract("rhok,rhpk->rhop", queries, keys)
+        content = contract("rhok,rhpk->rhop", queries, keys)  # (r, h, o, p)
         query_position = contract("rhok,opk->rhop", queries, to_query)
         key_position = contract("rhpk,opk->rhop", keys, to_key)
         logits = (
@@ -107,7 +109,7 @@ class RowAttention(RelativeAttentionLayer):
         weights = ops.cast(softmax(logits), values.dtype)
 
         def of_map(outputs, batch_norm):
-            """`(r, h, o, v)` -> `(b, height, width, h v)`, normalised."""
+            """`(r, h, o, v)` -> `(b, height, width, h v)`, normalized."""
             outputs = ops.reshape(join_heads(outputs, 1, width), (-1, height, width, self.filters))
             return batch_norm(outputs, training=training)
 
@@ -118,8 +120,12 @@ class RowAttention(RelativeAttentionLayer):
     def default_key_dim(self, value_dim):
         return value_dim // 2
 
-    def get_config(self):
-        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}
+    def attention_products(self, height, width):
+        pairs, units = height * width**2, self.num_heads * self.key_dim
+        return {
+            CONTENT: pairs * (units + self.filters),
+            POSITION: pairs * (2 * units + self.filters),
+        }
 
     def _batch_norm(self, name, shape, dtype, axis=-1):
         batch_norm = BatchNormalization(
@@ -144,37 +150,36 @@ class AxialAttention(keras.layers.Layer):
     Nothing stands between the axes; the pooling comes after both.
 
     Args:
-        filters: int, depth of the outputs of both axes, divisible by `num_heads`.
-        num_heads: int, number of heads. Defaults to `8`.
-        key_dim: int, query and key depth of a head. Defaults to half of `filters / num_heads`,
+        filters: Int, depth of the outputs of both axes, divisible by `num_heads`.
+        num_heads: Int, number of heads. Defaults to `8`.
+        key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
-        strides: int, of the 3-wide average pooling that follows (E.1 of LambdaNetworks); `1` for
+        strides: Int, of the 3-wide average pooling that follows (E.1 of LambdaNetworks); `1` for
             none. Defaults to `1`.
-        output_projection: bool, whether the outputs pass one more 1x1 projection, without a bias.
+        output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias.
             Defaults to `False`.
-        momentum: float from 0 to 1, of the moving statistics of the batch normalizations.
+        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
-        epsilon: positive float, of the batch normalizations. Defaults to `1e-5`.
-        kernel_initializer: of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+        epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
+        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
             projected.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
-        kernel_regularizer: of all projections. Defaults to `None`.
-        embeddings_regularizer: of the position embeddings. Defaults to `None`.
+        kernel_regularizer: Of all projections. Defaults to `None`.
+        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)` of known height and width.
-        training: bool, whether batch normalizations use the statistics of the batch.
+        inputs: Tensor `(batch, height, width, depth)` of known height and width.
+        training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, or does not fit the shape of the inputs; if
+        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
             the map has not the size that the layer was built for.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import AxialAttention
     >>> images = keras.random.normal((2, 14, 10, 32))
@@ -219,51 +224,46 @@ class AxialAttention(keras.layers.Layer):
                 **arguments,
             )
 
-        # Which acts on columns, because the map that it gets is transposed.
+        # The map is transposed for it, so that rows are columns.
         self.height_attention = attention("height_attention")
         self.width_attention = attention(
             "width_attention", strides=strides, output_projection=output_projection
         )
 
     def build(self, inputs_shape):
-        self.check_shape(inputs_shape)
+        self.check_shapes(inputs_shape)
         batch, height, width, depth = inputs_shape
         self._built_for = (height, width, depth)
         self.height_attention.build((batch, width, height, depth))
         self.width_attention.build((batch, height, width, self.width_attention.filters))
 
     def call(self, inputs, training=None):
-        self.check_shape(inputs.shape)
+        self.check_shapes(inputs.shape)
         if tuple(inputs.shape[1:]) != self._built_for:
             raise ValueError(
                 "expected the map and the depth that the layer was built for, "
                 f"{self._built_for}. Received: {tuple(inputs.shape[1:])}"
             )
-        columns = ops.transpose(inputs, (0, 2, 1, 3))
+        columns = ops.transpose(inputs, (0, 2, 1, 3))  # (b, width, height, depth)
         columns = self.height_attention(columns, training=training)
-        rows = ops.transpose(columns, (0, 2, 1, 3))
+        rows = ops.transpose(columns, (0, 2, 1, 3))  # (b, height, width, filters)
         return self.width_attention(rows, training=training)
 
     def compute_output_shape(self, inputs_shape):
         return self.width_attention.compute_output_shape(inputs_shape)
 
-    def check_shape(self, inputs_shape):
+    def check_shapes(self, inputs_shape):
         """Refuses a shape of inputs that the layer cannot be built for."""
-        self.width_attention.check_shape(inputs_shape)
+        self.width_attention.check_shapes(inputs_shape)
+
+    def count_flops(self, inputs_shape) -> dict[str, int]:
+        """Floating-point operations for one example, by part."""
+        batch, height, width, depth = inputs_shape
+        columns = self.height_attention.count_flops((batch, width, height, depth))
+        filters = self.width_attention.filters
+        rows = self.width_attention.count_flops((batch, height, width, filters))
+        return {part: columns[part] + rows[part] for part in rows}
 
     def get_config(self):
-        attention = self.width_attention
-        return {
-            **super().get_config(),
-            "filters": attention.filters,
-            "num_heads": attention.num_heads,
-            "key_dim": attention.key_dim,
-            "strides": attention.strides,
-            "output_projection": attention.output_projection,
-            "momentum": attention.momentum,
-            "epsilon": attention.epsilon,
-            "kernel_initializer": initializers.serialize(attention.kernel_initializer),
-            "embeddings_initializer": initializers.serialize(attention.embeddings_initializer),
-            "kernel_regularizer": regularizers.serialize(attention.kernel_regularizer),
-            "embeddings_regularizer": regularizers.serialize(attention.embeddings_regularizer),
-        }
+        own = serialized_arguments(AxialAttention, self.width_attention)
+        return {**super().get_config(), **own}

@@ -8,52 +8,54 @@ Letters of the einsums:
 Query n is in row i and column j of its map or block, context position m in row p and column q.
 """
 
+import math
 from abc import ABC, abstractmethod
 
-import keras
 import numpy as np
 from keras import initializers, ops, regularizers
 
 from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
+from lambda_keras.layers.base import Layer
 from lambda_keras.layers.content_lambdas import HIDDEN
 from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.projections import fan_in, project
 
 
-class AttentionLayer(keras.layers.Layer, ABC):
+class AttentionLayer(Layer, ABC):
     """Base of the attention layers: everything but the attention itself.
 
     Inputs are projected to queries, keys and values without biases, attended to by the layer at
-    hand, and pooled: the call and the shapes of `LambdaLayer`. Weights are initialised by fan-in
+    hand, and pooled: the call and the shapes of `LambdaLayer`. Weights are initialized by fan-in
     (E.1). The softmax is computed in float32 under any dtype policy.
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
+        filters: Int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
             `filters / num_heads`.
-        num_heads: int, number of heads. Defaults to `8`.
-        key_dim: int, query and key depth of a head. Defaults to `filters / num_heads`.
-        strides: int, of the 3-wide average pooling that follows the attention in place of a
+        num_heads: Int, number of heads. Defaults to `8`.
+        key_dim: Int, query and key depth of a head. Defaults to `filters / num_heads`.
+        strides: Int, of the 3-wide average pooling that follows the attention in place of a
             strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
-        multi_query: bool, whether all heads share keys and values (Shazeer, 2019).
+        multi_query: Bool, whether all heads share keys and values (Shazeer, 2019).
             Defaults to `False`.
-        output_projection: bool, whether the outputs pass one more 1x1 projection, without a bias,
+        output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
             which mixes the heads. In a bottleneck block its last convolution does that.
             Defaults to `False`.
-        kernel_initializer: of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
             projected (the second number is the standard deviation).
-        kernel_regularizer: of all projections. Defaults to `None`.
+        kernel_regularizer: Of all projections. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)`.
-        training: bool, whether batch normalizations, if any, use the statistics of the batch.
+        inputs: Tensor `(batch, height, width, depth)`.
+        training: Bool, whether batch normalizations, if any, use the statistics of the batch.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+        ValueError: If an argument is out of its range, does not fit another one, or does not fit
             the shape of the inputs.
     """
 
@@ -93,7 +95,7 @@ class AttentionLayer(keras.layers.Layer, ABC):
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
 
     def build(self, inputs_shape):
-        self.check_shape(inputs_shape)
+        self.check_shapes(inputs_shape)
         depth = inputs_shape[-1]
         self._built_for = tuple(inputs_shape[1:])
         self.query_kernel = self._add_kernel("query_kernel", depth, self.num_heads * self.key_dim)
@@ -105,39 +107,54 @@ class AttentionLayer(keras.layers.Layer, ABC):
 
     def call(self, inputs, training=None):
         self._check_call(inputs.shape)
-        if inputs.shape[0] == 0:  # on which backends' operations fail, or get shapes wrong
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, height, width, _ = ops.shape(inputs)
+        kernels = [self.query_kernel, self.key_kernel, self.value_kernel]
         queries, keys, values = (
             ops.reshape(projected, (batch, height, width, projected.shape[-1]))
-            for projected in project(
-                inputs, [self.query_kernel, self.key_kernel, self.value_kernel]
-            )
-        )
-        outputs = self.attend(queries, keys, values, training)
+            for projected in project(inputs, kernels)
+        )  # (b, height, width, h k), (b, height, width, g k), (b, height, width, g v)
+        outputs = self.attend(queries, keys, values, training)  # (b, height, width, h v)
         if self.pool_strides > 1:
             outputs = average_pool(outputs, 3, self.pool_strides)
         if self.output_kernel is not None:
-            # After the pooling, which it commutes with, on a smaller map.
+            # The projection commutes with the pooling; after it, the map is smaller.
             _, height, width, _ = ops.shape(outputs)
-            (outputs,) = project(outputs, [self.output_kernel])
+            (outputs,) = project(outputs, [self.output_kernel])  # (b, n, filters)
             outputs = ops.reshape(outputs, (batch, height, width, self.filters))
         return outputs
 
     @abstractmethod
     def attend(self, queries, keys, values, training):
-        """The attention: maps of queries, keys and values, heads side by side, to one of outputs.
+        """Applies attention to maps of queries, keys and values with concatenated heads.
 
         Args:
-            queries: tensor `(b, height, width, num_heads * key_dim)`.
-            keys: tensor `(b, height, width, groups * key_dim)`; one group with `multi_query`, else
+            queries: Tensor `(b, height, width, num_heads * key_dim)`.
+            keys: Tensor `(b, height, width, groups * key_dim)`; one group with `multi_query`, else
                 as many as heads.
-            values: tensor `(b, height, width, groups * value_dim)`.
-            training: as in the call.
+            values: Tensor `(b, height, width, groups * value_dim)`.
+            training: As in the call.
 
         Returns:
             Tensor `(b, height, width, filters)`.
         """
+
+    @abstractmethod
+    def attention_products(self, height: int, width: int) -> dict[str, int]:
+        """Multiply-accumulates of `attend` for one example, by part."""
+
+    def count_flops(self, inputs_shape) -> dict[str, int]:
+        """Floating-point operations for one example, by part."""
+        _, height, width, depth = inputs_shape
+        positions = height * width
+        outputs = math.prod(self.compute_output_shape(inputs_shape)[1:3])
+        queries = positions if self.pool_strides == self.strides else outputs
+        projected = queries * self.num_heads * self.key_dim
+        projected += positions * self.groups * (self.key_dim + self.value_dim)
+        products = projected * depth + outputs * self.filters**2 * self.output_projection
+        parts = {PROJECTIONS: products, **self.attention_products(height, width)}
+        return {part: 2 * number for part, number in parts.items()}
 
     def default_key_dim(self, value_dim: int) -> int:
         """Query and key depth of a head, if none is given."""
@@ -162,7 +179,7 @@ class AttentionLayer(keras.layers.Layer, ABC):
         grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
         return (inputs_shape[0], *grid, self.filters)
 
-    def check_shape(self, inputs_shape):
+    def check_shapes(self, inputs_shape):
         """Refuses a shape of inputs that the layer cannot be built for."""
         shape = tuple(inputs_shape)
         if len(shape) != 4 or shape[-1] is None:
@@ -178,19 +195,6 @@ class AttentionLayer(keras.layers.Layer, ABC):
                 f"it. Received: inputs {shape}"
             )
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "strides": self.strides,
-            "multi_query": self.multi_query,
-            "output_projection": self.output_projection,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-        }
-
     def _add_kernel(self, name, depth, units):
         return self.add_weight(
             name=name,
@@ -200,9 +204,9 @@ class AttentionLayer(keras.layers.Layer, ABC):
         )
 
     def _check_call(self, inputs_shape):
-        self.check_shape(inputs_shape)
+        self.check_shapes(inputs_shape)
         given, built_for = tuple(inputs_shape[1:]), self._built_for
-        if not self.fixed_grid:  # only the depth has to stay
+        if not self.fixed_grid:  # Only the depth has to stay.
             given, built_for = given[2:], built_for[2:]
         if given != built_for:
             expected = "map and the depth" if self.fixed_grid else "depth"
@@ -216,10 +220,10 @@ class RelativeAttentionLayer(AttentionLayer):
     """Base of the attention layers with embeddings of relative positions.
 
     Args:
-        filters: int, depth of the outputs.
-        embeddings_initializer: of the position embeddings. Defaults to `N(0, key_dim^-1/2)`.
-        embeddings_regularizer: of the position embeddings. Defaults to `None`.
-        **kwargs: of `AttentionLayer` and `keras.layers.Layer`.
+        filters: Int, depth of the outputs.
+        embeddings_initializer: Of the position embeddings. Defaults to `N(0, key_dim^-1/2)`.
+        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
+        **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
     """
 
     def __init__(
@@ -240,12 +244,22 @@ class RelativeAttentionLayer(AttentionLayer):
             regularizer=self.embeddings_regularizer,
         )
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+
+def attention_products(
+    queries: int, seen: int, offsets: int, units: int, filters: int
+) -> dict[str, int]:
+    """Multiply-accumulates of softmax attention with embeddings of relative positions, by part.
+
+    A query meets each row of the tables once, however many context positions there are.
+
+    Args:
+        queries: Number of queries.
+        seen: Context positions that each sees.
+        offsets: Rows of the tables that each meets.
+        units: Query depth of all heads together.
+        filters: Value depth of all heads together.
+    """
+    return {CONTENT: queries * seen * (units + filters), POSITION: queries * offsets * units}
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):
@@ -276,18 +290,20 @@ def position_logits(row_queries, column_queries, rows, columns):
     """`row_queries·rows[i, p] + column_queries·columns[j, q]`, in float32.
 
     Args:
-        row_queries: tensor `(b, h, n, k)`: what meets the embeddings of rows.
-        column_queries: tensor `(b, h, n, k)`: what meets those of columns.
-        rows: tensor `(i, p, k)`.
-        columns: tensor `(j, q, k)`.
+        row_queries: Tensor `(b, h, n, k)`: what meets the embeddings of rows.
+        column_queries: Tensor `(b, h, n, k)`: what meets those of columns.
+        rows: Tensor `(i, p, k)`.
+        columns: Tensor `(j, q, k)`.
 
     Returns:
         Tensor `(b, h, n, m)`.
     """
     (i, p, k), (j, q, _) = rows.shape, columns.shape
     batch, heads, _, _ = ops.shape(row_queries)
-    by_row = contract("aijk,ipk->aijp", ops.reshape(row_queries, (-1, i, j, k)), rows)
-    by_column = contract("aijk,jqk->aijq", ops.reshape(column_queries, (-1, i, j, k)), columns)
+    row_queries = ops.reshape(row_queries, (-1, i, j, k))
+    column_queries = ops.reshape(column_queries, (-1, i, j, k))
+    by_row = contract("aijk,ipk->aijp", row_queries, rows)  # (b h, i, j, p)
+    by_column = contract("aijk,jqk->aijq", column_queries, columns)  # (b h, i, j, q)
     by_row = ops.reshape(ops.cast(by_row, "float32"), (-1, p, 1))
     by_column = ops.reshape(ops.cast(by_column, "float32"), (-1, 1, q))
     return ops.reshape(by_row + by_column, (batch, heads, i * j, p * q))
@@ -296,7 +312,7 @@ def position_logits(row_queries, column_queries, rows, columns):
 def softmax(x, axis=-1):
     """Softmax in float32."""
     x = ops.cast(x, "float32")
-    if x.shape[axis] == 1:  # of which Keras warns
+    if x.shape[axis] == 1:  # Keras warns about a softmax over one element.
         return ops.exp(x - x)  # 1, with a gradient
     return ops.softmax(x, axis=axis)
 
@@ -305,10 +321,10 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     """`softmax(queries·keys + positions) values`, the softmax in float32.
 
     Args:
-        queries: tensor `(b, h, n, k)`.
-        keys: tensor `(b, g, m, k)`.
-        values: tensor `(b, g, m, v)`.
-        positions: float32 tensor `(b, h, n, m)` of `position_logits`.
+        queries: Tensor `(b, h, n, k)`.
+        keys: Tensor `(b, g, m, k)`.
+        values: Tensor `(b, g, m, v)`.
+        positions: Float32 tensor `(b, h, n, m)` of `position_logits`.
         visible: `None` or bool tensor `(x, 1, n, m)`, or with 1 for n: the context positions that a
             query sees; the b blocks are x of each example.
 
@@ -317,9 +333,9 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     """
     batch, heads, n, k = ops.shape(queries)
     _, groups, m, v = ops.shape(values)
-    # Heads that share keys are further queries.
+    # Heads that share keys are treated as further queries.
     queries = ops.reshape(queries, (batch, groups, heads // groups * n, k))
-    content = contract("bgnk,bgmk->bgnm", queries, keys)
+    content = contract("bgnk,bgmk->bgnm", queries, keys)  # (b, g, n, m)
     logits = ops.reshape(ops.cast(content, "float32"), (batch, heads, n, m)) + positions
     if visible is not None:
         of_examples = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
@@ -327,7 +343,7 @@ def softmax_attention(queries, keys, values, positions, visible=None):
         logits = ops.reshape(logits, (batch, heads, n, m))
     weights = ops.cast(softmax(logits), values.dtype)
     weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
-    outputs = contract("bgnm,bgmv->bgnv", weights, values)
+    outputs = contract("bgnm,bgmv->bgnv", weights, values)  # (b, g, n, v)
     return ops.reshape(outputs, (batch, heads, n, v))
 
 
@@ -339,14 +355,14 @@ def relative_attention(queries, keys, values, rows, columns, heads, scale_positi
     for a context of P rows and Q columns.
 
     Args:
-        queries: tensor `(b, i, j, h k)`.
-        keys: tensor `(b, P, Q, g k)`.
-        values: tensor `(b, P, Q, g v)`.
-        rows: table `(2 P - 1, k)`.
-        columns: table `(2 Q - 1, k)`.
-        heads: numbers h and g of heads of queries, and of keys and values.
-        scale_positions: bool, whether s is `k^-1/2`, or 1.
-        visible: as in `softmax_attention`.
+        queries: Tensor `(b, i, j, h k)`.
+        keys: Tensor `(b, P, Q, g k)`.
+        values: Tensor `(b, P, Q, g v)`.
+        rows: Table `(2 P - 1, k)`.
+        columns: Table `(2 Q - 1, k)`.
+        heads: Numbers h and g of heads of queries, and of keys and values.
+        scale_positions: Bool, whether s is `k^-1/2`, or 1.
+        visible: As in `softmax_attention`.
 
     Returns:
         Tensor `(b, i, j, h v)`.
@@ -367,5 +383,5 @@ def relative_attention(queries, keys, values, rows, columns, heads, scale_positi
 
 
 def _clone(initializer):
-    """Another one of the same kind: one object gives equal shapes equal numbers."""
+    """Copies an initializer: one object draws equal numbers for equal shapes."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer

@@ -3,7 +3,11 @@
 import keras
 
 from lambda_keras.layers.arguments import check_bools
-from lambda_keras.layers.attention.base import RelativeAttentionLayer, relative_attention
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    attention_products,
+    relative_attention,
+)
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -17,25 +21,24 @@ class GlobalAttention(RelativeAttentionLayer):
     example (Table 4 of LambdaNetworks).
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`.
-        scale_positions: bool, whether the position term is scaled as the content term is,
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        scale_positions: Bool, whether the position term is scaled as the content term is,
             `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
         **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
             initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
             `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)` of known height and width.
+        inputs: Tensor `(batch, height, width, depth)` of known height and width.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, or does not fit the shape of the inputs; if
+        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
             the map has not the size that the layer was built for.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import GlobalAttention
     >>> images = keras.random.normal((2, 14, 10, 32))
@@ -70,5 +73,7 @@ class GlobalAttention(RelativeAttentionLayer):
             self.scale_positions,
         )
 
-    def get_config(self):
-        return {**super().get_config(), "scale_positions": self.scale_positions}
+    def attention_products(self, height, width):
+        positions, units = height * width, self.num_heads * self.key_dim
+        offsets = 2 * height - 1 + 2 * width - 1
+        return attention_products(positions, positions, offsets, units, self.filters)

@@ -1,10 +1,16 @@
 """Halo attention: local self-attention in blocks (arXiv:2103.12731)."""
 
+import math
+
 import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
-from lambda_keras.layers.attention.base import RelativeAttentionLayer, relative_attention
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    attention_products,
+    relative_attention,
+)
 from lambda_keras.layers.attention.windows import (
     join_blocks,
     real_positions,
@@ -24,15 +30,15 @@ class HaloAttention(RelativeAttentionLayer):
     public weights, of which the first `2 halo_size` are never met.
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`.
-        block_size: int, height and width of the blocks; maps that it does not divide are padded.
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        block_size: Int, height and width of the blocks; maps that it does not divide are padded.
             Defaults to `8`.
-        halo_size: int, how far a block sees beyond its border. Defaults to `3`.
-        mask_padding: bool, whether what is beyond the map is left out of the softmax; `False` for
+        halo_size: Int, how far a block sees beyond its border. Defaults to `3`.
+        mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part, as in timm. Defaults to `True`.
-        scale_positions: bool, whether the position term is scaled as the content term is,
+        scale_positions: Bool, whether the position term is scaled as the content term is,
             `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
-        strided_queries: bool, whether `strides` are taken by the queries: of every `strides` rows
+        strided_queries: Bool, whether `strides` are taken by the queries: of every `strides` rows
             and columns only the first has queries, whose i and j count these only, and nothing is
             pooled (timm's HaloNets). Defaults to `False`.
         **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
@@ -40,17 +46,16 @@ class HaloAttention(RelativeAttentionLayer):
             `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)`; height and width may be unknown.
+        inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, does not fit another one, or does not fit
+        ValueError: If an argument is out of its range, does not fit another one, or does not fit
             the shape of the inputs.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import HaloAttention
     >>> images = keras.random.normal((2, 14, 10, 32))
@@ -120,12 +125,10 @@ class HaloAttention(RelativeAttentionLayer):
     def pool_strides(self) -> int:
         return 1 if self.strided_queries else self.strides
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "block_size": self.block_size,
-            "halo_size": self.halo_size,
-            "mask_padding": self.mask_padding,
-            "scale_positions": self.scale_positions,
-            "strided_queries": self.strided_queries,
-        }
+    def attention_products(self, height, width):
+        blocks = math.ceil(height / self.block_size) * math.ceil(width / self.block_size)
+        queries = blocks * self.block_size**2
+        if self.strided_queries:
+            queries //= self.strides**2
+        window, units = self.block_size + 2 * self.halo_size, self.num_heads * self.key_dim
+        return attention_products(queries, window**2, 2 * (2 * window - 1), units, self.filters)

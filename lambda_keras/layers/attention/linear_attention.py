@@ -9,8 +9,9 @@ from keras import ops
 from lambda_keras.layers.arguments import check_number, check_positive_integers, received
 from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
 from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT
 
-# Their epsilons; that of "softmax" is for nothing.
+# Default epsilons of the feature maps; "softmax" uses none.
 EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
 FEATURE_MAPS = tuple(EPSILONS)
 RANDOM = ("favor", "relu")
@@ -25,8 +26,8 @@ class LinearAttention(AttentionLayer):
     first (Katharopoulos et al., 2020, Eq. 4 and 5). There are no positions in it.
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`.
-        feature_map: the features f.
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        feature_map: The features f.
             `"softmax"`: `softmax(q[n])·softmax(k)[m]`, the one over the features, the other over
             the positions, in place of the fraction (efficient attention, Shen et al., 2018, Eq. 6).
             `"elu"`: `elu(x) + 1` (linear transformers, Katharopoulos et al., Eq. 7).
@@ -35,28 +36,27 @@ class LinearAttention(AttentionLayer):
             is the maximum of `w x'`, of each query, and of all keys of a head; it has no gradient.
             `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
             The rows of w are `r = num_features` random directions.
-        num_features: int, number r of random features of `"favor"` and `"relu"`.
+        num_features: Int, number r of random features of `"favor"` and `"relu"`.
             Defaults to `256`.
-        epsilon: float of at least 0, which keeps denominators away from 0: added to the features
+        epsilon: Float of at least 0, which keeps denominators away from 0: added to the features
             of `"favor"` (`1e-6`) and `"relu"` (`1e-3`), and to the denominator of `"elu"` (`1e-6`).
             Defaults to these.
-        seed: int, of the random features, which are orthogonal in blocks of `key_dim` and stay as
+        seed: Int, of the random features, which are orthogonal in blocks of `key_dim` and stay as
             they are drawn; they are saved with the weights. Defaults to `0`.
         **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
             initializer and regularizer of kernels (see `AttentionLayer`); `name`, `dtype` and
             others of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)`; height and width may be unknown.
+        inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, or does not fit the shape of the inputs.
+        ValueError: If an argument is out of its range, or does not fit the shape of the inputs.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import LinearAttention
     >>> images = keras.random.normal((2, 14, 10, 32))
@@ -110,28 +110,30 @@ class LinearAttention(AttentionLayer):
         del training
         batch, height, width, _ = ops.shape(queries)
         queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
-        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
+        keys = split_heads(keys, self.groups)  # (b, g, m, k)
+        values = split_heads(values, self.groups)  # (b, g, m, v)
         # Weights of the features for each query, and of the positions for each feature: sums of
         # values that are weighed by them stay in the range of half precision.
         if self.feature_map == "softmax":
             of_features, of_positions = softmax(queries), softmax(keys, axis=2)
         else:
             queries, keys = self._features(queries, (-1,)), self._features(keys, (-2, -1))
-            totals = ops.sum(keys, axis=2, keepdims=True)
+            totals = ops.sum(keys, axis=2, keepdims=True)  # (b, g, 1, r)
             queries = queries * totals
-            denominators = ops.sum(queries, axis=-1, keepdims=True)
+            denominators = ops.sum(queries, axis=-1, keepdims=True)  # (b, h, n, 1)
             if self.feature_map == "elu":
                 denominators = denominators + self.epsilon
             of_features = queries / denominators
-            of_positions = keys / ops.maximum(totals, TINY)  # 0 / 0 where all features are 0
+            # TINY avoids 0 / 0 where all features are 0.
+            of_positions = keys / ops.maximum(totals, TINY)  # (b, g, m, r)
         of_features = ops.cast(of_features, values.dtype)
         of_positions = ops.cast(of_positions, values.dtype)
-        sums = contract("bgmk,bgmv->bgkv", of_positions, values)
-        # Heads that share keys are further queries.
+        sums = contract("bgmk,bgmv->bgkv", of_positions, values)  # (b, g, k, v)
+        # Heads that share keys are treated as further queries.
         features = of_features.shape[-1]
         of_features = ops.reshape(of_features, (batch, self.groups, -1, features))
-        outputs = contract("bgnk,bgkv->bgnv", of_features, sums)
-        outputs = ops.reshape(outputs, (batch, self.num_heads, -1, self.value_dim))
+        outputs = contract("bgnk,bgkv->bgnv", of_features, sums)  # (b, g, n, v)
+        outputs = ops.reshape(outputs, (batch, self.num_heads, -1, self.value_dim))  # (b, h, n, v)
         return join_heads(outputs, height, width)
 
     def _features(self, x, axes_of_maximum):
@@ -150,14 +152,16 @@ class LinearAttention(AttentionLayer):
         largest = ops.stop_gradient(ops.max(projected, axis=axes_of_maximum, keepdims=True))
         return scale * (ops.exp(projected - half_squares - largest) + self.epsilon)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "feature_map": self.feature_map,
-            "num_features": self.num_features,
-            "epsilon": self.epsilon,
-            "seed": self.seed,
-        }
+    def attention_products(self, height, width):
+        heads, groups, features = self.num_heads, self.groups, self.key_dim
+        products = 0
+        if self.feature_map in RANDOM:
+            features = self.num_features
+            products += (heads + groups) * features * self.key_dim  # Random features.
+        products += (heads + groups) * features * self.value_dim
+        if self.feature_map != "softmax":
+            products += heads * features  # Denominators.
+        return {CONTENT: height * width * products}
 
 
 def orthogonal_features(number: int, depth: int, seed: int) -> np.ndarray:
@@ -169,6 +173,6 @@ def orthogonal_features(number: int, depth: int, seed: int) -> np.ndarray:
     blocks = []
     for _ in range(-(-number // depth)):
         q, r = np.linalg.qr(rng.normal(size=(depth, depth)))
-        blocks.append((q * np.sign(np.diag(r))).T)  # signs make the rotation uniform
+        blocks.append((q * np.sign(np.diag(r))).T)  # Signs make the rotation uniform.
     lengths = np.linalg.norm(rng.normal(size=(number, depth)), axis=1, keepdims=True)
     return np.concatenate(blocks)[:number] * lengths

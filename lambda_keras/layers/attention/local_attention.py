@@ -7,6 +7,7 @@ from keras import ops
 from lambda_keras.layers.arguments import check_bools, received
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
+    attention_products,
     join_heads,
     position_logits,
     relative_embeddings,
@@ -27,23 +28,23 @@ BLOCK = 4
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LocalAttention(RelativeAttentionLayer):
-    """Stand-alone self-attention: every query sees the square neighbourhood around it.
+    """Stand-alone self-attention: every query sees the square neighborhood around it.
 
-    `outputs[n] = sum_m softmax(q[n]·(k[m] + r[m - n])) v[m]` over the neighbourhood of n, without
+    `outputs[n] = sum_m softmax(q[n]·(k[m] + r[m - n])) v[m]` over the neighborhood of n, without
     a scale (Ramachandran et al., 2019, Eq. 2 and 3). The first half of `r` is an embedding of the
     relative row, the second of the relative column; the heads share them.
 
     Args:
-        filters: int, depth of the outputs, divisible by `num_heads`.
-        scope: odd int, height and width of the neighbourhood. Defaults to `7`.
-        mask_padding: bool, whether what is beyond the map is left out of the softmax; `False` for
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        scope: Odd int, height and width of the neighborhood. Defaults to `7`.
+        mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part. Defaults to `True`.
         **kwargs: `num_heads`, `key_dim` (even), `strides`, `multi_query`, `output_projection`,
             initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
             `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
+        inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
             blocks of 4x4, and NaN or infinity reaches all of a block that sees it. Height and width
             may be unknown.
 
@@ -51,10 +52,9 @@ class LocalAttention(RelativeAttentionLayer):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: if an argument is out of its range, or does not fit the shape of the inputs.
+        ValueError: If an argument is out of its range, or does not fit the shape of the inputs.
 
     Example:
-
     >>> import keras
     >>> from lambda_keras.layers import LocalAttention
     >>> images = keras.random.normal((2, 14, 10, 32))
@@ -89,26 +89,29 @@ class LocalAttention(RelativeAttentionLayer):
         _, height, width, _ = ops.shape(queries)
         halo = self.scope // 2
         window = BLOCK + 2 * halo
-        queries = split_heads(split_blocks(queries, BLOCK), self.num_heads)
-        keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)
-        values = split_heads(split_windows(values, BLOCK, halo), self.groups)
+        queries = split_heads(split_blocks(queries, BLOCK), self.num_heads)  # (b x, h, n, k)
+        keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)  # (b x, g, m, k)
+        values = split_heads(split_windows(values, BLOCK, halo), self.groups)  # (b x, g, m, v)
         row_queries, column_queries = ops.split(queries, 2, axis=-1)
         # Row p of a window is row p - halo of its block.
-        rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)
-        columns = relative_embeddings(self.column_embeddings, BLOCK, window, 0)
-        visible = self._neighbours(window)
+        rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)  # (i, p, k / 2)
+        columns = relative_embeddings(self.column_embeddings, BLOCK, window, 0)  # (j, q, k / 2)
+        visible = self._neighbors(window)
         if self.mask_padding:
             visible = ops.logical_and(visible, real_positions(height, width, BLOCK, halo))
         positions = position_logits(row_queries, column_queries, rows, columns)
-        outputs = softmax_attention(queries, keys, values, positions, visible)
+        outputs = softmax_attention(queries, keys, values, positions, visible)  # (b x, h, n, v)
         return join_blocks(join_heads(outputs, BLOCK, BLOCK), height, width)
 
-    def _neighbours(self, window):
+    def _neighbors(self, window):
         """Bool array `(1, 1, n, m)`: the part of the window that each query sees."""
         offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
         near = (offsets >= 0) & (offsets < self.scope)
         near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
         return near.reshape(1, 1, BLOCK**2, window**2)
 
-    def get_config(self):
-        return {**super().get_config(), "scope": self.scope, "mask_padding": self.mask_padding}
+    def attention_products(self, height, width):
+        positions, units = height * width, self.num_heads * self.key_dim
+        seen = min(self.scope**2, positions)
+        # Two tables of half the depth.
+        return attention_products(positions, seen, self.scope, units, self.filters)
