@@ -16,7 +16,7 @@ from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, OUT_OF_MEMORY, TRA
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What fresh processes are asked and allowed; it is done in this process."""
+    """Arguments and limits of new processes, whose work is done in this process."""
     asked = []
 
     def call(function, *arguments, environment, limits):

@@ -1,4 +1,4 @@
-"""What is said about somebody's own images."""
+"""Dataset warnings about one's own images."""
 
 import shutil
 

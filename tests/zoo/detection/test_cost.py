@@ -1,4 +1,4 @@
-"""What detectors cost, counted by hand where the Model Garden's heads are."""
+"""Parameters and FLOPs of detectors; those of the Model Garden's heads are counted by hand."""
 
 import pytest
 
