@@ -86,7 +86,13 @@ OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.pare
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+STRICT = ConfigDict(
+    extra="forbid",
+    frozen=True,
+    validate_default=True,
+    allow_inf_nan=False,
+    use_attribute_docstrings=True,
+)
 
 
 class Section(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from zoo.config.data import DataConfig
 from zoo.config.distillation import DistillationConfig
@@ -32,9 +32,8 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     --task detection --help shows the settings of detectors.
     """
 
-    task: Literal["classification"] = Field(
-        default="classification", description="Or detection, which has other settings."
-    )
+    task: Literal["classification"] = "classification"
+    """Or detection, which has other settings."""
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()

@@ -27,25 +27,26 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
         --output coco/shards --unreadable skip
     """
 
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    train_images: LocalPath = Field(description="Folder of the images to train on.")
-    train_annotations: LocalPath = Field(description="JSON file of their annotations.")
-    val_images: LocalPath = Field(description="Folder of the images to test on.")
-    val_annotations: LocalPath = Field(description="JSON file of their annotations.")
-    output: OutputFolder = Field(description="New folder of the shards.")
-    shards: int = Field(default=32, ge=1, le=9999, description="Files for the training images.")
-    unreadable: Literal["refuse", "skip"] = Field(
-        default="refuse",
-        description="Images and objects with something wrong (unknown, missing, unreadable, a box "
-        "outside) are named; refuse: and nothing is written; skip: and left out.",
-    )
-    masks: bool | None = Field(
-        default=None,
-        description="Whether objects need masks (segmentation), for Mask R-CNN; false: boxes "
-        "alone, for Faster R-CNN; None: if any training object has a mask.",
-    )
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
+    train_images: LocalPath
+    """Folder of the images to train on."""
+    train_annotations: LocalPath
+    """JSON file of their annotations."""
+    val_images: LocalPath
+    """Folder of the images to test on."""
+    val_annotations: LocalPath
+    """JSON file of their annotations."""
+    output: OutputFolder
+    """New folder of the shards."""
+    shards: int = Field(default=32, ge=1, le=9999)
+    """Files for the training images."""
+    unreadable: Literal["refuse", "skip"] = "refuse"
+    """Images and objects with something wrong (unknown, missing, unreadable, a box outside) are
+    named; refuse: and nothing is written; skip: and left out."""
+    masks: bool | None = None
+    """Whether objects need masks (segmentation), for Mask R-CNN; false: boxes alone, for Faster
+    R-CNN; None: if any training object has a mask."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -26,24 +26,17 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
       python -m zoo.detection.cost lambda_resnet101 --image_size 256 --dir coco --batch_size 2
     """
 
-    models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]] = Field(
-        description="Backbones, by their names: see python -m zoo.list."
-    )
-    image_size: int = Field(
-        default=1024, ge=STRIDE, multiple_of=STRIDE, description="Height and width in pixels."
-    )
-    categories: int = Field(
-        default=90,
-        ge=1,
-        le=MAX_CATEGORY,
-        description="The last id of a category; that of COCO is 90.",
-    )
-    dir: AnyPath | None = Field(
-        default=None,
-        description="Folder of shards: also take the time and memory of a training step on their "
-        "images, in float32.",
-    )
-    batch_size: int = Field(default=2, ge=1, description="Images of such a step.")
+    models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]]
+    """Backbones, by their names: see python -m zoo.list."""
+    image_size: int = Field(default=1024, ge=STRIDE, multiple_of=STRIDE)
+    """Height and width in pixels."""
+    categories: int = Field(default=90, ge=1, le=MAX_CATEGORY)
+    """The last id of a category; that of COCO is 90."""
+    dir: AnyPath | None = None
+    """Folder of shards: also take the time and memory of a training step on their images, in
+    float32."""
+    batch_size: int = Field(default=2, ge=1)
+    """Images of such a step."""
 
 
 STEPS = 3  # that are timed, after one that is traced

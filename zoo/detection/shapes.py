@@ -42,15 +42,20 @@ class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
       python -m zoo.detection.shapes --output runs/shapes --train 240 --val 80
     """
 
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    output: OutputFolder = Field(description="New folder of the images.")
-    train: int = Field(default=240, ge=1, le=100_000, description="Images to train on.")
-    val: int = Field(default=80, ge=1, le=100_000, description="Images to test on.")
-    size: int = Field(default=256, ge=64, le=400, description="Height and width in pixels.")
-    seed: int = Field(default=0, ge=0, lt=2**32, description="Seed of the drawings.")
-    masks: bool = Field(default=True, description="Write masks, too, not boxes alone.")
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
+    output: OutputFolder
+    """New folder of the images."""
+    train: int = Field(default=240, ge=1, le=100_000)
+    """Images to train on."""
+    val: int = Field(default=80, ge=1, le=100_000)
+    """Images to test on."""
+    size: int = Field(default=256, ge=64, le=400)
+    """Height and width in pixels."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Seed of the drawings."""
+    masks: bool = True
+    """Write masks, too, not boxes alone."""
 
 
 def main(arguments: Sequence[str]) -> None:
