@@ -1,4 +1,4 @@
-"""The settings of a training run; its sections are in modules of their own."""
+"""Settings of a training run; its sections are in modules of their own."""
 
 from typing import Literal, Self
 
@@ -26,9 +26,9 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     """Trains a model of the zoo and writes a run folder.
 
     The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
-    model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. An
-    interrupted run goes on when the same command is given again.
-    A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. The same
+    command resumes an interrupted run.
+    A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
     --task detection --help shows the settings of detectors.
     """
 

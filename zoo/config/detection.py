@@ -1,4 +1,4 @@
-"""The settings of training a detector."""
+"""Settings of training a detector."""
 
 import json
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ class DetectorConfig(Section):
     overrides: Overrides = Field(default={})
     """Other constructor arguments, e.g. --model.overrides scope=7"""
     weights: Weights | None = None
-    """Start from the weights of a classifier: imagenet, hf://OWNER/NAME, the folder of a run of
+    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run of
     zoo.train or of zoo.publish, or a .weights.h5 or .safetensors file; None: from random
     weights."""
     freeze_backbone: bool = False
-    """Train what comes after the backbone only."""
+    """Train pyramid and heads only."""
     batch_norm_momentum: float = Field(default=0.997, ge=0, lt=1)
-    """Momentum of the moving statistics of every batch normalisation."""
+    """Momentum of the moving statistics of every batch normalization."""
     synchronized_batch_norm: bool = True
-    """Batch statistics over all devices instead of each one's own."""
+    """Compute batch statistics over all devices, not over each one alone."""
     heads: Annotated[dict[str, Any], AfterValidator(typed)] = Field(default={})
     """Other values of the Model Garden's fields (those of
     official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: {num_filters: 64}}};
@@ -57,7 +57,7 @@ class CocoConfig(Section):
     scale_max: float = Field(default=1.25, gt=0, le=10)
     """Largest factor that training images are resized by."""
     shuffle_buffer: int = Field(default=10_000, ge=1)
-    """Undecoded images that are shuffled among each other."""
+    """Size of the shuffle buffer of undecoded images."""
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -77,11 +77,11 @@ class ScheduleConfig(Section):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Momentum of the optimizer."""
     weight_decay: float = Field(default=4e-5, ge=0)
-    """L2 in the loss: half of it times the square of every kernel."""
+    """L2 regularization: weight_decay / 2 times the sum of squares of all kernels in the loss."""
     warmup_steps: int = Field(default=1000, ge=0)
-    """Steps from rate 0 to the highest."""
+    """Steps of linear warm-up from rate 0."""
     decay_at: list[float] = Field(default=[0.9, 0.95, 0.975])
-    """Parts of the training after which the rate is divided by 10."""
+    """Fractions of the training after which the learning rate is divided by 10."""
 
     @field_validator("decay_at")
     @classmethod
@@ -125,7 +125,7 @@ class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
     predictions.png. An interrupted run goes on from its last checkpoint when the same command is
     given again: weights, optimizer and step are the same, the order of the images is not.
-    A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
     """
 
     task: Literal["detection"] = "detection"
