@@ -1,4 +1,4 @@
-"""The configurations that come with the zoo, by their names."""
+"""Configurations that come with the zoo, by name."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def list_configurations() -> list[str]:
 
 
 def find_configuration(name: str) -> Path:
-    """Returns the file of a configuration.
+    """Finds the file of a configuration.
 
     Example:
 
@@ -22,7 +22,7 @@ def find_configuration(name: str) -> Path:
     'lambda_resnet50_image_folder.yaml'
 
     Raises:
-        ValueError: If there is none of this name; the message has the nearest one.
+        ValueError: If the name is unknown; the message has the nearest one.
     """
     names = list_configurations()
     if name not in names:
@@ -33,7 +33,7 @@ def find_configuration(name: str) -> Path:
 
 
 def is_name(text: str) -> bool:
-    """Returns whether this can only be a name: no such file is there, nor does it look like one."""
+    """Returns whether a text is a name: no file exists there, and it has no folder or suffix."""
     return text == Path(text).stem and not Path(text).exists()
 
 

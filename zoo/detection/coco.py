@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.image_folder import find_unreadable
+from zoo.data.image_files import read_files
 from zoo.errors import needs_extra, printable
 from zoo.files import why_no_file
 
@@ -173,10 +173,9 @@ def _images(found: list[Json], folder: Path, faults: Faults) -> dict[int, Json]:
             faults.add(name, why)
         else:
             images[number] = {key: one[key] for key in ("id", "file_name", "height", "width")}
-    unreadable = find_unreadable([str(folder / one["file_name"]) for one in images.values()])
-    for number, one in list(images.items()):
-        path = folder / one["file_name"]
-        why = unreadable.get(str(path)) or _other_size(path, one)
+    files = read_files([str(folder / one["file_name"]) for one in images.values()])
+    for (number, one), file in zip(list(images.items()), files, strict=True):
+        why = file.why or _other_size(folder / one["file_name"], one)
         if why:
             faults.add(one["file_name"], why)
             del images[number]

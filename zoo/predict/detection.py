@@ -9,8 +9,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import AnyPath, OutputFile, Settings, named, quoted
-from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
-from zoo.data.image_folder import check_readable
+from zoo.data.image_files import SUFFIXES, check_readable, to_jpeg_or_png
 from zoo.errors import printable
 from zoo.files import atomic_write
 from zoo.inference.photos import check_replaces_none, find_photos

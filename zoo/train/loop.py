@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.data.balance import balanced_weights
 from zoo.data.errors import naming_errors
+from zoo.data.labels import balanced_weights
 from zoo.data.load import ImageData, load_data
 from zoo.devices import Devices, find_devices, precision
 from zoo.errors import some
@@ -216,7 +216,7 @@ def _fit(
                 write_epochs(epochs_file, progress)
             callbacks += [
                 DecodingSpeed(
-                    lambda: data.train.batches(batch_size, classes, shard=devices.host),
+                    lambda: data.train.batches(batch_size, classes, host=devices.host),
                     batch_size,
                 ),
                 keras.callbacks.LambdaCallback(

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from zoo.config.detection import DetectionConfig
-from zoo.devices import Devices, Shard
+from zoo.devices import Devices, Host
 from zoo.train import detection as loop
 
 
@@ -24,11 +24,11 @@ def test_resumed_runs_have_another_seed(tmp_path):
 @pytest.mark.parametrize("name", ["batch_size", "test_batch_size"])
 def test_devices_divide_batches(name):
     config = DetectionConfig(data={"batch_size": 4, "test_batch_size": 4, name: 3})
-    loop._check_devices(config, Devices(1, Shard(), "CPU"))
+    loop._check_devices(config, Devices(1, Host(), "CPU"))
     with pytest.raises(ValueError, match=rf"data\.{name}: expected a multiple of 2"):
-        loop._check_devices(config, Devices(2, Shard(), "CPU"))
+        loop._check_devices(config, Devices(2, Host(), "CPU"))
     with pytest.raises(ValueError, match="expected the devices of one machine"):
-        loop._check_devices(config, Devices(3, Shard(0, 3), "CPU"))
+        loop._check_devices(config, Devices(3, Host(0, 3), "CPU"))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.augment import random_shift
+from zoo.data.labels import stratified_split
 from zoo.data.records import Record
 from zoo.data.sources.base import Arrays, ArraySource
-from zoo.data.split import stratified_split
 from zoo.errors import needs_extra
 
 DIGITS_TEST_COUNT = 360

@@ -8,7 +8,7 @@ import tensorflow as tf
 from zoo.data.errors import in_one_line, naming_errors, reason
 from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
 from zoo.data.sources.base import DataSource, Split
-from zoo.devices import ALL, Shard
+from zoo.devices import ONLY_HOST, Host
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Source(DataSource):
             sources.append(StreamSource(count, read, self.config.shuffle_buffer))
             try:
                 with naming_errors():  # labels are -1 where they are secret
-                    next(iter(read(ALL, None)))
+                    next(iter(read(ONLY_HOST, None)))
             except (tf.errors.OpError, ImportError) as error:
                 raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
         train, test = sources
@@ -115,9 +115,9 @@ def _check_files(builder: Any, split: str) -> None:
 
 
 def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
-    def read(shard: Shard, order: tf.Tensor | None) -> tf.data.Dataset:
+    def read(host: Host, order: tf.Tensor | None) -> tf.data.Dataset:
         records = builder.as_dataset(
-            split=tfds.even_splits(split, shard.count)[shard.index] if shard.count > 1 else split,
+            split=tfds.even_splits(split, host.count)[host.index] if host.count > 1 else split,
             decoders={"image": tfds.decode.SkipDecoding()},
             shuffle_files=order is not None,
             read_config=tfds.ReadConfig(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from zoo.data.errors import reason
 from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
 from zoo.data.sources.base import DataSource, Split
-from zoo.devices import Shard
+from zoo.devices import Host
 from zoo.errors import needs_extra
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
@@ -138,8 +138,8 @@ def _first_fault(files: Sequence[str]) -> str | None:
 def _reader(contents: Contents, first_label: int) -> Read:
     """Creates the reader of a host's records; their number differs by at most one by host."""
 
-    def read(shard: Shard, order: Any) -> tf.data.Dataset:
-        files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, shard))
+    def read(host: Host, order: Any) -> tf.data.Dataset:
+        files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, host))
         if order is not None:
             files = files.shuffle(len(contents.files), order, reshuffle_each_iteration=False)
         return files.interleave(
@@ -167,10 +167,10 @@ def _reader(contents: Contents, first_label: int) -> Read:
     return read
 
 
-def _part(contents: Contents, shard: Shard) -> tuple[list[str], np.ndarray, np.ndarray]:
+def _part(contents: Contents, host: Host) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Returns a host's files, and how many records of each to skip and to take."""
     ends = np.cumsum(contents.counts)
-    bounds = np.arange(shard.index, shard.index + 2) * ends[-1] // shard.count
+    bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
     starts = ends - contents.counts
     skip = np.clip(bounds[0] - starts, 0, contents.counts)
     take = np.clip(bounds[1] - starts, 0, contents.counts) - skip
