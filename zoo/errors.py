@@ -28,11 +28,11 @@ def first_wrong(error: "ValidationError", data: str) -> str:
     return f"{where}: {reason}"
 
 
-def some(names: Iterable[str], shown: int = 3) -> str:
+def some(names: Iterable[str], shown: int = 3, separator: str = ", ") -> str:
     """Returns the first names of a list, and the number of the others."""
     names = list(names)
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return separator.join(names[:shown]) + more
 
 
 def shortened(text: str, most: int = 2000) -> str:

@@ -91,7 +91,6 @@ class ComparedMixer:
         """Returns the ResNet-50 with the layer in all blocks as `zoo.benchmark.networks` reads it.
 
         Example:
-
         >>> from zoo.benchmark.mixers import NETWORKS
         >>> NETWORKS["lambda_k8"].network(224)
         'resnet50@224:placement=LLLL:mixer=lambda:key_dim=8'
@@ -106,7 +105,6 @@ class ComparedMixer:
         they are computed. None if there are neither.
 
         Example:
-
         >>> from zoo.benchmark.mixers import MAPS
         >>> MAPS["global"].position_bytes((14, 14), batch=2) == 4 * 2 * 8 * 196**2
         True
@@ -136,7 +134,6 @@ def layer_sides(strided_inputs: bool) -> list[int]:
     """Returns the side of the map of each layer of a ResNet-50 at 224 pixels.
 
     Example:
-
     >>> from zoo.benchmark.mixers import layer_sides
     >>> layer_sides(strided_inputs=True)[:8]
     [56, 56, 56, 56, 28, 28, 28, 28]

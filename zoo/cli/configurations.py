@@ -16,7 +16,6 @@ def find_configuration(name: str) -> Path:
     """Finds the file of a configuration.
 
     Example:
-
     >>> from zoo.cli.configurations import find_configuration
     >>> find_configuration("lambda_resnet50_image_folder").name
     'lambda_resnet50_image_folder.yaml'

@@ -44,7 +44,6 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Parses the strings among arguments, which are from a command line, as YAML.
 
     Example:
-
     >>> from zoo.cli.plain_yaml import typed
     >>> typed({"scope": "7", "placement": "CCLL"})
     {'scope': 7, 'placement': 'CCLL'}

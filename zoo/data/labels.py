@@ -62,7 +62,9 @@ def class_warnings(
     """
     lines = []
     counts = np.bincount(np.asarray(labels), minlength=len(class_names))
-    few = [f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW)]
+    few = [
+        f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW).tolist()
+    ]
     if few:
         lines.append(f"classes with fewer than {FEW} training images: {some(few)}")
     ratio = counts.max() / max(counts.min(), 1)

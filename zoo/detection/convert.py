@@ -1,4 +1,4 @@
-"""From COCO's files to what detectors train on: `python -m zoo.detection.convert`."""
+"""Converts COCO's files to shards for training: `python -m zoo.detection.convert`."""
 
 import json
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from zoo.files import atomic_write
 
 
 class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
-    """Writes images and annotations in COCO's format as shards of TFRecord.
+    r"""Writes images and annotations in COCO's format as shards of TFRecord.
 
     Everything is checked first, as --unreadable says. The shards are written by the converter of
     TensorFlow's Model Garden. Example:
 
-      python -m zoo.detection.convert --train_images coco/train2017 \\
-        --train_annotations coco/annotations/instances_train2017.json \\
-        --val_images coco/val2017 --val_annotations coco/annotations/instances_val2017.json \\
+      python -m zoo.detection.convert --train_images coco/train2017 \
+        --train_annotations coco/annotations/instances_train2017.json \
+        --val_images coco/val2017 --val_annotations coco/annotations/instances_val2017.json \
         --output coco/shards --unreadable skip
     """
 
@@ -42,7 +42,7 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
     shards: int = Field(default=32, ge=1, le=9999)
     """Files for the training images."""
     unreadable: Literal["refuse", "skip"] = "refuse"
-    """Images and objects with something wrong (unknown, missing, unreadable, a box outside) are
+    """Faulty images and objects (unknown, missing, unreadable, a box outside) are
     named; refuse: and nothing is written; skip: and left out."""
     masks: bool | None = None
     """Whether objects need masks (segmentation), for Mask R-CNN; false: boxes alone, for Faster

@@ -92,7 +92,6 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
             images, categories, masks.
 
     Example:
-
     >>> from pathlib import Path
     >>> from zoo.detection import shards
     >>> folder = Path("runs/shapes/shards")

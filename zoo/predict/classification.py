@@ -26,8 +26,8 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
 
     Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
     --weights. Images are resized and cropped as when the accuracy of the model was measured.
-    Examples:
 
+    Examples:
       python -m zoo.predict --model lambda_resnet26t --weights imagenet cat.jpg dog.jpg
       python -m zoo.predict --run runs/digits photos/ --top 3 --output predictions.json
       python -m zoo.predict --model hf://OWNER/NAME cat.jpg

@@ -12,15 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.crops import convert
-from zoo.data.image_files import (
-    SUFFIXES,
-    ImageFile,
-    divide,
-    name_left_out,
-    read_files,
-    refuse_unreadable,
-)
+from zoo.data.image_files import SUFFIXES, divide, name_left_out
 from zoo.data.labels import stratified_split
+from zoo.data.readable import ImageFile, read_files, refuse_unreadable
 from zoo.data.records import IndexedSource, Record
 from zoo.data.sources.base import DataSource, Split
 from zoo.errors import printable, some

@@ -78,7 +78,6 @@ def draw_pathfinder(count: int, seed: int) -> Drawings:
         Images, labels, and lengths of the marked paths.
 
     Example:
-
     >>> from zoo.data.sources.pathfinder import draw_pathfinder
     >>> images, labels, lengths = draw_pathfinder(8, seed=0)
     >>> images.shape, labels.shape

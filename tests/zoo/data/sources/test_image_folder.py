@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from zoo.data.image_files import check_readable
+from zoo.data.readable import check_readable
 from zoo.data.sources.image_folder import list_folder
 
 
