@@ -1,4 +1,4 @@
-"""What holds for every test: quiet logs, one thread per worker, fixed seeds, no network."""
+"""Common ground of tests: quiet logs, one thread per worker, fixed seeds, no network, ids."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ if os.environ.get("KERAS_BACKEND") == "jax":
         "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
         " --xla_cpu_parallel_codegen_split_count=1",
     )
-# What one process has compiled, others take from this folder.
+# Compiled code, shared by all processes.
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
@@ -27,8 +27,12 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import ipaddress
 import socket
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
 # Fixtures that take long: the tests of each run in one process.
@@ -43,6 +47,43 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
         if used and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"{used[0]} of {item.path.parent.name}"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+    """Collects every folder once.
+
+    Fixtures of a conftest.py belong to the first node of its folder, and pytest 9.1 makes another
+    one for some orders of files on a command line.
+    """
+    return None if (path / "__init__.py").exists() else _folder(path, parent)
+
+
+@cache
+def _folder(path: Path, parent: pytest.Collector) -> pytest.Dir:
+    return pytest.Dir.from_parent(parent, path=path)
+
+
+def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
+    """Names parametrized cases by their values, where pytest would number them."""
+    if isinstance(val, int | float | None):
+        return f"{argname}={val}"
+    return _case_name(val).encode("unicode_escape").decode()[:60]
+
+
+def _case_name(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_case_name(item)}" for key, item in value.items()) or "default"
+    if isinstance(value, list | tuple):
+        whole = all(isinstance(item, int) for item in value)
+        return ("x" if whole else ",").join(map(_case_name, value)) or "empty"
+    if isinstance(value, np.ndarray):
+        return f"array {_case_name(value.shape)}"
+    if isinstance(value, str | bytes | Path | int | float | None):
+        return str(value)
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}: {value}"
+    return getattr(value, "__name__", type(value).__name__)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What the source distribution and the wheel hold, and that an installed wheel does its work."""
+"""Files of the source distribution and the wheel, and commands of an installed wheel."""
 
 import email
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.one_backend
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("lambda_keras", "zoo")
 CONFIGS = "tpu_configs"
-# What describes and locks a release, beside the packages.
+# Files that describe and lock a release, in addition to the packages.
 TOP = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 FOLDERS = ("docs", "requirements", CONFIGS)
 BUILD = "from setuptools.build_meta import build_sdist; build_sdist({!r})"
@@ -142,7 +142,7 @@ def test_installed_wheel_lists_trains_exports_and_predicts(wheel_path, tmp_path)
     bin_folder = tmp_path / "env" / "bin"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
-    # What is on a path named in a .pth file is imported; .pth files that lie there are not read.
+    # Packages on a path named in a .pth file are imported; .pth files there are not read.
     (packages / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
     pip = [sys.executable, "-m", "pip", "--python", str(bin_folder / "python")]
     subprocess.run(

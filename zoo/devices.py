@@ -1,6 +1,6 @@
 """Devices of a run: one, all of this machine, a TPU, or those of several hosts.
 
-On TensorFlow these are `tf.distribute` strategies, on JAX `keras.distribution.DataParallel`.
+They are `tf.distribute` strategies on TensorFlow, `keras.distribution.DataParallel` on JAX.
 """
 
 import os
@@ -23,11 +23,11 @@ INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 
 @dataclass(frozen=True)
-class Shard:
-    """A host's part of every batch.
+class Host:
+    """A host among those of a run, each of which reads a part of every batch.
 
     Attributes:
-        index: Number of the host, from 0.
+        index: Number of this host, from 0.
         count: Number of hosts.
     """
 
@@ -35,7 +35,7 @@ class Shard:
     count: int = 1
 
     def size(self, batch_size: int) -> int:
-        """Returns the images of a batch that are this host's.
+        """Returns the number of images of a batch on this host.
 
         Raises:
             ValueError: If the hosts do not divide the batch.
@@ -48,12 +48,12 @@ class Shard:
         return batch_size // self.count
 
     def number(self, position: Any, batch_size: int) -> Any:
-        """Returns the number among the examples of all hosts of one of this host's."""
+        """Converts a position among this host's examples to one among those of all hosts."""
         size = self.size(batch_size)
         return position // size * batch_size + self.index * size + position % size
 
 
-ALL = Shard()
+ONLY_HOST = Host()
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Devices:
 
     Attributes:
         replicas: Number of devices, on all hosts.
-        host: Which part of every batch this process reads, of how many processes.
+        host: This process among those of the run.
         kind: "CPU", "GPU" or "TPU".
-        strategy: The `tf.distribute.Strategy` or `keras.distribution.Distribution`, None for one
+        strategy: `tf.distribute.Strategy` or `keras.distribution.Distribution`; None for one
             device.
     """
 
     replicas: int
-    host: Shard
+    host: Host
     kind: str
     strategy: Any = None
 
@@ -83,28 +83,28 @@ class Devices:
         return self.host.index == 0
 
     def scope(self) -> AbstractContextManager:
-        """Context manager in which models and optimizers are built and trained."""
+        """Returns the context manager in which models and optimizers are built and trained."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
-    def distribute(self, batches: Callable[[Shard], tf.data.Dataset], batch_size: int) -> Any:
+    def distribute(self, batches: Callable[[Host], tf.data.Dataset], batch_size: int) -> Any:
         """Creates the distributed dataset for `fit` and `evaluate`.
 
         Args:
-            batches: Returns the batches of a host, of its part of the images.
+            batches: Function that returns the batches of a host.
             batch_size: Images per step, over all hosts.
         """
         if not isinstance(self.strategy, tf.distribute.Strategy):
             return batches(self.host)
 
         def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            host = Shard(context.input_pipeline_id, context.num_input_pipelines)
+            host = Host(context.input_pipeline_id, context.num_input_pipelines)
             return batches(host).rebatch(batch_size // self.replicas)
 
         return self.strategy.distribute_datasets_from_function(of_host)
 
     @contextmanager
     def noticing_losses(self) -> Iterator[None]:
-        """Ends the process in one line when another host of the run is gone."""
+        """Ends the process with one line when another host of the run is lost."""
         try:
             yield
         except (tf.errors.UnavailableError, tf.errors.AbortedError, *_jax_errors()) as error:
@@ -121,7 +121,7 @@ class Devices:
             raise SystemExit(1) from error
 
     def gather(self, number: int) -> list[int]:
-        """Returns the number that each host gives, when all of them have come here."""
+        """Waits for all hosts, and returns the number that each of them passed."""
         count = self.host.count
         if count == 1:
             return [number]
@@ -137,7 +137,7 @@ class Devices:
 
 @contextmanager
 def precision(policy: str) -> Iterator[None]:
-    """Builds and trains what is in the `with` block under a dtype policy of Keras."""
+    """Sets a dtype policy of Keras in the `with` block."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
@@ -147,9 +147,9 @@ def precision(policy: str) -> Iterator[None]:
 
 
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
-    """Returns the devices to build and train a model on; a TPU gets connected.
+    """Finds the devices to train on, and connects to a TPU.
 
-    Says on stderr if this is the CPU of a machine with a GPU or TPU that the backend does not see.
+    A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU.
 
     Args:
         name: "tpu"; "mirrored", all GPUs of this machine (without any, its logical CPUs);
@@ -159,7 +159,7 @@ def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
             variable TPU_NAME, else the TPU of this machine. TensorFlow only.
 
     Raises:
-        ValueError: If this machine does not have the devices, or a TPU or host does not answer.
+        ValueError: If there are no such devices, or a TPU or host does not answer.
     """
     if name not in STRATEGIES:
         raise ValueError(f"expected strategy to be {' | '.join(STRATEGIES)}. Received: {name!r}")
@@ -180,13 +180,13 @@ def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
 
 
 def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
-    """Returns a line on a GPU or TPU that this machine has and the backend does not see.
+    """Returns a line on a GPU or TPU of this machine that the backend does not see.
 
     None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
 
     Args:
-        backend: "tensorflow" or "jax", which computes on the CPU.
-        folder: Where the device files are.
+        backend: "tensorflow" or "jax", running on the CPU.
+        folder: Folder of the device files. Defaults to /dev.
     """
     hidden = set()
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
@@ -209,39 +209,45 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
     kind = "GPU" if _physical("GPU") else "CPU"
     if name == "tpu" or (name == "auto" and tpu):
         strategy = _tpu_strategy(tpu)
-        return Devices(strategy.num_replicas_in_sync, Shard(), "TPU", strategy)
+        return Devices(strategy.num_replicas_in_sync, Host(), "TPU", strategy)
     if kind == "CPU":
-        _compute_alike_every_time()
+        _run_operations_in_sequence()
     if name == "multi_worker":
         return _multi_worker(kind)
     if name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
         strategy = _mirrored_strategy(kind)
-        return Devices(strategy.num_replicas_in_sync, Shard(), kind, strategy)
-    return Devices(1, Shard(), kind)
+        return Devices(strategy.num_replicas_in_sync, Host(), kind, strategy)
+    return Devices(1, Host(), kind)
 
 
-def _compute_alike_every_time() -> None:
-    """Runs one operation at a time, each on all cores, if TensorFlow has not begun to compute.
+def _run_operations_in_sequence() -> None:
+    """Runs one operation at a time, each on all cores, if TensorFlow has not started yet.
 
-    With operations side by side, gradients differed in their last bit from run to run, also under
-    `enable_op_determinism`: a run that goes on would not be the same. Costs up to 17 % of speed.
+    With parallel operations, gradients differed in their last bit from run to run, even under
+    `enable_op_determinism`, so that resumed runs were not exact. Costs up to 17 % of speed.
     """
     with suppress(RuntimeError):
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
-    if tpu is None:
-        raise ValueError("strategy=tpu: no TPU found; name one with --tpu NAME or TPU_NAME")
+@contextmanager
+def _one_line(what: str) -> Iterator[None]:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
+        yield
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
         if "No OpKernel was registered" in reason:
             reason = f"this TensorFlow is not the one for TPUs: {INSTALL_FOR_TPU}"
-        raise ValueError(f"the TPU {tpu!r} does not answer: {reason}") from error
+        raise ValueError(f"{what}: {reason}") from error
+
+
+def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
+    if tpu is None:
+        raise ValueError("strategy=tpu: no TPU found; name one with --tpu NAME or TPU_NAME")
+    with _one_line(f"the TPU {tpu!r} does not answer"):
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
     return tf.distribute.TPUStrategy(resolver)
 
 
@@ -261,29 +267,22 @@ def _multi_worker(kind: str) -> Devices:
             'all workers and the index of this one, such as {"cluster": {"worker": ["10.0.0.1:8476"'
             ', "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
         )
-    try:
+    with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"strategy=multi_worker: TF_CONFIG or a worker fails: {reason}") from error
     resolver = strategy.cluster_resolver
     workers = len(resolver.cluster_spec().as_dict().get("worker", [""]))
     return Devices(
-        strategy.num_replicas_in_sync, Shard(resolver.task_id or 0, workers), kind, strategy
+        strategy.num_replicas_in_sync, Host(resolver.task_id or 0, workers), kind, strategy
     )
 
 
 def _jax_devices(name: str) -> Devices:
     tf.config.set_visible_devices([], "GPU")  # TensorFlow only reads the data
     if name == "multi_worker":
-        try:
+        names = "KERAS_DISTRIBUTION_JOB_ADDRESSES, _NUM_PROCESSES and _PROCESS_ID"
+        with _one_line(f"strategy=multi_worker: a host does not answer, or {names} are not set"):
             # Addresses from the environment, KERAS_DISTRIBUTION_*, or from a TPU pod's metadata.
             keras.distribution.initialize()
-        except (ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"strategy=multi_worker: a host does not answer, or KERAS_DISTRIBUTION_"
-                f"JOB_ADDRESSES, _NUM_PROCESSES and _PROCESS_ID are not set: {error}"
-            ) from error
     import jax  # pyright: ignore[reportMissingImports]
 
     devices, kind = jax.devices(), jax.default_backend().upper()
@@ -295,10 +294,10 @@ def _jax_devices(name: str) -> Devices:
     if name == "mirrored" and len(devices) < 2:
         raise ValueError(f"strategy=mirrored: expected two or more devices. Received: {devices[0]}")
     if name == "one_device" or len(devices) < 2:
-        return Devices(1, Shard(), kind)
-    # Every process reads its own part of the data already.
+        return Devices(1, Host(), kind)
+    # Every process already reads its own part of the data.
     strategy = keras.distribution.DataParallel(auto_shard_dataset=False)
-    return Devices(len(devices), Shard(jax.process_index(), jax.process_count()), kind, strategy)
+    return Devices(len(devices), Host(jax.process_index(), jax.process_count()), kind, strategy)
 
 
 def _jax_errors() -> tuple[type[Exception], ...]:

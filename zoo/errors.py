@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def unknown(received: str, allowed: Iterable[str]) -> str:
-    """Returns the end of an error message: what came, the nearest match, and what is allowed."""
+    """Returns the end of an error message: received value, nearest match, allowed values."""
     allowed = list(allowed)
     nearest = get_close_matches(received, allowed, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
@@ -19,7 +19,7 @@ def unknown(received: str, allowed: Iterable[str]) -> str:
 
 
 def first_wrong(error: "ValidationError", data: str) -> str:
-    """Returns the first thing that is wrong with some data: where, what, and what is there."""
+    """Returns the first error of a validation in one line: place, reason, value."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or data
     reason = first["msg"].removeprefix("Value error, ")
@@ -28,15 +28,15 @@ def first_wrong(error: "ValidationError", data: str) -> str:
     return f"{where}: {reason}"
 
 
-def some(names: Iterable[str], shown: int = 3) -> str:
-    """Returns the first few of some names, and how many more there are."""
+def some(names: Iterable[str], shown: int = 3, separator: str = ", ") -> str:
+    """Returns the first names of a list, and the number of the others."""
     names = list(names)
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return separator.join(names[:shown]) + more
 
 
 def shortened(text: str, most: int = 2000) -> str:
-    """Cuts out the middle of a text that is longer than a terminal shows at once."""
+    """Cuts out the middle of a long text."""
     if len(text) <= most:
         return text
     left_out = f" [{len(text) - most:,} characters left out] "
@@ -44,10 +44,10 @@ def shortened(text: str, most: int = 2000) -> str:
 
 
 def printable(text: object) -> str:
-    """Returns text from outside in one line that commands no terminal and that any file can hold.
+    r"""Escapes untrusted text, such as names of files, for terminals and files.
 
-    Control characters, changes of direction and the bytes of a name that is not UTF-8 are shown as
-    Python writes them: `\\x1b`, `\\u202e`, `\\udce9`.
+    Control characters, changes of direction and bytes that are not UTF-8 become Python's escape
+    sequences: `\x1b`, `\u202e`, `\udce9`.
     """
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
@@ -55,19 +55,19 @@ def printable(text: object) -> str:
 
 
 def install(extra: str) -> str:
-    """Returns how to install an extra: from what this was installed from, not by its name.
+    """Returns the command that installs an extra, from a folder or wheel instead of by name.
 
-    No package index has this project, and any project may take its name there.
+    No package index has this project, and anybody could register its name there.
     """
     return f"pip install 'SOURCE[{extra}]', SOURCE being the folder or the wheel of lambda_keras"
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Wraps the import of a package of an extra, so that a missing one says what to install.
+    """Names the extra to install if an import in the `with` block fails.
 
     Raises:
-        ImportError: If an import inside the `with` block does not find its package.
+        ImportError: If a package is not installed.
     """
     try:
         yield

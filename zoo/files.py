@@ -1,4 +1,4 @@
-"""Files and folders that are either whole or not there, on this machine or in a bucket."""
+"""Atomic writing of files and folders, on this machine or in a bucket."""
 
 import errno
 import fcntl
@@ -18,18 +18,18 @@ from zoo.errors import needs_extra
 
 BUCKETS = ("gs://",)
 _PARTIAL, _OLD = ".partial-", ".old-"
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no room: on the disk, for a user, in a file
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, quota exceeded, file too large
 
 
 class FullDiskError(OSError):
-    """No room for a file: its error number, the reason, and the name that it should have had."""
+    """No room for a file: error number, reason, and the name that the file should have had."""
 
 
 def location(path: Any) -> Any:
-    """Returns the `pathlib.Path` of a file or folder, or for a bucket what behaves like one.
+    """Returns the `pathlib.Path` of a file or folder, or the `etils.epath.Path` in a bucket.
 
     Raises:
-        ValueError: If it is no path, a URL of another kind, or nothing can have such a name.
+        ValueError: If this is no path, a URL of another kind, or an impossible name.
     """
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise ValueError(f"expected a path. Received: {reprlib.repr(path)}")
@@ -38,7 +38,7 @@ def location(path: Any) -> Any:
         try:
             text.encode()
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                os.lstat(text)  # which refuses links that lead round in circles
+                os.lstat(text)  # which refuses circular links
         except (ValueError, OSError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
@@ -51,24 +51,24 @@ def location(path: Any) -> Any:
 
 
 def in_bucket(path: Any) -> bool:
-    """Returns whether a path is not of this machine."""
+    """Returns whether a path is in a bucket."""
     return os.fspath(path).startswith(BUCKETS)
 
 
 def why_no_file(path: Any) -> str:
-    """Returns why there is no file to read on this machine, or "" if there is.
+    """Returns the reason why a file of this machine cannot be read, or "" if it can.
 
-    Pipes, devices and sockets are no files: reading them may never end.
+    Pipes, devices and sockets count as no files: reading them may never end.
     """
     try:
         return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
-    except (OSError, ValueError) as error:  # of names that no file can have
+    except (OSError, ValueError) as error:  # impossible names
         return str(getattr(error, "strerror", None) or error)
 
 
 @contextmanager
 def answering(path: Path) -> Iterator[None]:
-    """Reports in one line that a bucket does not answer."""
+    """Turns errors of a bucket into errors of one line."""
     try:
         yield
     except Exception as error:
@@ -79,7 +79,7 @@ def answering(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Removes a file, or a folder with all it holds; fine if there is none."""
+    """Removes a file or folder, if there is one."""
     if in_bucket(path):
         place: Any = path
         place.rmtree(missing_ok=True) if place.is_dir() else place.unlink(missing_ok=True)
@@ -90,21 +90,20 @@ def remove(path: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Returns whether this is what `atomic_write` writes, or wrote until it was killed."""
+    """Returns whether this is an unfinished file or folder of `atomic_write`."""
     return path.name.startswith(_PARTIAL)
 
 
 def remove_partial(folder: Path, name: str | None = None) -> None:
-    """Removes what killed processes left half written in a folder by `atomic_write`.
+    """Removes the unfinished files that killed processes left in a folder.
 
-    What a process is still writing stays, for it holds a lock, which ends with the process. Where
-    a file system has no locks, everything stays.
+    Running processes hold locks on theirs. On a file system without locks, nothing is removed.
 
     Args:
-        folder: Where they wrote.
-        name: Of the file or folder that they wrote. Defaults to None: of any.
+        folder: Folder to clean.
+        name: Name of the file or folder that was written. Defaults to None: any.
     """
-    if in_bucket(folder):  # `atomic_write` writes nothing beside
+    if in_bucket(folder):  # where `atomic_write` leaves nothing unfinished
         return
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
         with suppress(OSError):
@@ -117,13 +116,11 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
 
 
 def check_output(folder: Path, name: str = "") -> None:
-    """Makes sure that `atomic_write` can write in a folder, which need not be there.
-
-    It is made, with a partial file in it, and removed again; a bucket is not asked.
+    """Checks that `atomic_write` can write in a folder, by a trial; buckets are not checked.
 
     Args:
-        folder: Where the output shall be.
-        name: Of the file that is written or replaced. Defaults to "": any.
+        folder: Folder of the output, which need not exist.
+        name: Name of the file to write or replace. Defaults to "": any.
 
     Raises:
         ValueError: One line, if nothing can be written there, or `name` is a folder.
@@ -152,18 +149,17 @@ def check_output(folder: Path, name: str = "") -> None:
 
 @contextmanager
 def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
-    """Yields another path to write to, and renames it to `path` if nothing failed.
+    """Yields a temporary path to write to, and renames it to `path` if nothing failed.
 
-    It is in a folder of its own beside `path`, which is removed with all that is left in it. Into
-    a bucket a file is copied instead, where it is either whole or not there, too.
+    It is in a temporary folder next to `path`. Buckets, whose uploads are atomic, get a copy.
 
     Args:
-        path: Where the file or new folder shall be. The path to write to has the same name,
-            because Keras and matplotlib choose the format by the suffix.
-        over_folder: Whether a new folder replaces one that is there. Defaults to False.
+        path: Path of the file or new folder. The temporary path has the same name, because Keras
+            and matplotlib choose the format by the suffix.
+        over_folder: Whether a new folder replaces an existing one. Defaults to False.
 
     Raises:
-        FullDiskError: If there is no room for it.
+        FullDiskError: If there is no room.
     """
     with naming_full_disks(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,13 +183,13 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
 
 
 def _replace_folder(new: Path, folder: Path) -> None:
-    """Puts one folder in the place of another, which goes where the first one was.
+    """Swaps a folder with a new one.
 
-    No system renames over a folder with files. So the old one has another name for a moment, by
-    which `restore` finds it if the process is killed then.
+    No system renames over a folder with files. So the old one is moved aside first; if the process
+    is killed then, `restore` brings it back.
     """
     old = _aside(folder)
-    if old.is_dir():  # of a process that was killed when the new one was in its place
+    if old.is_dir():  # left by a process that was killed after the swap
         os.replace(old, new.parent / "older")
     if folder.is_dir():
         os.replace(folder, old)
@@ -206,7 +202,7 @@ def _replace_folder(new: Path, folder: Path) -> None:
 
 
 def restore(folder: Path) -> None:
-    """Brings a folder back that a killed process had moved aside to replace it."""
+    """Brings back a folder that a killed process moved aside."""
     old = _aside(folder)
     if old.is_dir() and not (folder.is_dir() and any(folder.iterdir())):
         os.replace(old, folder)
@@ -218,9 +214,9 @@ def _aside(folder: Path) -> Path:
 
 @contextmanager
 def naming_full_disks(path: Path) -> Iterator[None]:
-    """Wraps what writes a file or folder, so that a full disk is said of it.
+    """Names the file or folder that is written in the `with` block if the disk is full.
 
-    Libraries name another file, or none, and those of other languages have own kinds of errors.
+    Errors of libraries name other files or none, and compiled ones have their own types.
 
     Raises:
         FullDiskError: If there is no room.
@@ -238,9 +234,9 @@ def naming_full_disks(path: Path) -> Iterator[None]:
 
 
 def keras_file(model: Any, name: str = "model.keras") -> bytes:
-    """Returns the contents of a `.keras` file, or of a `.weights.h5` file.
+    """Returns the contents of a `.keras` or `.weights.h5` file, written in memory.
 
-    Written onto a disk without room, HDF5 ends the process, so that is done in memory.
+    On a full disk, HDF5 ends the process.
     """
     file = _KerasFile()
     file.shown = name
@@ -249,9 +245,9 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
 
 
 class _KerasFile(io.BytesIO):
-    """Memory that Keras takes for a file, because its name ends as it should."""
+    """File in memory whose name has the suffix that Keras checks."""
 
-    shown = ""  # not `name`, beside which Keras writes HDF5 where memory is short
+    shown = ""  # not `name`, next to which Keras writes HDF5 if memory is short
 
     def __str__(self) -> str:
         return self.shown
@@ -259,9 +255,10 @@ class _KerasFile(io.BytesIO):
 
 @contextmanager
 def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
-    """Yields the folder of a version that no other process writes, and where to write it first.
+    """Yields the folder of the next version, and the temporary path of `atomic_write` for it.
 
-    Versions are folders `1`, `2` and so on of a folder of this machine.
+    Versions are folders `1`, `2` and so on of a folder of this machine. Every process gets its
+    own.
     """
     parent.mkdir(parents=True, exist_ok=True)
     remove_partial(parent)
@@ -270,7 +267,7 @@ def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
         try:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            # What others are writing ends with the number of its version, too.
+            # Names of unfinished versions end with their numbers, too.
             versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
             last = max((int(name) for name in versions if name.isdecimal()), default=0)
             folder = parent / str(last + 1)
@@ -281,10 +278,10 @@ def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _new_partial(path: Path) -> tuple[Path, int]:
-    """Makes a folder beside a path and locks it; returns the open file that holds the lock."""
+    """Creates a locked folder next to a path; returns it and the descriptor of the lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
-        # Before it was locked, another process may have taken it for a dead one's and removed it.
+        # Before it is locked, another process may remove it like that of a killed process.
         with suppress(FileNotFoundError):
             descriptor = _open(folder)
             with suppress(OSError):  # a file system without locks
@@ -300,7 +297,7 @@ def _open(path: Path) -> int:
 
 @contextmanager
 def local_copy(path: Path) -> Iterator[Path]:
-    """Yields a path that any library can read: of a file in a bucket, that of a copy."""
+    """Yields a local path of a file, of a copy if it is in a bucket."""
     if not in_bucket(path):
         yield path
         return

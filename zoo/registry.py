@@ -32,7 +32,6 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
             `weights="imagenet"`. Defaults to False.
 
     Example:
-
     >>> from zoo.registry import list_models
     >>> list_models("lambda_resnet1??")
     ['lambda_resnet101', 'lambda_resnet152']

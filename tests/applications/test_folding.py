@@ -71,7 +71,7 @@ def test_answers_alike(network):
     assert [layer.name for layer in folded.layers] == [layer.name for layer in model.layers]
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(*networks.values([weight]), value)
-    # Those after lambda layers stay: their heads share values.
+    # Batch normalization after lambda layers stays: their heads share values.
     lambda_layers = [one for one in model.layers if isinstance(one, LambdaLayer)]
     assert len(norms(folded)) == len(lambda_layers)
 

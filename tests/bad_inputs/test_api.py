@@ -108,7 +108,7 @@ def named(value):
     """Name of a case, alike in every process: without addresses in memory and orders of sets."""
     if isinstance(value, dict):
         return ",".join(f"{key}: {type(one).__name__}" for key, one in value.items())
-    return re.sub(r" at 0x\w+", "", str(value))[:60]
+    return re.sub(r" at 0x\w+", "", str(value))[-60:]
 
 
 @pytest.mark.parametrize("function", [load_classifier, evaluate])

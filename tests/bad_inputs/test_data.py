@@ -62,7 +62,7 @@ def originals(tmp_path_factory) -> Path:
     return folder
 
 
-# What is done to a copy of the data set.
+# Changes of a copy of the data set.
 
 
 def write(name: str, content: bytes):

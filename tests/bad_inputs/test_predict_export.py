@@ -163,7 +163,7 @@ ROWS = [
     ("predict huge.png --run run", "unreadable image files: huge.png ("),
     ("predict a.gif --run run", "unreadable image files: a.gif ("),
     ("predict script.svg.png --run run", "unreadable image files: script.svg.png (not an image of"),
-    # What is asked and where it goes.
+    # Options and outputs of zoo.predict.
     ("predict a.jpg --run run --top 0", "top: Input should be greater than or equal to 1"),
     ("predict a.jpg --run run --top 51", "top: Input should be less than or equal to 50"),
     ("predict a.jpg --run run --top many", "top: Input should be a valid integer"),
@@ -239,7 +239,7 @@ ROWS = [
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("line", "message"), ROWS, ids=[line for line, _ in ROWS])
+@pytest.mark.parametrize(("line", "message"), ROWS, ids=[line[:60] for line, _ in ROWS])
 def test_bad_input(monkeypatch, capsys, line, message):
     command, *arguments = line.split(" ")
     before = contents()

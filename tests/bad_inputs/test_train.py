@@ -221,7 +221,7 @@ def settings_of_a_run() -> str:
     return TrainConfig().to_yaml()
 
 
-# What lies in the folder `run`, which training is to go on with.
+# Contents of the folder `run`, which training is to resume.
 RUNS = [
     ("other files", {"notes.txt": ""}, "run holds other files"),
     ("finished", {"config.yaml": "{}", "metrics.json": "{}"}, "run holds a finished run"),

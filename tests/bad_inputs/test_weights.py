@@ -341,7 +341,7 @@ def test_places(model, saved, tmp_path, monkeypatch, weights, part):
 
 
 def test_undamaged_files_load(model, saved, torch_model, tmp_path):
-    """What the others damage."""
+    """Intact files, of which the tests above damage copies."""
     (tmp_path / "ok.weights.h5").write_bytes(saved)
     load_weights(model, tmp_path / "ok.weights.h5", "tiny")
     state = filled({t.key: t.shape for t in expected_tensors(torch_model, SCHEMES[-1])})

@@ -122,7 +122,7 @@ CALLS = {
 
 
 def implementations(grid, arguments, masks) -> tuple[str, ...]:
-    """Those that can compute a case, or one where the case is not about position lambdas."""
+    """Implementations that can compute a case, or one where it is not about position lambdas."""
     embedding = arguments.get("position_embedding", "relative")
     if embedding is None or any(name.endswith("_normalization") for name in arguments):
         return ("auto",)
@@ -158,7 +158,7 @@ def everything():
 
 
 def randomize(layer, rng):
-    """Gives every weight, statistics too, a value that no initialisation gives."""
+    """Sets every weight, statistics too, to a value that no initialization has."""
     for variable in layer.variables:
         draw = rng.normal(size=variable.shape)
         if "variance" in variable.path or "gamma" in variable.path:

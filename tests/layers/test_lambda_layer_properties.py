@@ -1,4 +1,4 @@
-"""What must hold of the lambda layer for any size and any numbers."""
+"""Properties of the lambda layer for any size and any numbers."""
 
 import keras
 import numpy as np

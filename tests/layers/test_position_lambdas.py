@@ -202,7 +202,7 @@ def test_gradients_on_one_position_in_bfloat16(implementation, grid, scope):
 
 
 def test_convolved_sequences_have_few_factors_of_two():
-    """Those of many are one longer: oneDNN would divide by n * n * blocks of k modulo 2**32."""
+    """Long contexts are one longer: oneDNN would divide by n * n * blocks of k modulo 2**32."""
     assert position_lambdas._countable((60000,), 16) == (60000,)
     assert position_lambdas._countable((65537,), 64) == (65537,)
     for n, k in [(65536, 1), (65536, 16), (3 * 65536, 16), (32768, 64), (4096, 4096)]:

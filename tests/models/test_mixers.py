@@ -20,7 +20,7 @@ from lambda_keras.models.specs import LambdaSpec
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
 
 
-# What they are, and what is not a default of their layers in a ResNet, written out.
+# Classes, and arguments that are not the defaults of their layers in a ResNet, written out.
 KINDS = {
     "lambda": (LambdaLayer, {}),
     "content": (LambdaLayer, {"position_embedding": None, "use_bias": False}),

@@ -234,7 +234,7 @@ def on_map(place, height, width):
 
 
 def randomize(layer, rng):
-    """Gives every weight, statistics too, a value that no initialisation gives.
+    """Sets every weight, statistics too, to a value that no initialization has.
 
     Not so large that the softmax has a single term left, nor so much rounding.
     """

@@ -19,13 +19,13 @@ def git_hash(content: bytes) -> str:
 
 
 def large(content: bytes) -> dict[str, Any]:
-    """What is said of a file that is stored beside git."""
+    """Metadata of a file that is stored outside of git."""
     oid = hashlib.sha256(content).hexdigest()
     return {"oid": oid, "size": len(content), "pointerSize": 134}
 
 
 class Hub:
-    """What the real hub answers for files of repositories, by `owner/repo/file`.
+    """Responses of the real hub for files of repositories, by `owner/repo/file`.
 
     With a token it takes uploads, too: small files in the commit, large ones before it.
     """

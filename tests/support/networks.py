@@ -15,7 +15,7 @@ from lambda_keras.models.specs import LambdaSpec, ResNetSpec
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 STAGES = ("c2", "c3", "c4", "c5")
-# Those of classifiers; tests/zoo/detection has those of detectors.
+# Recipes of classifiers; tests/zoo/detection has those of detectors.
 RECIPES = [
     file
     for file in sorted(Path("tpu_configs").glob("*.yaml"))
@@ -134,7 +134,7 @@ def fit_one_step(model: keras.Model, inputs: np.ndarray, classes: int) -> float:
 
 
 def skip_drawing(monkeypatch) -> None:
-    """Lets new networks have zeros for weights: numbers take most of the time of large ones."""
+    """Initializes weights to zeros: random numbers take most of the time of large networks."""
     monkeypatch.setattr(
         keras.initializers.VarianceScaling,
         "__call__",
@@ -143,7 +143,7 @@ def skip_drawing(monkeypatch) -> None:
 
 
 def skip_building(monkeypatch) -> None:
-    """Lets constructors return their spec in place of the model."""
+    """Makes constructors return their spec in place of the model."""
     monkeypatch.setattr(common, "build_spec", lambda spec, *_, **__: spec)
 
 

@@ -47,14 +47,14 @@ def small_servable(name: str, classes: int = 10, **others) -> Classifier:
 
 
 def answers(format_name: str, folder: Path, images: np.ndarray) -> np.ndarray:
-    """What an export answers in a process that has its runtime alone."""
+    """Outputs of an export in a process that has its runtime alone."""
     outputs = run(format_name, folder, {"serving_default": {"images": images}})
     assert list(outputs["serving_default"]) == ["probabilities"]
     return outputs["serving_default"]["probabilities"]
 
 
 def assert_answers_like_keras(servable: Classifier, format_name: str, folder: Path) -> None:
-    """Asks about a batch of 32, which is as many as are asked at once, and about 3 more."""
+    """Predicts a batch of 32, the largest that is sent at once, and 3 images more."""
     images = pixels(35, servable.image_size)
     expected = predict(servable.model, images)
     assert expected.std(axis=0).max() > 0.01  # else any answer would do

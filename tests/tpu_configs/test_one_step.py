@@ -42,7 +42,7 @@ def shrunk(file: Path, *arguments) -> TrainConfig:
 
 
 def kinds(file: Path) -> set[tuple]:
-    """What a step depends on; other tests build and fit the networks, and train on digits."""
+    """Settings that decide a step; other tests build and fit the networks, and train on digits."""
     config = TrainConfig.from_file(file)
     if config.data.source == "digits":
         return set()

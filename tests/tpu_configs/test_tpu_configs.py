@@ -63,7 +63,7 @@ FIGURE_4 = {
     ("resnet_rs420", 320): ("lambda_resnet420_i320_350ep", 84.25),
     ("resnet_rs420_no_se", 320): ("lambda_resnet420_i320_350ep", 84.0),
 }
-# What Tables 4 and 9 to 13 change in the network, and top-1.
+# Changes of the network in Tables 4 and 9 to 13, and top-1.
 ABLATED = {
     "Table 4": [({"position_embedding": "shared"}, 78.0), ({"scope": 7}, 78.1)],
     "Table 9": [

@@ -144,7 +144,7 @@ case $4 in
   ssh) bash -c "${command#--command=}" ;;
 esac
 """
-# What runs there: tells that it has begun, and when it is told to stop.
+# The program that runs there prints when it begins and when it is interrupted.
 TRAIN_PY = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("saved"))

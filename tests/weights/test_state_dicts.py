@@ -190,7 +190,7 @@ def test_halo_attention_of_timm():
 @pytest.mark.one_backend
 @pytest.mark.parametrize("placement", ["LLLL", "CCCC"])
 def test_names_of_a_whole_resnet50(placement):
-    """Those of lambda.pytorch, and with convolutions alone those of torchvision."""
+    """Names of lambda.pytorch, and with convolutions alone those of torchvision."""
     norm = ("weight", "bias", "running_mean", "running_var")
     middle = ["conv2.weight"]
     if placement == "LLLL":
@@ -270,7 +270,7 @@ def test_checkpoint_of_another_library():
     assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
 
 
-@pytest.mark.parametrize("state", [{}, {"transformer.0.weight": np.zeros(1)}], ids=len)
+@pytest.mark.parametrize("state", [{}, {"transformer.0.weight": np.zeros(1)}])
 def test_unknown_library(state):
     assert_refused(small(), state, "of timm, .*, torchvision or lambda.*'somewhere' with the names")
 

@@ -206,7 +206,7 @@ def test_checkpoints_that_are_none(tmp_path):
 
 
 def test_parameters_and_tensors_that_need_gradients(tmp_path):
-    """What `dict(module.named_parameters())` holds."""
+    """Parameters as in `dict(module.named_parameters())`."""
     torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
     state = {"a": torch.nn.Parameter(torch.arange(3.0)), "b": torch.arange(3.0).bfloat16()}
     state["b"].requires_grad_()

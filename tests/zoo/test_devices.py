@@ -11,7 +11,7 @@ import tensorflow as tf
 from zoo import devices
 from zoo.config import DataConfig
 from zoo.data.load import load_data
-from zoo.devices import Devices, Shard, find_devices, precision, unseen_accelerator
+from zoo.devices import Devices, Host, find_devices, precision, unseen_accelerator
 from zoo.inference.classifier import predict
 
 TWO_CPUS = """
@@ -24,11 +24,11 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 def test_auto_on_one_cpu_is_one_device(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
     chosen = find_devices("auto")
-    assert chosen == Devices(1, Shard(), "CPU")
+    assert chosen == Devices(1, Host(), "CPU")
     assert str(chosen) == "CPU, 1 replica(s)"
     assert chosen.chief
-    assert str(Devices(8, Shard(1, 2), "TPU")) == "TPU, 8 replica(s) on 2 hosts"
-    assert not Devices(8, Shard(1, 2), "TPU").chief
+    assert str(Devices(8, Host(1, 2), "TPU")) == "TPU, 8 replica(s) on 2 hosts"
+    assert not Devices(8, Host(1, 2), "TPU").chief
 
 
 @pytest.mark.parametrize(

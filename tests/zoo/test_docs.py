@@ -1,4 +1,4 @@
-"""What README and docs say: Python runs, commands run or are parsed, tables are as printed."""
+"""README and docs: Python runs, commands run or are parsed, tables are as printed."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ BLOCKS = [
     for name, page in PAGES.items()
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
 ]
-# What a test has no time and no network for.
+# Commands that take too long for a test, or need a network.
 SHORTER = {
     r"LambdaResNet\d\w*": "LambdaResNet14",
     r'weights="imagenet"': "weights=None",

@@ -1,4 +1,4 @@
-"""What errors say."""
+"""Parts of error messages."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every registered model can do, on small images; the deep ones are the same code."""
+"""Every registered model on small images; the deep ones are the same code."""
 
 import re
 

@@ -66,7 +66,7 @@ def few(rows: list[dict]) -> list:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", few(GOLDEN["table9_resnet50_LLLL"]), ids=str)
+@pytest.mark.parametrize("row", few(GOLDEN["table9_resnet50_LLLL"]))
 def test_table_9(row):
     arguments = {"num_heads": row["h"], "key_dim": row["k"], "intra_depth": row["u"]}
     assert count("resnet50_llll", scope=row["scope"], **arguments) == golden_counts(row)
@@ -83,7 +83,7 @@ def test_table_10(row):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", few(GOLDEN["table11_resnet50_CLLL_scope"]), ids=str)
+@pytest.mark.parametrize("row", few(GOLDEN["table11_resnet50_CLLL_scope"]))
 def test_table_11(row):
     scope = None if row["scope"] == "global" else row["scope"]
     assert count("resnet50_clll", scope=scope) == golden_counts(row)

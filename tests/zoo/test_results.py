@@ -76,7 +76,11 @@ def test_counts_of_golden_rows():
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("one", NETWORKS.values(), ids=lambda one: f"{one.network}-{one.table}")
+@pytest.mark.parametrize(
+    "one",
+    NETWORKS.values(),
+    ids=[f"{name} {arguments} {size}" for name, arguments, size in NETWORKS],
+)
 def test_counts_are_those_of_the_built_network(one):
     shape = (one.image_size, one.image_size, 3)
     model = create_model(one.network, input_shape=shape, **one.arguments)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.devices import Devices, Shard
+from zoo.devices import Devices, Host
 from zoo.files import location
 from zoo.train import run
 from zoo.train.callbacks import SaveProgress
@@ -138,7 +138,7 @@ def test_host_that_does_not_see_the_folder(folder, monkeypatch):
     assert not run_folder.is_shared(folder)
     start(folder)
     assert run_folder.is_shared(folder)
-    devices = Devices(2, Shard(1, 2), "CPU")
+    devices = Devices(2, Host(1, 2), "CPU")
     monkeypatch.setattr(Devices, "gather", lambda self, own: [True, own])
     run._check_shared(config(folder), devices)
     with pytest.raises(ValueError, match=r"elsewhere, where 1 of 2 hosts do not find"):

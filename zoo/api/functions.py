@@ -51,7 +51,6 @@ def load_classifier(
         FileNotFoundError: If the hub cannot be reached, and the network is not cached.
 
     Example:
-
     >>> import tempfile
     >>> import numpy as np
     >>> from lambda_keras.applications import LambdaResNet14
@@ -93,7 +92,6 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
         ValueError: If a setting is wrong, the folder is in use, or images or weights do not fit.
 
     Example:
-
     >>> from zoo.api import train
     >>> train("lambda_resnet14_digits", training={"epochs": 0})
     Traceback (most recent call last):
@@ -136,7 +134,6 @@ def evaluate(
         FileNotFoundError: If the hub cannot be reached, and the network is not cached.
 
     Example:
-
     >>> from zoo.api import evaluate
     >>> evaluate("nowhere")
     Traceback (most recent call last):

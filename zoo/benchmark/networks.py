@@ -246,7 +246,6 @@ def parse(
         ValueError: If it reads otherwise, or there is no such network.
 
     Example:
-
     >>> from zoo.benchmark.networks import parse
     >>> parse("resnet50@160:placement=LLLL").overrides
     {'placement': 'LLLL'}

@@ -65,7 +65,6 @@ def column(key: str) -> Column:
     """Returns the column of a key; the key may begin with a mode, as in `forward.ms`.
 
     Example:
-
     >>> from zoo.benchmark.report import column
     >>> column("forward_backward.temporary_bytes").title
     'forward + backward, temporary MB'

@@ -69,7 +69,6 @@ def parse_step(text: str, dtype: MixedDtype = "mixed_bfloat16") -> Network:
         ValueError: If it reads otherwise, or there is no such network.
 
     Example:
-
     >>> from zoo.benchmark.tpu_compile import parse_step
     >>> parse_step("lambda_resnet50@160x128:dropout_rate=0.2").identity
     {'network': 'lambda_resnet50@160:dropout_rate=0.2', 'batch': 128}

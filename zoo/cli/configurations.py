@@ -1,4 +1,4 @@
-"""The configurations that come with the zoo, by their names."""
+"""Configurations that come with the zoo, by name."""
 
 from pathlib import Path
 
@@ -13,16 +13,15 @@ def list_configurations() -> list[str]:
 
 
 def find_configuration(name: str) -> Path:
-    """Returns the file of a configuration.
+    """Finds the file of a configuration.
 
     Example:
-
     >>> from zoo.cli.configurations import find_configuration
     >>> find_configuration("lambda_resnet50_image_folder").name
     'lambda_resnet50_image_folder.yaml'
 
     Raises:
-        ValueError: If there is none of this name; the message has the nearest one.
+        ValueError: If the name is unknown; the message has the nearest one.
     """
     names = list_configurations()
     if name not in names:
@@ -33,7 +32,7 @@ def find_configuration(name: str) -> Path:
 
 
 def is_name(text: str) -> bool:
-    """Returns whether this can only be a name: no such file is there, nor does it look like one."""
+    """Returns whether a text is a name: no file exists there, and it has no folder or suffix."""
     return text == Path(text).stem and not Path(text).exists()
 
 

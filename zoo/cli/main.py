@@ -1,4 +1,4 @@
-"""The console command: `lambda-keras VERB` does what `python -m zoo.VERB` does."""
+"""Console command: `lambda-keras VERB` runs `python -m zoo.VERB`."""
 
 import runpy
 import sys
@@ -8,22 +8,22 @@ from zoo.cli.run import BACKENDS, run_command
 from zoo.errors import unknown
 
 VERBS = {
-    "list": "the models of the zoo",
+    "list": "list the models of the zoo",
     "train": "train a classifier or a detector, or resume a run",
     "evaluate": "measure a classifier or a detector on test images",
     "predict": "classify images, or find objects in them",
-    "export": "write a model for a server or another runtime",
-    "publish": "write a trained model for others, or upload it",
-    "demo": "serve a page that shows where a model looks",
+    "export": "export a model for a server or another runtime",
+    "publish": "write a trained model with its card, or upload it to the Hugging Face Hub",
+    "demo": "serve a page with predictions and lambda maps",
     "client": "send images to a server",
-    "convert": "turn weights from elsewhere into a file for Keras",
+    "convert": "convert weights of other libraries for Keras",
     "flops": "count the operations of a model",
     "benchmark": "measure time and memory of layers, networks and exports",
 }
 
 
 def main() -> None:
-    """Runs the verb that the first argument of this process names with the other ones."""
+    """Runs the verb of the first argument of this process with the other arguments."""
     if sys.argv[1:] and sys.argv[1] in VERBS:
         verb, *arguments = sys.argv[1:]
         sys.argv = [f"lambda-keras {verb}", *arguments]

@@ -1,4 +1,4 @@
-"""YAML from a file or a command line, measured before anything is built from it."""
+"""YAML from a file or a command line, whose size is checked before anything is built."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import yaml
 
 MAX_CHARACTERS = 2**14  # the longest configuration of the zoo has 1,200
-MAX_DEPTH = 10  # lists and sections within one another; settings need three
+MAX_DEPTH = 10  # nested lists and sections; settings need three
 
 
 def load(text: str) -> Any:
     """Parses a YAML document into plain Python types.
 
-    Aliases are refused: a few lines of them can stand for gigabytes.
+    Aliases are refused: a few lines of them can expand to gigabytes.
 
     Raises:
-        ValueError: One line, if it is not YAML, or too long, too deep, or has aliases.
+        ValueError: One line, if the text is not YAML, too long or too deep, or has aliases.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(
@@ -36,15 +36,14 @@ def load(text: str) -> Any:
                     f"expected at most {MAX_DEPTH} levels of YAML. Received: more, in line {line}"
                 )
         return yaml.safe_load(text)
-    except Exception as error:  # what builds values from tags raises many kinds
+    except Exception as error:  # constructors of tags raise many kinds
         raise ValueError(" ".join(str(error).split())) from None
 
 
 def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns arguments from a command line, which has only strings, with YAML's types.
+    """Parses the strings among arguments, which are from a command line, as YAML.
 
     Example:
-
     >>> from zoo.cli.plain_yaml import typed
     >>> typed({"scope": "7", "placement": "CCLL"})
     {'scope': 7, 'placement': 'CCLL'}

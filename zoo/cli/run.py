@@ -1,4 +1,4 @@
-"""Start, errors and exit codes of every command."""
+"""Start, errors and exit codes of all commands."""
 
 import os
 import platform
@@ -16,15 +16,15 @@ def run_command(
     """Runs a command with the arguments of this process.
 
     Bad input (`ValueError`), files that cannot be read or written (`OSError`) and missing packages
-    end it with one line and exit code 2, Ctrl-C with one line and 130; any other error is a fault
-    of the program and keeps its traceback.
+    end the process with one line and exit code 2, Ctrl-C with one line and 130. Any other error is
+    a bug and keeps its traceback.
 
     Args:
-        command: Takes the command line arguments without the program's name.
-        backends: Keras backends that the command runs on. Defaults to TensorFlow alone.
+        command: Function of the command line arguments, without the program's name.
+        backends: Keras backends that the command supports. Defaults to TensorFlow alone.
     """
-    # TensorFlow reads it once, at its import. Level E has errors of CUDA on machines without a GPU;
-    # what goes wrong in a command comes as a Python exception.
+    # TensorFlow reads the level once, at its import. Its log has errors about CUDA on machines
+    # without a GPU; errors of a command are Python exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     use_onednn()
     try:
@@ -32,7 +32,7 @@ def run_command(
         command(sys.argv[1:])
     except (ValueError, OSError, ImportError) as error:
         message = str(error)
-        if isinstance(error, ModuleNotFoundError):  # the others name their extra where they miss it
+        if isinstance(error, ModuleNotFoundError):  # other errors name their extra
             extra = error.name if error.name in BACKENDS[1:] else "train"
             message = f"{error.name} is not installed: {install(extra)}"
         print(f"error: {shortened(printable(' '.join(message.split())))}", file=sys.stderr)
@@ -43,7 +43,7 @@ def run_command(
 
 
 def use_backend(name: str) -> None:
-    """Makes Keras, which nothing may have imported yet, use a backend in place of KERAS_BACKEND."""
+    """Sets the backend in place of KERAS_BACKEND; Keras must not be imported yet."""
     keras = sys.modules.get("keras")
     if keras is not None and keras.config.backend() != name:
         raise RuntimeError(f"Keras already runs on {keras.config.backend()}, not on {name}")
@@ -51,10 +51,10 @@ def use_backend(name: str) -> None:
 
 
 def use_default_backend(allowed: Sequence[str]) -> None:
-    """Makes Keras use TensorFlow, unless KERAS_BACKEND says another, or Keras is imported already.
+    """Uses TensorFlow, unless KERAS_BACKEND is set or Keras is imported already.
 
     Raises:
-        ValueError: If it is none of those allowed.
+        ValueError: If the backend is not allowed.
     """
     keras = sys.modules.get("keras")
     if keras is None:
@@ -68,10 +68,9 @@ def use_default_backend(allowed: Sequence[str]) -> None:
 
 
 def use_onednn() -> None:
-    """Makes TensorFlow, which nothing may have imported yet, compute with oneDNN.
+    """Turns oneDNN on, unless TF_ENABLE_ONEDNN_OPTS is set; TensorFlow must not be imported yet.
 
-    On its own it does so on processors with AVX-512 alone. Those with AVX2 gain, too: see
-    docs/performance.md. What TF_ENABLE_ONEDNN_OPTS says stays.
+    TensorFlow's default is on with AVX-512 alone, but AVX2 gains, too: see docs/performance.md.
     """
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

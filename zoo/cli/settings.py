@@ -1,9 +1,10 @@
-"""Settings from a command line and a YAML file, checked, with errors of one line."""
+"""Checked settings from a command line and a YAML file, with errors of one line."""
 
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise, zip_longest
 from json import JSONDecodeError
@@ -44,7 +45,7 @@ def _local(path: Any) -> Any:
 
 
 def checked_by(check: Callable[[Any], object]) -> AfterValidator:
-    """Creates a validator from a function that raises `ValueError`; the value is kept."""
+    """Creates a validator from a function that raises `ValueError`."""
 
     def checked(value: Any) -> Any:
         check(value)
@@ -54,7 +55,7 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
 
 
 def one_of(kind: str, names: Collection[str]) -> AfterValidator:
-    """Creates a validator that a value is one of some names."""
+    """Creates a validator for one of some names."""
 
     def check(name: str) -> None:
         if name not in names:
@@ -64,10 +65,10 @@ def one_of(kind: str, names: Collection[str]) -> AfterValidator:
 
 
 def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Checks where a file shall be written.
+    """Checks the name of a file to write.
 
     Raises:
-        ValueError: If the name has another suffix, or is that of a pipe or the like.
+        ValueError: If the suffix is another one, or a pipe or the like has this name.
     """
     is_other = os.path.lexists(path) and not os.path.isfile(path)
     if not path.name.endswith(suffixes) or path.name in suffixes or is_other:
@@ -79,14 +80,20 @@ def named(*suffixes: str) -> AfterValidator:
     return checked_by(partial(check_file_name, suffixes=suffixes))
 
 
-# A `Path` made of gs://BUCKET/FOLDER would be a folder here that is named "gs:".
+# `Path` would turn gs://BUCKET/FOLDER into a local folder named "gs:".
 LocalPath = Annotated[Path, BeforeValidator(_local)]
 OutputFolder = Annotated[LocalPath, checked_by(check_output)]
 OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.parent, path.name))]
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+STRICT = ConfigDict(
+    extra="forbid",
+    frozen=True,
+    validate_default=True,
+    allow_inf_nan=False,
+    use_attribute_docstrings=True,
+)
 
 
 class Section(BaseModel):
@@ -99,9 +106,9 @@ AnySection = TypeVar("AnySection", bound=Section)
 
 
 class Settings(BaseSettings):
-    """All settings of one command; the docstring of the subclass is the head of its `--help`.
+    """Settings of one command; the docstring of a subclass is the head of its `--help`.
 
-    A value on the command line wins over one in the YAML file, and that over the default.
+    The command line has priority over the YAML file, and that over defaults.
     """
 
     model_config = SettingsConfigDict(
@@ -110,13 +117,13 @@ class Settings(BaseSettings):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls.__doc__ = inspect.cleandoc(cls.__doc__ or "")  # --help prints it as it stands
+        cls.__doc__ = inspect.cleandoc(cls.__doc__ or "")  # --help prints it unchanged
 
     @classmethod
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leaves environment variables out: a run depends on what is written down with it."""
+        """Leaves environment variables out, which are not saved with a run."""
         return init_settings, ConfigFile(settings_cls)
 
     @classmethod
@@ -130,26 +137,18 @@ class Settings(BaseSettings):
         for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
             if argument in sections and value.startswith("--"):
                 raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
-        try:
+        with _errors_in_one_line(cls):
             return cls(_cli_parse_args=_with_lists(arguments))  # pyright: ignore[reportCallIssue]
-        except ValidationError as error:
-            raise ValueError(_one_line(cls, error.errors()[0])) from None
-        except SettingsError as error:
-            raise ValueError(_unrecognized(cls, error)) from None
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Checks settings by their names, sections as dictionaries; `config` may name a file.
+        """Checks settings by name, sections as dictionaries; `config` may name a file.
 
         Raises:
             ValueError: One line that names the wrong key or value, and what is allowed.
         """
-        try:
+        with _errors_in_one_line(cls):
             return cls(**values)
-        except ValidationError as error:
-            raise ValueError(_one_line(cls, error.errors()[0])) from None
-        except SettingsError as error:
-            raise ValueError(str(error)) from None
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -161,12 +160,12 @@ class Settings(BaseSettings):
         return cls.from_command_line(["--config", str(path)])
 
     def to_yaml(self) -> str:
-        """Returns every setting with its resolved value as YAML, which `from_file` reads."""
+        """Returns the resolved values of all settings as YAML, which `from_file` reads."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
 class ConfigFile(YamlConfigSettingsSource):
-    """The YAML file that the command line names, if it names one."""
+    """Source of settings: the YAML file of `--config`, if there is one."""
 
     def __call__(self) -> dict[str, Any]:
         name = self.current_state.get("config")
@@ -174,10 +173,10 @@ class ConfigFile(YamlConfigSettingsSource):
 
     @staticmethod
     def read(name: str) -> dict[str, Any]:
-        """Returns the settings in a file, or in a configuration of the zoo.
+        """Reads the settings in a file, or in a configuration of the zoo.
 
         Raises:
-            SettingsError: If there is none, or it is not YAML of settings.
+            SettingsError: If the file is missing, or not YAML of settings.
         """
         try:
             path = location(name)
@@ -215,17 +214,25 @@ def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, F
 
 
 def check_section(section: type[AnySection], values: Mapping[str, Any], name: str) -> AnySection:
-    """Checks the settings of one section, which the message calls by `name`.
+    """Checks the settings of one section, whose name in messages is `name`.
 
     Raises:
         ValueError: One line that names the wrong key or value, and what is allowed.
     """
-    try:
+    with _errors_in_one_line(section, name):
         return section(**values)
+
+
+@contextmanager
+def _errors_in_one_line(group: type[BaseModel], section: str = "") -> Iterator[None]:
+    try:
+        yield
     except ValidationError as error:
         first = error.errors()[0]
-        reason = _one_line(section, first)
-        raise ValueError(f"{name}{'.' if first['loc'] else ': '}{reason}") from None
+        where = section and f"{section}{'.' if first['loc'] else ': '}"
+        raise ValueError(where + _one_line(group, first)) from None
+    except SettingsError as error:
+        raise ValueError(_unrecognized(group, error)) from None
 
 
 def _is_section(field: FieldInfo) -> bool:
@@ -233,7 +240,7 @@ def _is_section(field: FieldInfo) -> bool:
 
 
 def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
-    """Returns all settings as they are written on the command line."""
+    """Returns the names of all settings on the command line."""
     names = []
     for name, field in group.model_fields.items():
         if _is_section(field):
@@ -268,7 +275,7 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
-    """Adds what is allowed to the complaint about a command line argument."""
+    """Describes a wrong command line argument, and what is allowed."""
     reason = str(error).removeprefix("error parsing CLI: ")
     if isinstance(error.__cause__, JSONDecodeError) and (
         field := re.search('field "(.*?)"', reason)
@@ -284,7 +291,7 @@ def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
 
 
 def _with_lists(arguments: Sequence[str]) -> list[str]:
-    """Quotes the lists in overrides, `scope=[7,7]`: pydantic-settings splits them at commas."""
+    """Quotes lists in overrides, `scope=[7,7]`, because pydantic-settings splits them at commas."""
     result = []
     for option, argument in pairwise(["", *arguments]):
         if re.match(r"--[\w.]*overrides=", argument) or option.endswith("overrides"):
@@ -294,10 +301,10 @@ def _with_lists(arguments: Sequence[str]) -> list[str]:
 
 
 def quoted(arguments: Sequence[str]) -> list[str]:
-    """Quotes what follows no option, for pydantic-settings splits lists at commas.
+    """Quotes positional arguments, because pydantic-settings splits lists at commas.
 
     Raises:
-        ValueError: If a name has characters that cannot be quoted. Those in folders may.
+        ValueError: If a name has characters that cannot be quoted; names within folders may.
     """
     result, is_value = [], False
     for argument in arguments:

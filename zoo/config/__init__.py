@@ -1,8 +1,8 @@
-"""The settings of a training run; its sections are in modules of their own."""
+"""Settings of a training run; its sections are in modules of their own."""
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from zoo.config.data import DataConfig
 from zoo.config.distillation import DistillationConfig
@@ -28,13 +28,12 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
     model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. The same
     command resumes an interrupted run.
-    A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
     --task detection --help shows the settings of detectors.
     """
 
-    task: Literal["classification"] = Field(
-        default="classification", description="Or detection, which has other settings."
-    )
+    task: Literal["classification"] = "classification"
+    """Or detection, which has other settings."""
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()

@@ -12,9 +12,9 @@ class SourceRow(NamedTuple):
     """A data source, whose code is the module of its name in `zoo.data.sources`.
 
     Attributes:
-        purpose: What it reads.
-        settings: Settings that not all sources have, and what is required of each; "" if the
-            source does without.
+        purpose: Images that it reads.
+        settings: Settings that not all sources have, and descriptions of the required ones for
+            messages; "" for optional ones.
     """
 
     purpose: str
@@ -36,7 +36,7 @@ SOURCES = {
     ),
 }
 
-# Those that come on top of crops, flips and shifts.
+# Augmentations in addition to crops, flips and shifts.
 AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mixup", "cutmix")
 
 
@@ -47,94 +47,53 @@ class DataConfig(Section):
         default="digits",
         description="; ".join(f"{name}: {row.purpose}" for name, row in SOURCES.items()) + ".",
     )
-    dir: str | None = Field(
-        default=None,
-        description="image_folder: folder with train/CLASS/* and val/CLASS/*, or with CLASS/* to "
-        "split; tfds: where data sets are prepared, local or gs://; tfrecord: folder of shards.",
-    )
-    name: str | None = Field(default=None, description="tfds: data set, such as imagenet2012.")
-    train_split: str = Field(
-        default="train",
-        description="tfds: images to train on; train[20shard:] holds 2 % of ImageNet out.",
-    )
-    test_split: str = Field(
-        default="validation", description="tfds: images to test on, such as train[:20shard]."
-    )
-    classes: int | None = Field(
-        default=None,
-        ge=2,
-        description="tfrecord: number of classes; labels count from 0 or from 1.",
-    )
-    test_fraction: float = Field(
-        default=0.2,
-        gt=0,
-        lt=1,
-        description="Held-out part of a folder that has no train/ and val/.",
-    )
-    split_seed: int = Field(
-        default=0, ge=0, description="Which images of such a folder are held out."
-    )
-    batch_size: int = Field(default=64, ge=1, description="Images per step, over all devices.")
-    augment: bool = Field(
-        default=True,
-        description="Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: "
-        "half of the images upside down instead.",
-    )
-    randaugment_magnitude: float | None = Field(
-        default=None,
-        ge=0,
-        le=30,
-        description="Strength of RandAugment, 10 being its nominal maximum; None: without.",
-    )
-    randaugment_layers: int = Field(
-        default=2, ge=1, le=8, description="Operations of RandAugment per image."
-    )
-    color_jitter: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="Largest change of brightness, contrast and saturation, in parts of 1, such as "
-        "0.4; None: without.",
-    )
-    random_erasing: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="Part of the images of which a window is replaced by noise, such as 0.25; "
-        "None: without.",
-    )
-    mixup: float | None = Field(
-        default=None,
-        gt=0,
-        le=10,
-        description="Alpha of MixUp, such as 0.2: images of a batch are added to one another, and "
-        "so are their labels; None: without.",
-    )
-    cutmix: float | None = Field(
-        default=None,
-        gt=0,
-        le=10,
-        description="Alpha of CutMix, such as 1: a window of an image is another one's; None: "
-        "without. With both, every batch is mixed in one of the two ways.",
-    )
-    class_weights: Literal["balanced"] | None = Field(
-        default=None,
-        description="digits, image_folder; balanced: in the loss every class counts as much as any "
-        "other, however many images it has; None: every image does.",
-    )
-    unreadable: Literal["refuse", "skip"] = Field(
-        default="refuse",
-        description="Images that cannot be decoded are named; refuse: then the run ends, for an "
-        "image_folder before the first step, for tfds and tfrecord when such an image comes; skip: "
-        "the run goes on, for an image_folder without them, for tfds and tfrecord with another "
-        "image of the batch in their place (training) or without them (test).",
-    )
-    shuffle_buffer: int = Field(
-        default=10_000,
-        ge=1,
-        description="tfds, tfrecord: undecoded images that are shuffled among each other, besides "
-        "the order of the files; takes 1.1 GB of memory per host for ImageNet.",
-    )
+    dir: str | None = None
+    """image_folder: folder with train/CLASS/* and val/CLASS/*, or with CLASS/* to split; tfds:
+    where data sets are prepared, local or gs://; tfrecord: folder of shards."""
+    name: str | None = None
+    """tfds: data set, such as imagenet2012."""
+    train_split: str = "train"
+    """tfds: images to train on; train[20shard:] holds 2 % of ImageNet out."""
+    test_split: str = "validation"
+    """tfds: images to test on, such as train[:20shard]."""
+    classes: int | None = Field(default=None, ge=2)
+    """tfrecord: number of classes; labels count from 0 or from 1."""
+    test_fraction: float = Field(default=0.2, gt=0, lt=1)
+    """Held-out fraction of a folder that has no train/ and val/."""
+    split_seed: int = Field(default=0, ge=0)
+    """Seed of the choice of these held-out images."""
+    batch_size: int = Field(default=64, ge=1)
+    """Images per step, over all devices."""
+    augment: bool = True
+    """Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: half of the images
+    upside down instead."""
+    randaugment_magnitude: float | None = Field(default=None, ge=0, le=30)
+    """Strength of RandAugment, 10 being its nominal maximum; None: without."""
+    randaugment_layers: int = Field(default=2, ge=1, le=8)
+    """Operations of RandAugment per image."""
+    color_jitter: float | None = Field(default=None, gt=0, le=1)
+    """Largest change of brightness, contrast and saturation, as a fraction, such as 0.4; None:
+    without."""
+    random_erasing: float | None = Field(default=None, gt=0, le=1)
+    """Fraction of the images of which a window is replaced by noise, such as 0.25; None:
+    without."""
+    mixup: float | None = Field(default=None, gt=0, le=10)
+    """Alpha of MixUp, such as 0.2: weighted sums of two images of a batch, and of their labels;
+    None: without."""
+    cutmix: float | None = Field(default=None, gt=0, le=10)
+    """Alpha of CutMix, such as 1: a window of an image is replaced by that of another one; None:
+    without. With MixUp and CutMix, every batch has one of the two at random."""
+    class_weights: Literal["balanced"] | None = None
+    """digits, image_folder; balanced: all classes have the same weight in the loss, however many
+    images they have; None: all images have the same weight."""
+    unreadable: Literal["refuse", "skip"] = "refuse"
+    """Images that cannot be decoded are named. refuse: the run ends, for image_folder before the
+    first step, for tfds and tfrecord when the image is read. skip: image_folder leaves them out;
+    tfds and tfrecord replace them by another image of the batch in training, and leave them out in
+    tests."""
+    shuffle_buffer: int = Field(default=10_000, ge=1)
+    """tfds, tfrecord: size of the shuffle buffer of undecoded images, in addition to the order of
+    the files; takes 1.1 GB of memory per host for ImageNet."""
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:

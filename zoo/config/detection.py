@@ -1,4 +1,4 @@
-"""The settings of training a detector."""
+"""Settings of training a detector."""
 
 import json
 from collections.abc import Sequence
@@ -21,67 +21,43 @@ STRIDE = 64  # of the coarsest feature map; images are multiples of it
 class DetectorConfig(Section):
     """Backbone, and fields of the Model Garden's Mask R-CNN."""
 
-    name: Annotated[str, checked_by(find_model)] = Field(
-        default="lambda_resnet50",
-        description="Backbone, by its name in zoo/registry.py.",
-    )
-    image_size: int = Field(
-        default=1024,
-        ge=STRIDE,
-        le=2048,
-        multiple_of=STRIDE,
-        description="Height and width in pixels; images are resized to fit, and padded.",
-    )
-    overrides: Overrides = Field(
-        default={},
-        description="Other constructor arguments, e.g. --model.overrides scope=7",
-    )
-    weights: Weights | None = Field(
-        default=None,
-        description="Start from the weights of a classifier: imagenet, hf://OWNER/NAME, the folder "
-        "of a run of zoo.train or of zoo.publish, or a .weights.h5 or .safetensors file; None: "
-        "from random weights.",
-    )
-    freeze_backbone: bool = Field(
-        default=False, description="Train what comes after the backbone only."
-    )
-    batch_norm_momentum: float = Field(
-        default=0.997,
-        ge=0,
-        lt=1,
-        description="Momentum of the moving statistics of every batch normalization.",
-    )
-    synchronized_batch_norm: bool = Field(
-        default=True, description="Batch statistics over all devices instead of each one's own."
-    )
-    heads: Annotated[dict[str, Any], AfterValidator(typed)] = Field(
-        default={},
-        description="Other values of the Model Garden's fields (those of "
-        "official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: "
-        "{num_filters: 64}}}; include_mask: false finds boxes alone (Faster R-CNN).",
-    )
+    name: Annotated[str, checked_by(find_model)] = "lambda_resnet50"
+    """Backbone, by its name in zoo/registry.py."""
+    image_size: int = Field(default=1024, ge=STRIDE, le=2048, multiple_of=STRIDE)
+    """Height and width in pixels; images are resized to fit, and padded."""
+    overrides: Overrides = Field(default={})
+    """Other constructor arguments, e.g. --model.overrides scope=7"""
+    weights: Weights | None = None
+    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run of
+    zoo.train or of zoo.publish, or a .weights.h5 or .safetensors file; None: from random
+    weights."""
+    freeze_backbone: bool = False
+    """Train pyramid and heads only."""
+    batch_norm_momentum: float = Field(default=0.997, ge=0, lt=1)
+    """Momentum of the moving statistics of every batch normalization."""
+    synchronized_batch_norm: bool = True
+    """Compute batch statistics over all devices, not over each one alone."""
+    heads: Annotated[dict[str, Any], AfterValidator(typed)] = Field(default={})
+    """Other values of the Model Garden's fields (those of
+    official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: {num_filters: 64}}};
+    include_mask: false finds boxes alone (Faster R-CNN)."""
 
 
 class CocoConfig(Section):
     """Training and test images."""
 
-    dir: AnyPath = Field(
-        default=Path("data/coco"),
-        description="Folder that zoo.detection.convert has written, local or gs://.",
-    )
-    batch_size: int = Field(default=256, ge=1, description="Images per step, over all devices.")
-    test_batch_size: int = Field(
-        default=8, ge=1, description="Images per step of evaluation, over all devices."
-    )
-    scale_min: float = Field(
-        default=0.8, gt=0, le=10, description="Smallest factor that training images are resized by."
-    )
-    scale_max: float = Field(
-        default=1.25, gt=0, le=10, description="Largest factor that training images are resized by."
-    )
-    shuffle_buffer: int = Field(
-        default=10_000, ge=1, description="Undecoded images that are shuffled among each other."
-    )
+    dir: AnyPath = Path("data/coco")
+    """Folder that zoo.detection.convert has written, local or gs://."""
+    batch_size: int = Field(default=256, ge=1)
+    """Images per step, over all devices."""
+    test_batch_size: int = Field(default=8, ge=1)
+    """Images per step of evaluation, over all devices."""
+    scale_min: float = Field(default=0.8, gt=0, le=10)
+    """Smallest factor that training images are resized by."""
+    scale_max: float = Field(default=1.25, gt=0, le=10)
+    """Largest factor that training images are resized by."""
+    shuffle_buffer: int = Field(default=10_000, ge=1)
+    """Size of the shuffle buffer of undecoded images."""
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -96,23 +72,16 @@ class CocoConfig(Section):
 class ScheduleConfig(Section):
     """SGD with momentum; the learning rate warms up, then falls in steps."""
 
-    learning_rate: float = Field(
-        default=0.32,
-        gt=0,
-        le=1000,
-        description="Highest rate for 256 images per step; scales with the batch size.",
-    )
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="Momentum of the optimizer.")
-    weight_decay: float = Field(
-        default=4e-5,
-        ge=0,
-        description="L2 in the loss: half of it times the square of every kernel.",
-    )
-    warmup_steps: int = Field(default=1000, ge=0, description="Steps from rate 0 to the highest.")
-    decay_at: list[float] = Field(
-        default=[0.9, 0.95, 0.975],
-        description="Fractions of the training after which the rate is divided by 10.",
-    )
+    learning_rate: float = Field(default=0.32, gt=0, le=1000)
+    """Highest rate for 256 images per step; scales with the batch size."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Momentum of the optimizer."""
+    weight_decay: float = Field(default=4e-5, ge=0)
+    """L2 regularization: weight_decay / 2 times the sum of squares of all kernels in the loss."""
+    warmup_steps: int = Field(default=1000, ge=0)
+    """Steps of linear warm-up from rate 0."""
+    decay_at: list[float] = Field(default=[0.9, 0.95, 0.975])
+    """Fractions of the training after which the learning rate is divided by 10."""
 
     @field_validator("decay_at")
     @classmethod
@@ -125,22 +94,18 @@ class ScheduleConfig(Section):
 class StepsConfig(Section):
     """Length, precision and seed of training."""
 
-    steps: int = Field(default=22_500, ge=1, description="Steps of training.")
-    evaluation_steps: int = Field(
-        default=5_000, ge=1, description="Steps between evaluations on the test images."
-    )
-    checkpoint_steps: int = Field(default=1_000, ge=1, description="Steps between checkpoints.")
-    steps_per_execution: int = Field(
-        default=100,
-        ge=1,
-        description="Steps per call of the compiled function, after which losses are shown.",
-    )
-    precision: Literal["float32", "mixed_bfloat16"] = Field(
-        default="float32", description="Keras dtype policy: bfloat16 suits TPUs."
-    )
-    seed: int = Field(
-        default=0, ge=0, lt=2**32, description="Seed of weights and of the order of images."
-    )
+    steps: int = Field(default=22_500, ge=1)
+    """Steps of training."""
+    evaluation_steps: int = Field(default=5_000, ge=1)
+    """Steps between evaluations on the test images."""
+    checkpoint_steps: int = Field(default=1_000, ge=1)
+    """Steps between checkpoints."""
+    steps_per_execution: int = Field(default=100, ge=1)
+    """Steps per call of the compiled function, after which losses are shown."""
+    precision: Literal["float32", "mixed_bfloat16"] = "float32"
+    """Keras dtype policy: bfloat16 suits TPUs."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Seed of weights and of the order of images."""
 
 
 def _as_json(text: str) -> str:
@@ -160,7 +125,7 @@ class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
     predictions.png. The same command resumes an interrupted run from its last checkpoint, with the
     same weights, optimizer, step and order of images; flips, scales and crops are random.
-    A command line setting wins over --config FILE, and that over the default. 'None' is none.
+    A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
     """
 
     task: Literal["detection"] = "detection"

@@ -1,4 +1,4 @@
-"""Settings of a teacher whose answers a run learns from."""
+"""Settings of knowledge distillation."""
 
 from typing import Annotated, Any, Self
 
@@ -11,35 +11,22 @@ from zoo.registry import find_model
 
 
 class DistillationConfig(Section):
-    """A teacher: a finished run, or a network of the zoo with weights. Without either: none."""
+    """Knowledge distillation from a finished run, or from a network of the zoo with weights."""
 
-    run: AnyPath | None = Field(
-        default=None, description="Folder of the teacher's finished run, local or gs://."
-    )
-    model: Annotated[str, checked_by(find_model)] | None = Field(
-        default=None, description="Or the teacher, by its name in the zoo, with weights."
-    )
-    weights: Weights | None = Field(
-        default=None,
-        description="Of that model, for the classes of the data: imagenet, hf://owner/repo, or a "
-        ".weights.h5 or .safetensors file.",
-    )
-    overrides: dict[str, Any] = Field(
-        default={}, description="Other constructor arguments of that model."
-    )
-    temperature: float = Field(
-        default=2,
-        gt=0,
-        le=1000,
-        description="What the logits of both are divided by; the higher, the more the teacher's "
-        "small probabilities count.",
-    )
-    share: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="Part of the teacher in the loss; labels have the rest.",
-    )
+    run: AnyPath | None = None
+    """Folder of the teacher's finished run, local or gs://."""
+    model: Annotated[str, checked_by(find_model)] | None = None
+    """The teacher by its name in the zoo, with weights."""
+    weights: Weights | None = None
+    """Weights of that model, for the classes of the data: imagenet, hf://owner/repo, or a
+    .weights.h5 or .safetensors file."""
+    overrides: dict[str, Any] = Field(default={})
+    """Other constructor arguments of that model."""
+    temperature: float = Field(default=2, gt=0, le=1000)
+    """Divisor of the logits of teacher and student; the higher, the more the teacher's small
+    probabilities count."""
+    share: float = Field(default=0.5, gt=0, le=1)
+    """Weight of the distillation term in the loss; labels have the rest."""
 
     @field_validator("overrides")
     @classmethod
@@ -65,5 +52,5 @@ class DistillationConfig(Section):
 
     @property
     def has_teacher(self) -> bool:
-        """Whether there is one."""
+        """Whether a teacher is set."""
         return self.run is not None or self.model is not None

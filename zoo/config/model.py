@@ -32,53 +32,29 @@ Overrides = Annotated[dict[str, Any], AfterValidator(_typed)]
 class ModelConfig(Section):
     """The network to train."""
 
-    name: Annotated[str, checked_by(find_model)] = Field(
-        default="lambda_resnet14", description="Model, by its name: see python -m zoo.list."
-    )
-    image_size: int | None = Field(
-        default=None,
-        ge=8,
-        le=2048,
-        description="Height and width in pixels; None: the model's own.",
-    )
-    overrides: Overrides = Field(
-        default={},
-        description="Other constructor arguments, e.g. --model.overrides dropout_rate=0.2",
-    )
-    weights: Weights | None = Field(
-        default=None,
-        description="Start from these, of any number of classes: imagenet, hf://OWNER/NAME, the "
-        "folder of a run or of zoo.publish, or a .weights.h5 or .safetensors file; None: from "
-        "random weights.",
-    )
-    weights_model: Annotated[str, checked_by(find_model)] | None = Field(
-        default=None,
-        description="Network that the weights are of, if another one (warm start): every layer of "
-        "the same name and shapes is taken, the others start from random weights and are named.",
-    )
-    weights_overrides: Overrides = Field(
-        default={},
-        description="Arguments of that network, e.g. --model.weights_overrides placement=CCCC",
-    )
-    freeze_backbone: bool = Field(
-        default=False, description="Train the classifier only, as a first step of fine-tuning."
-    )
-    freeze_up_to: Literal["stem", "c2", "c3", "c4", "c5"] | None = Field(
-        default=None,
-        description="Keep the weights and the batch statistics up to the end of this stage as they "
-        "are; None: train all.",
-    )
-    batch_norm_momentum: float | None = Field(
-        default=0.99,
-        ge=0,
-        lt=1,
-        description="Momentum of the moving statistics of every batch normalization; None: that of "
-        "the constructor, 0.9.",
-    )
-    synchronized_batch_norm: bool = Field(
-        default=False,
-        description="Batch statistics over all devices instead of each one's own.",
-    )
+    name: Annotated[str, checked_by(find_model)] = "lambda_resnet14"
+    """Model, by its name: see python -m zoo.list."""
+    image_size: int | None = Field(default=None, ge=8, le=2048)
+    """Height and width in pixels; None: the model's own."""
+    overrides: Overrides = Field(default={})
+    """Other constructor arguments, e.g. --model.overrides dropout_rate=0.2"""
+    weights: Weights | None = None
+    """Initial weights, of any number of classes: imagenet, hf://OWNER/NAME, the folder of a run or
+    of zoo.publish, or a .weights.h5 or .safetensors file; None: from random weights."""
+    weights_model: Annotated[str, checked_by(find_model)] | None = None
+    """Network of the weights, if another one (warm start): layers of the same name and shapes get
+    its weights; the others are named, and start from random weights."""
+    weights_overrides: Overrides = Field(default={})
+    """Constructor arguments of that network, e.g. --model.weights_overrides placement=CCCC"""
+    freeze_backbone: bool = False
+    """Train the classifier only, as a first step of fine-tuning."""
+    freeze_up_to: Literal["stem", "c2", "c3", "c4", "c5"] | None = None
+    """Freeze weights and batch statistics up to the end of this stage; None: train all."""
+    batch_norm_momentum: float | None = Field(default=0.99, ge=0, lt=1)
+    """Momentum of the moving statistics of every batch normalization; None: the constructor's,
+    0.9."""
+    synchronized_batch_norm: bool = False
+    """Compute batch statistics over all devices, not over each one alone."""
 
     @model_validator(mode="after")
     def _frozen_once(self) -> Self:

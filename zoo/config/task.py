@@ -1,4 +1,4 @@
-"""The tasks that networks are trained for."""
+"""Tasks: classification and detection."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -12,7 +12,7 @@ from zoo.errors import unknown
 
 CLASSIFICATION, DETECTION = "classification", "detection"
 RUN_CONFIG = "config.yaml"  # the settings in a run folder
-# By these settings, configurations from before there were tasks are those of detectors.
+# Settings by which configurations without a task are recognized as those of detectors.
 _OF_DETECTORS = {"data": {"test_batch_size"}, "training": {"steps"}}
 
 

@@ -1,12 +1,12 @@
-"""Random changes of one training image; the same seed gives the same change."""
+"""Random augmentations of one image, as functions of a seed of two integers."""
 
 from typing import Any
 
 import tensorflow as tf
 
-ERASING_TRIALS = 10  # windows of which the first that fits is erased
+ERASING_TRIALS = 10  # random windows, of which the first that fits is erased
 
-# Another seed, for a choice that is independent of the others. TensorFlow annotates an int.
+# Derives the seed of an independent choice. TensorFlow's annotation of its result is wrong.
 fold_in: Any = tf.random.fold_in
 
 
@@ -15,7 +15,7 @@ def random_shift(
 ) -> tf.Tensor:
     """Shifts an image `(size, size, 3)` in both directions, by up to a fraction of its size.
 
-    The rest is black. For digits, which a flip would turn into others. Seeds are two integers.
+    The border becomes black. It is for digits, which flips would turn into others.
     """
     padding = round(size * fraction)
     image = tf.pad(image, [[padding, padding], [padding, padding], [0, 0]])
@@ -23,7 +23,7 @@ def random_shift(
 
 
 def random_window(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Chooses a part of an image of shape (height, width, channels): top, left, height and width.
+    """Samples a window of an image of shape (height, width, channels): top, left, height, width.
 
     The usual ImageNet training crop: 8 to 100 % of the area, aspect ratio 3/4 to 4/3.
     """
@@ -40,11 +40,11 @@ def random_window(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def color_jitter(image: tf.Tensor, seed: tf.Tensor, strength: float) -> tf.Tensor:
-    """Changes brightness, contrast and saturation, in this order, of an image in [0, 255].
+    """Scales brightness, contrast and saturation, in this order, of an image in [0, 255].
 
-    Each by a factor from `1 - strength` to `1 + strength`: of the pixels, of their distance from
-    the image's mean grey, and from their own grey. These are torchvision's; TensorFlow adds to the
-    brightness, and Keras' do not follow a seed.
+    The factors are uniform from `1 - strength` to `1 + strength`. They scale pixels, their
+    distance to the image's mean gray, and their distance to their own gray, as in torchvision.
+    TensorFlow's operations add to the brightness, and Keras' are no functions of a seed.
     """
     factors = tf.unstack(
         tf.random.stateless_uniform([3], seed, max(0.0, 1 - strength), 1 + strength)
@@ -52,15 +52,15 @@ def color_jitter(image: tf.Tensor, seed: tf.Tensor, strength: float) -> tf.Tenso
     image = tf.clip_by_value(image * factors[0], 0, 255)
     mean = tf.reduce_mean(tf.image.rgb_to_grayscale(image))
     image = tf.clip_by_value(mean + (image - mean) * factors[1], 0, 255)
-    grey = tf.image.rgb_to_grayscale(image)
-    return tf.clip_by_value(grey + (image - grey) * factors[2], 0, 255)
+    gray = tf.image.rgb_to_grayscale(image)
+    return tf.clip_by_value(gray + (image - gray) * factors[2], 0, 255)
 
 
 def random_erasing(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.Tensor:
-    """Replaces a window of an image in [0, 255] by noise (arXiv:1708.04896), or does not.
+    """Replaces a window of an image in [0, 255] by uniform noise, with some probability.
 
-    It covers 2 to 33 % of the image, its height is 0.3 to 3.3 times its width; noise is uniform.
-    The first of ten windows that fits is taken, and none if none does.
+    Random erasing (arXiv:1708.04896): the window covers 2 to 33 % of the image, and its height is
+    0.3 to 3.3 times its width. Of ten random windows the first that fits is erased.
     """
     size = tf.shape(image)[:2]
     height, width = (tf.cast(size[axis], tf.float32) for axis in range(2))

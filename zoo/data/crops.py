@@ -11,13 +11,13 @@ from zoo.data.errors import in_one_line, reason
 from zoo.data.image_files import JPEG, PNG, to_jpeg_or_png
 from zoo.data.records import no_autograph
 
-MAX_PIXELS = 2**29 // 3  # beyond, Pillow, too, expects a decompression bomb
-HEAD = 2**16  # bytes in which a file says how it is turned, and whether it is transparent
-# A PNG file with an alpha channel, or with a transparent colour; `\C` is any byte.
+MAX_PIXELS = 2**29 // 3  # above which Pillow, too, refuses decompression bombs
+HEAD = 2**16  # bytes that hold the EXIF orientation and the transparency of a file
+# A PNG file with an alpha channel, or with a transparent color; `\C` is any byte.
 TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
 ORIENTATION = 0x0112  # the tag of EXIF
-# EXIF's orientations 1 to 4: whether rows and columns are reversed. In 5 to 8, they are so after
-# the image was transposed.
+# Whether rows and columns are reversed in EXIF's orientations 1 to 4; in 5 to 8, the image is
+# transposed first.
 REVERSED = ((False, False), (False, True), (True, True), (True, False))
 KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"}
 
@@ -26,7 +26,7 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes what a network sees of a file in evaluation, prediction and exports.
+    """Decodes and crops a file as in evaluation, prediction and exports.
 
     It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_centre`.
     """
@@ -34,9 +34,9 @@ def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> t
 
 
 def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
-    """Resizes an image and cuts out its centre, where `preprocessing` itself would with Pillow.
+    """Resizes an image and crops its center, at the same place as `preprocessing` with Pillow.
 
-    The image is uint8 of shape `(height, width, 3)`, the centre float32 in [0, 255].
+    The image is uint8 of shape `(height, width, 3)`, the crop float32 in [0, 255].
     """
     size, shape = preprocessing.image_size, tf.shape(image)[:2]
     resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
@@ -48,14 +48,17 @@ def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
         kernel_type=KERNELS[preprocessing.interpolation],
         antialias=True,
     )
-    return tf.clip_by_value(centre[0], 0, 255)  # bicubic goes beyond
+    return tf.clip_by_value(centre[0], 0, 255)  # bicubic overshoots
 
 
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     """Decodes an image as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    Takes the bytes of a JPEG, PNG, GIF or BMP file, a scalar string; returns a uint8 image of
-    shape `(height, width, 3)`.
+    Args:
+        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
+
+    Returns:
+        A uint8 image of shape `(height, width, 3)`.
     """
 
     def jpeg() -> tf.Tensor:
@@ -63,14 +66,14 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
     def on_white() -> tf.Tensor:
         image = tf.cast(tf.io.decode_png(encoded, 4), tf.uint16)
-        colour, alpha = image[..., :3], image[..., 3:]
-        return tf.cast(255 - ((255 - colour) * alpha + 127) // 255, tf.uint8)
+        color, alpha = image[..., :3], image[..., 3:]
+        return tf.cast(255 - ((255 - color) * alpha + 127) // 255, tf.uint8)
 
     def other() -> tf.Tensor:
         return tf.io.decode_image(encoded, 3, expand_animations=False)
 
     def transposed() -> tf.Tensor:
-        # float16 is exact here; of integers TensorFlow says on stderr that oneDNN lacks AVX-512.
+        # float16 is exact here; for integers TensorFlow warns on stderr that oneDNN lacks AVX-512.
         return tf.cast(tf.transpose(tf.cast(stored, tf.float16), [1, 0, 2]), tf.uint8)
 
     transparent = tf.strings.regex_full_match(tf.strings.substr(encoded, 0, HEAD), TRANSPARENT)
@@ -82,15 +85,15 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it says nothing."""
+    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 without EXIF."""
     head = tf.strings.substr(encoded, 0, HEAD)
     mark = tf.where(tf.image.is_jpeg(encoded), r"Exif\x00\x00\C*", r"\C\CeXIf\C*")
     begin = tf.strings.length(tf.strings.regex_replace(head, mark, ""))
 
     def find() -> tf.Tensor:
         tiff = tf.strings.substr(head, begin + 6, HEAD)
-        # A header, and where it points to, entries of six words: tag, type, count, value. Zeros
-        # fill up what may be pointed to.
+        # The header points to entries of six words each: tag, type, count (2), value (2). Zeros
+        # pad the file, because it may point beyond its end.
         little, big = (tf.io.decode_raw(tiff, tf.uint16, end, 2 * HEAD) for end in (True, False))
         words = tf.cast(tf.where(tf.strings.substr(tiff, 0, 1) == "I", little, big), tf.int32)
         first = (words[2] + words[3]) // 2 + 1  # one of the two is 0
@@ -104,7 +107,7 @@ def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def convert(encoded: tf.Tensor) -> tf.Tensor:
-    """Converts the bytes of an image file by `to_jpeg_or_png`, in a graph of this process."""
+    """Converts the bytes of an image file by `to_jpeg_or_png`, in a graph that calls Python."""
 
     def by_pillow() -> tf.Tensor:
         content: Any = tf.numpy_function(to_jpeg_or_png, [encoded], tf.string, stateful=False)
@@ -115,10 +118,7 @@ def convert(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
-    """Decodes the part of an image that `window` chooses, as `decode` shows it.
-
-    Of most JPEGs, little more than that part is decoded.
-    """
+    """Decodes a window of an image; of most JPEG files, little more than the window is decoded."""
 
     def part() -> tf.Tensor:
         chosen = window(tf.image.extract_jpeg_shape(encoded))
@@ -133,7 +133,7 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
 
 
 def check_header(content: bytes) -> None:
-    """Checks the first bytes of a file, before it takes memory.
+    """Checks the header of a file, before it takes memory.
 
     Raises:
         ValueError: If it is no JPEG or PNG image, or has too many pixels.
@@ -146,7 +146,7 @@ def check_header(content: bytes) -> None:
 
 
 def stored_size(content: bytes) -> tuple[int, int]:
-    """Returns the height and width, in pixels, that a JPEG or PNG file says it has."""
+    """Returns height and width in pixels from the header of a JPEG or PNG file."""
     if content.startswith(PNG):
         return int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
     height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
@@ -154,14 +154,14 @@ def stored_size(content: bytes) -> tuple[int, int]:
 
 
 def decode_small(content: bytes) -> tf.Tensor:
-    """Decodes a JPEG or PNG image, a JPEG at 1/8 of its size: fails where `decode` does, sooner.
+    """Decodes a JPEG or PNG file, a JPEG at 1/8 of its size: a faster check than `decode`.
 
     Raises:
         ValueError: If it cannot be decoded, or has too many pixels.
     """
     try:
         check_header(content)
-        # Decodes PNG, too.
+        # It decodes PNG files, too.
         return tf.io.decode_jpeg(content, channels=3, ratio=8)
     except tf.errors.OpError as error:
         raise ValueError(reason(error)) from None
@@ -170,11 +170,11 @@ def decode_small(content: bytes) -> tf.Tensor:
 def attempt(
     read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the uint8 image that `read` returns, and True; one where it fails is named.
+    """Returns the uint8 image of `read`, and whether it could be read.
 
-    With `skip` the name goes to stderr, and one black pixel and False are returned; without, it is
-    in the error. TensorFlow has no try and except, but data sets of one element that leave errors
-    out.
+    If `read` fails, `skip` decides: either the name goes to stderr, and a black pixel and False
+    are returned, or an error names the image. TensorFlow graphs have no try and except, but
+    datasets of one element that ignore errors.
     """
 
     @no_autograph
@@ -185,10 +185,10 @@ def attempt(
     def otherwise(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         message = tf.strings.join(["data: unreadable image: ", in_one_line(name)])
         if skip:
-            told = tf.print(message, output_stream=sys.stderr)
+            said = tf.print(message, output_stream=sys.stderr)
         else:
-            told = tf.debugging.Assert(tf.constant(False), [message], summarize=1)
-        with tf.control_dependencies([told]):
+            said = tf.debugging.Assert(tf.constant(False), [message], summarize=1)
+        with tf.control_dependencies([said]):
             return tf.zeros([1, 1, 3], tf.uint8), tf.constant(False)
 
     once = tf.data.Dataset.from_tensors(0)

@@ -10,23 +10,23 @@ from zoo.errors import printable
 
 
 def reason(error: Exception) -> str:
-    """Returns the first line of an error, without TensorFlow's own function names around it."""
+    """Returns the first line of an error without the names of TensorFlow's functions."""
     lines = re.sub(r"\{\{.*?\}\} | \[Op:.*", "", str(error)).splitlines()
     return printable(lines[0]) if lines else type(error).__name__
 
 
 def in_one_line(text: tf.Tensor) -> tf.Tensor:
-    """Returns text from outside without what commands a terminal or is not UTF-8."""
+    """Replaces control characters and bytes that are not UTF-8."""
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
     return tf.strings.regex_replace(text, r"\p{Cc}", "\N{REPLACEMENT CHARACTER}")
 
 
 @contextmanager
 def naming_errors() -> Iterator[None]:
-    """Wraps what reads batches, so that bad data end it with one line.
+    """Turns TensorFlow's errors about data in the `with` block into errors of one line.
 
     Raises:
-        ValueError: With the name of the image, in place of TensorFlow's error about it.
+        ValueError: With the name of the image or file.
     """
     try:
         yield

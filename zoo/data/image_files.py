@@ -1,4 +1,4 @@
-"""Image files as JPEG or PNG, which are all that TensorFlow's pipelines decode here."""
+"""Formats of image files, and their conversion to JPEG or PNG."""
 
 import sys
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ from typing import Any
 
 from zoo.errors import needs_extra, printable, some
 
-JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # what such files begin with
-CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow turns into PNG
+JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
+CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def is_pillow(image: Any) -> bool:
-    """Returns whether this is an image of Pillow, which nothing here needs to import."""
+    """Returns whether this is an image of Pillow, without importing it."""
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(image, pillow.Image)
 
@@ -23,7 +23,7 @@ def to_png(image: Any) -> bytes:
     """Encodes the first frame of an image of Pillow as PNG, upright by its EXIF orientation.
 
     Raises:
-        ValueError: If there are no pixels, or they have more than 8 bits, whose scale is unknown.
+        ValueError: If there are no pixels, or they have more than 8 bits, in an unknown scale.
     """
     from PIL import ImageOps
 
@@ -38,7 +38,7 @@ def to_png(image: Any) -> bytes:
 
 
 def to_jpeg_or_png(content: bytes) -> bytes:
-    """Returns JPEG and PNG files as they are, and those of `CONVERTED` as PNG, without a loss.
+    """Returns JPEG and PNG files as they are, and converts `CONVERTED` to PNG without loss.
 
     Raises:
         ValueError: If it is another file, or damaged.
@@ -58,9 +58,9 @@ def to_jpeg_or_png(content: bytes) -> bytes:
 
 
 def divide(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Divides files into images, by their suffixes, and others, both sorted; hidden ones are none.
+    """Divides files into images, by their suffixes, and other files, both sorted.
 
-    Folders, pipes and the like are no other files, but may have the suffix of an image.
+    Hidden files are left out, and so are folders, pipes and the like with other suffixes.
     """
     images, others = [], []
     for path in sorted(paths, key=str):

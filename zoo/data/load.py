@@ -1,4 +1,4 @@
-"""Finds the images that the settings ask for."""
+"""Training and test images by their settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from zoo.config import DataConfig
 from zoo.data.augment import color_jitter, fold_in, random_erasing
 from zoo.data.crops import resize_centre
 from zoo.data.errors import naming_errors
-from zoo.data.findings import of_classes
+from zoo.data.labels import class_warnings
 from zoo.data.mix import either
-from zoo.data.pipeline import EvalImages, TrainingImages, View
+from zoo.data.pipeline import EvalImages, ReadImage, TrainingImages
 from zoo.data.rand_augment import rand_augment
 from zoo.data.records import Record, no_autograph
 from zoo.data.sources.base import DataSource
-from zoo.devices import ALL
+from zoo.devices import ONLY_HOST
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ImageData:
     """Training images, held-out test images and the names of the classes.
 
     Attributes:
-        findings: Warnings about the images, one line each.
+        findings: Dataset warnings, one line each.
     """
 
     train: TrainingImages
@@ -42,21 +42,21 @@ def load_data(
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
 ) -> ImageData:
-    """Finds and checks the images, and describes how to read them.
+    """Finds and checks the images.
 
     Args:
-        config: Which images.
-        image_size: Height and width, in pixels, of the images that the model gets.
+        config: Settings of the images.
+        image_size: Height and width of the model's images in pixels.
         seed: Seed of shuffling and augmentation. Defaults to 0.
-        preprocessing: Crop and interpolation of test images that are images. Defaults to
-            0.875 of the shorter side, bilinear.
+        preprocessing: Crop and interpolation of test images that are image files. Defaults to
+            None: 0.875 of the shorter side, bilinear.
 
     Returns:
         Training images, shuffled anew in every pass, and test images.
 
     Raises:
-        ValueError: If the data set is not there or not what it is said to be, or image files are
-            unreadable. If one batch needs more images than there are.
+        ValueError: If the dataset is missing or not as described, image files are unreadable, or
+            a batch needs more images than there are.
     """
     source = _source(config)
     split = source.open(image_size)
@@ -65,15 +65,17 @@ def load_data(
             f"data.batch_size: expected at most {split.train.count}, the number of training "
             f"images. Received: {config.batch_size}"
         )
-    # Whole images have no border to crop, whatever images the network was made for.
+    # Images of sources without a border are never cropped, whatever the network was trained on.
     if preprocessing is None or source.crop == 1:
         preprocessing = held_out_preprocessing(config, image_size)
-    train_view, test_view = _views(config, source, preprocessing)
-    train = TrainingImages(split.train, train_view, seed, either(config.mixup, config.cutmix))
+    read_train, read_test = _readers(config, source, preprocessing)
+    train = TrainingImages(split.train, read_train, seed, either(config.mixup, config.cutmix))
     findings = list(split.warnings)
     if train.labels is not None:
-        findings += of_classes(train.labels, split.class_names, config.class_weights is not None)
-    test = EvalImages(split.test, test_view)
+        findings += class_warnings(
+            train.labels, split.class_names, config.class_weights is not None
+        )
+    test = EvalImages(split.test, read_test)
     return ImageData(train, test, split.class_names, tuple(findings))
 
 
@@ -85,22 +87,27 @@ def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing
 def held_out_files(
     config: DataConfig, image_size: int, limit: int
 ) -> tuple[list[bytes], np.ndarray]:
-    """Returns the first test images that can be read, undecoded, and their labels.
+    """Returns the first readable test images, undecoded, and the indices of their classes.
 
-    They are at most `limit`, as bytes of files, PNG where the images are no files; labels are
-    indices of classes. The image size and what is raised are those of `load_data`.
+    Args:
+        config: Settings of the images.
+        image_size: Height and width of the model's images in pixels.
+        limit: Largest number of images.
+
+    Returns:
+        Contents of image files (PNG for images in memory), and labels.
     """
     source, test = _source(config), load_data(config, image_size).test
 
     @no_autograph
     def readable(record: Record) -> tf.Tensor:
-        return test.view(record, tf.zeros(2, tf.int64))[1]
+        return test.read_image(record, tf.zeros(2, tf.int64))[1]
 
     @no_autograph
     def undecoded(record: Record) -> tuple[tf.Tensor, tf.Tensor]:
         return source.encoded(record), record["label"]
 
-    records = test.source.testing(1, ALL).filter(readable).map(undecoded).take(limit)
+    records = test.source.testing(1, ONLY_HOST).filter(readable).map(undecoded).take(limit)
     with naming_errors():
         files, labels = zip(*records.as_numpy_iterator(), strict=True)
     return list(files), np.asarray(labels)
@@ -110,10 +117,10 @@ def _source(config: DataConfig) -> DataSource:
     return import_module(f"zoo.data.sources.{config.source}").Source(config)
 
 
-def _views(
+def _readers(
     config: DataConfig, source: DataSource, preprocessing: Preprocessing
-) -> tuple[View, View]:
-    """Preprocessing of training images and of test images."""
+) -> tuple[ReadImage, ReadImage]:
+    """Returns the preprocessing of training images and of test images."""
     size = preprocessing.image_size
 
     def test(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,6 +1,7 @@
-"""Random mixtures of the images of a batch and of their labels; the same seed gives the same."""
+"""MixUp and CutMix of a batch, as functions of a seed of two integers."""
 
 from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
@@ -13,16 +14,17 @@ Mix = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 def mix_up(
     images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, alpha: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Adds the images and labels of a batch to those in reverse order (arXiv:1710.09412).
+    """MixUp (arXiv:1710.09412): blends a batch with itself in reverse order.
 
-    All of them in one proportion, which is drawn from Beta(alpha, alpha). Neither Keras' nor the
-    Model Garden's draws numbers that follow from a seed.
+    The proportion is one for the batch, from Beta(alpha, alpha). Neither Keras' MixUp nor the
+    Model Garden's is a function of a seed.
 
     Args:
-        images: Of shape `(batch, height, width, 3)`, floats.
-        labels: Of shape `(batch, classes)`, floats.
+        images: Floats of shape `(batch, height, width, 3)`.
+        labels: Floats of shape `(batch, classes)`.
         seed: Two integers.
-        alpha: Above 0; 0.2 leaves most images nearly as they are, 1 mixes in any proportion.
+        alpha: Parameter of the distribution, above 0. At 0.2 most images stay nearly the same, at
+            1 all proportions are equally likely.
     """
     kept = beta(seed, alpha)
     return _blend(images, kept), _blend(labels, kept)
@@ -31,22 +33,21 @@ def mix_up(
 def cut_mix(
     images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, alpha: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Puts a window of each image of the batch in reverse order into an image (arXiv:1905.04899).
+    """CutMix (arXiv:1905.04899): pastes a window from the batch in reverse order.
 
-    The window is one for all of them. Its area is a proportion from Beta(alpha, alpha), less where
-    it goes over the border; labels are mixed in the proportion of the areas. Arguments are those of
-    `mix_up`.
+    The window is one for the batch. Its area is a proportion from Beta(alpha, alpha), clipped at
+    the border; labels are blended in proportion to the areas. Arguments are those of `mix_up`.
     """
     size = tf.shape(images)[1:3]
     sides = tf.cast(size, tf.float32) * tf.sqrt(1 - beta(seed, alpha))
     half = tf.cast(sides, tf.int32) // 2
-    centre = tf.stack(
+    center = tf.stack(
         [
             tf.random.stateless_uniform([], fold_in(seed, 3 + axis), 0, size[axis], tf.int32)
             for axis in range(2)
         ]
     )
-    first, last = tf.maximum(centre - half, 0), tf.minimum(centre + half, size)
+    first, last = tf.maximum(center - half, 0), tf.minimum(center + half, size)
     rows, columns = (
         (tf.range(size[axis]) >= first[axis]) & (tf.range(size[axis]) < last[axis])
         for axis in range(2)
@@ -58,25 +59,20 @@ def cut_mix(
 
 
 def either(mixup: float | None, cutmix: float | None) -> Mix | None:
-    """Returns the function that mixes a batch: MixUp or CutMix, or either with an even chance.
+    """Creates the function that mixes a batch by MixUp, CutMix, or one of both at random.
 
     Args:
-        mixup: The alpha of `mix_up`; None: without.
-        cutmix: The alpha of `cut_mix`; None: without.
+        mixup: Alpha of `mix_up`; None: without.
+        cutmix: Alpha of `cut_mix`; None: without.
     """
-    if mixup is None and cutmix is None:
-        return None
+    alphas = ((mix_up, mixup), (cut_mix, cutmix))
+    mixes = [partial(mix, alpha=alpha) for mix, alpha in alphas if alpha is not None]
+    if len(mixes) < 2:
+        return mixes[0] if mixes else None
 
     def mix(images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def up() -> tuple[tf.Tensor, tf.Tensor]:
-            return mix_up(images, labels, seed, mixup or 0)
-
-        def cut() -> tuple[tf.Tensor, tf.Tensor]:
-            return cut_mix(images, labels, seed, cutmix or 0)
-
-        if mixup is None or cutmix is None:
-            return up() if cutmix is None else cut()
-        return tf.cond(tf.random.stateless_uniform([], fold_in(seed, 0)) < 0.5, up, cut)
+        first, second = (partial(one, images, labels, seed) for one in mixes)
+        return tf.cond(tf.random.stateless_uniform([], fold_in(seed, 0)) < 0.5, first, second)
 
     return mix
 
@@ -84,8 +80,8 @@ def either(mixup: float | None, cutmix: float | None) -> Mix | None:
 def beta(seed: tf.Tensor, alpha: float) -> tf.Tensor:
     """Draws a number from Beta(alpha, alpha), between 0 and 1.
 
-    It is `a / (a + b)` of two numbers of the gamma distribution. Their logarithms are taken from
-    Gamma(alpha + 1), for with a small alpha both are often 0 in float32.
+    It is `a / (a + b)` for `a` and `b` from Gamma(alpha), whose logarithms are computed from
+    Gamma(alpha + 1): for small alpha, `a` and `b` are often 0 in float32.
     """
     logarithms = [
         tf.math.log(tf.random.stateless_gamma([], fold_in(seed, number), tf.constant(alpha + 1.0)))

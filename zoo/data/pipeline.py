@@ -1,4 +1,4 @@
-"""From records to the batches that `model.fit` and `model.evaluate` take."""
+"""Batches for `model.fit` and `model.evaluate`, made of the records of a data source."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from zoo.data.augment import fold_in
 from zoo.data.errors import naming_errors
 from zoo.data.mix import Mix
 from zoo.data.records import IndexedSource, Record, Records, no_autograph
-from zoo.devices import ALL, Shard
+from zoo.devices import ONLY_HOST, Host
 
-MIXING = 100  # with the number of a host, what makes the seed of a batch another than an image's
+MIXING = 100  # folded into the seeds of batches, so that they differ from those of images
 
-# Takes a record and two random integers. Returns an image in [0, 255], always as large, and
+# Takes a record and two random integers. Returns an image in [0, 255], of a fixed size, and
 # whether it could be read.
-View = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+ReadImage = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Images:
 
     Attributes:
         source: Undecoded images and their labels.
-        view: Decodes one, and augments it if it is for training.
+        read_image: Decodes an image, and augments it for training.
     """
 
     source: Records
-    view: View
+    read_image: ReadImage
 
     @property
     def count(self) -> int:
@@ -41,15 +41,14 @@ class Images:
 
 @dataclass(frozen=True)
 class TrainingImages(Images):
-    """Training images as an endless stream that can be entered at any step.
+    """Training images as an endless stream that can start at any step.
 
-    Order, augmentation and position are functions of the seed and the step, so a run that goes on
-    after an interruption sees what it would have seen. In the place of an unreadable image comes
-    another one of its batch.
+    Order and augmentation are functions of the seed and the step, so that a resumed run gets the
+    same images as an uninterrupted one. Another image of the batch replaces an unreadable one.
 
     Attributes:
-        seed: Of the order and of all random changes.
-        mix: Mixes the images of a batch, on several hosts of each host's part; None does not.
+        seed: Seed of the order and of augmentation.
+        mix: Mixes the images of a batch, within each host's part; None: without.
     """
 
     seed: int
@@ -57,11 +56,11 @@ class TrainingImages(Images):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """Indices of the classes of all images; None if they come as streams of records."""
+        """Indices of the classes of all images; None for streams of records."""
         return self.source.labels if isinstance(self.source, IndexedSource) else None
 
     def steps_per_epoch(self, batch_size: int) -> int:
-        """Returns the full batches of one pass; what is left over is others in every pass."""
+        """Returns the full batches of one pass, which leaves out other images in every pass."""
         return self.count // batch_size
 
     def batches(
@@ -69,7 +68,7 @@ class TrainingImages(Images):
         batch_size: int,
         classes: int,
         first_step: int = 0,
-        shard: Shard = ALL,
+        host: Host = ONLY_HOST,
         parts: int = 1,
     ) -> tf.data.Dataset:
         """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
@@ -79,24 +78,24 @@ class TrainingImages(Images):
         Args:
             batch_size: Images per step, over all hosts.
             classes: Number of classes.
-            first_step: Number of batches before the first one.
-            shard: Which part of them this host reads.
-            parts: Equal parts in which every batch comes, one after the other. Defaults to 1.
+            first_step: Number of batches to skip. Defaults to 0.
+            host: Host whose part of each batch is read. Defaults to the only one.
+            parts: Micro-batches into which every batch is divided. Defaults to 1.
 
         Raises:
-            ValueError: If the hosts, or the parts, do not divide the batch.
+            ValueError: If hosts or micro-batches do not divide the batch.
         """
-        size = shard.size(batch_size)
+        size = host.size(batch_size)
         if size % parts:
             raise ValueError(f"expected a multiple of {parts} images on a host. Received: {size}")
         batches = (
-            self.examples(batch_size, first_step, shard, preprocess_input)
+            self.examples(batch_size, first_step, host, preprocess_input)
             .batch(size, drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
         )
         if self.mix is not None:
-            batches = batches.enumerate(first_step).map(_mixed(self.mix, self.seed, shard))
+            batches = batches.enumerate(first_step).map(_mixed(self.mix, self.seed, host))
         return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
@@ -107,61 +106,61 @@ class TrainingImages(Images):
         self,
         batch_size: int,
         first_step: int = 0,
-        shard: Shard = ALL,
+        host: Host = ONLY_HOST,
         finish: Callable[[tf.Tensor], Any] = tf.identity,
     ) -> tf.data.Dataset:
-        """Returns images in [0, 255], labels, and whether each could be read, without end."""
+        """Returns endless images in [0, 255], labels, and whether the image could be read."""
 
         @no_autograph
         def decode(record: Record, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             seed = tf.stack([tf.constant(self.seed, tf.int64), number])
-            image, readable = self.view(record, seed)
+            image, readable = self.read_image(record, seed)
             return finish(image), record["label"], readable
 
-        records = self.source.training(batch_size, first_step, shard, self.seed)
+        records = self.source.training(batch_size, first_step, host, self.seed)
         return records.map(decode, tf.data.AUTOTUNE)
 
 
 class EvalImages(Images):
-    """Test images, in an order that never changes; the integers that `view` gets are always 0."""
+    """Test images in a fixed order; `read_image` gets zeros for random integers."""
 
     def steps(self, batch_size: int) -> int:
         """Returns the batches of a pass."""
         return -(-self.count // batch_size)
 
-    def batches(self, batch_size: int, classes: int, shard: Shard = ALL) -> tf.data.Dataset:
+    def batches(self, batch_size: int, classes: int, host: Host = ONLY_HOST) -> tf.data.Dataset:
         """Creates the dataset for `model.evaluate`: preprocessed batches, one-hot labels, weights.
 
-        All batches are full and every host has the same number of them. Images of weight 0 fill
-        them, and are where one could not be read. Arguments are those of `TrainingImages.batches`.
+        All batches are full, and every host has the same number of them. Padding and unreadable
+        images have weight 0. Arguments are those of `TrainingImages.batches`.
         """
-        examples = self._examples(batch_size, shard, preprocess_input)
+        examples = self._examples(batch_size, host, preprocess_input)
         image, label, readable = (
             tf.zeros(spec.shape, spec.dtype) for spec in tf.nest.flatten(examples.element_spec)
         )
         nothing = preprocess_input(image), label, readable
         return _finish(
             examples.concatenate(tf.data.Dataset.from_tensors(nothing).repeat())
-            .batch(shard.size(batch_size), drop_remainder=True)
+            .batch(host.size(batch_size), drop_remainder=True)
             .take(self.steps(batch_size))
             .map(_one_hot(classes))
         )
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
-        return _sample(self._examples(1, ALL), limit)
+        return _sample(self._examples(1, ONLY_HOST), limit)
 
     def _examples(
-        self, batch_size: int, shard: Shard, finish: Callable[[tf.Tensor], Any] = tf.identity
+        self, batch_size: int, host: Host, finish: Callable[[tf.Tensor], Any] = tf.identity
     ) -> tf.data.Dataset:
         """Images, labels, and whether the image could be read."""
 
         @no_autograph
         def decode(record: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            image, readable = self.view(record, tf.zeros(2, tf.int64))
+            image, readable = self.read_image(record, tf.zeros(2, tf.int64))
             return finish(image), record["label"], readable
 
-        return self.source.testing(batch_size, shard).map(decode, tf.data.AUTOTUNE)
+        return self.source.testing(batch_size, host).map(decode, tf.data.AUTOTUNE)
 
 
 @no_autograph
@@ -187,10 +186,10 @@ def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
     return one_hot
 
 
-def _mixed(mix: Mix, seed: int, shard: Shard) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+def _mixed(mix: Mix, seed: int, host: Host) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     @no_autograph
     def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
-        own = fold_in(tf.stack([tf.constant(seed, tf.int64), step]), MIXING + shard.index)
+        own = fold_in(tf.stack([tf.constant(seed, tf.int64), step]), MIXING + host.index)
         return mix(*batch, own)
 
     return mixed
@@ -208,6 +207,6 @@ def _finish(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     # Every host reads its own part already.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    # Images are decoded in parallel; threads within an operation would only get in their way.
+    # Images are decoded in parallel; threads within an operation would compete with them.
     options.threading.max_intra_op_parallelism = 1
     return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)

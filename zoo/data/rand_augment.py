@@ -18,7 +18,7 @@ Operation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of an image and a see
 
 
 def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
-    """Builds the augmentation of an image.
+    """Creates the augmentation of an image.
 
     Each layer applies one operation of `operations`, or none: 17 choices with equal probability.
 
@@ -45,7 +45,7 @@ def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
 
 
 def operations(strength: float, size: int) -> Mapping[str, Operation]:
-    """Returns the 16 operations of a strength, by name, for images of so many pixels.
+    """Creates the 16 operations of a strength by name, for images of a size in pixels.
 
     The Model Garden's table of levels. Its quirks are kept: `solarize` inverts the whole image at
     strength 1, as its threshold of 256 is 0 in 8 bits, and the part above 128 at 1.5.
@@ -92,17 +92,17 @@ def equalize(image: tf.Tensor) -> tf.Tensor:
 def _equalize_channel(channel: tf.Tensor) -> tf.Tensor:
     values = tf.cast(channel, tf.int32)
     histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
-    # Pixels but for those of the highest value.
+    # The number of pixels, without those of the highest value, over 255.
     step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
     ranks = tf.cumsum(histogram, exclusive=True) + step // 2
-    # PIL's table begins with 0; one step or none at all leaves the channel as it is.
+    # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
     ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
     equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
     return tf.where(step > 0, equalized, channel)
 
 
 def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
-    """Turns an image about its center, counterclockwise for positive degrees."""
+    """Rotates an image about its center, counterclockwise for positive degrees."""
     angle = degrees * (math.pi / 180)
     cos, sin = tf.cos(angle), tf.sin(angle)
     height, width = (tf.cast(tf.shape(image)[axis] - 1, tf.float32) for axis in (0, 1))
@@ -112,7 +112,7 @@ def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
 
 
 def solarize(image: tf.Tensor, threshold: int) -> tf.Tensor:
-    """Inverts the pixels from a threshold on."""
+    """Inverts the pixels at or above a threshold."""
     return tf.where(image < threshold, image, 255 - image)
 
 
@@ -147,7 +147,7 @@ def cutout(image: tf.Tensor, seed: tf.Tensor, half: int) -> tf.Tensor:
 
 
 def blend(start: tf.Tensor, end: tf.Tensor, factor: float) -> tf.Tensor:
-    """Goes from one image to another, for factors above 1 beyond it, within [0, 255]."""
+    """Interpolates two images, or extrapolates for factors above 1, and clips to [0, 255]."""
     begin = tf.cast(start, tf.float32)
     return _to_uint8(begin + factor * (tf.cast(end, tf.float32) - begin))
 
@@ -161,7 +161,7 @@ def _to_uint8(values: Any) -> tf.Tensor:
 
 
 def _affine(image: tf.Tensor, *matrix: Any) -> tf.Tensor:
-    """Takes the pixel at `(a x + b y + c, d x + e y + f)` for `(x, y)`; edges are mirrored."""
+    """Moves pixels from `(a x + b y + c, d x + e y + f)` to `(x, y)`; borders are reflected."""
     transform = tf.stack([tf.cast(entry, tf.float32) for entry in (*matrix, 0, 0)])
     return tf.raw_ops.ImageProjectiveTransformV3(
         images=image[None],

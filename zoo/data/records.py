@@ -1,4 +1,4 @@
-"""Order of records, and the part of them that a host reads."""
+"""Order of records, and their distribution to hosts."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,28 +9,28 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import reason
-from zoo.devices import Shard
+from zoo.devices import Host
 from zoo.errors import printable
 from zoo.files import in_bucket, why_no_file
 
-# What is known of an image before it is decoded: `image` (a file's bytes, its path, or pixels),
-# `label` (index of its class) and `name` (for messages).
+# An undecoded image: `image` (a file's bytes, its path, or pixels), `label` (index of its class)
+# and `name` (for messages).
 Record = dict[str, tf.Tensor]
 
-TEST_ORDER_SEED = 0  # orders test images once, so that the first few are of all classes
+TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
-# Autograph would look for Python's control flow, of which these pipelines have none.
+# Autograph would convert Python's control flow, which these pipelines do not have.
 no_autograph = tf.autograph.experimental.do_not_convert
 
 
 @dataclass(frozen=True)
 class IndexedSource:
-    """Records in memory, undecoded. The parts of all hosts make up the batch of a single one.
+    """Records in memory. The parts of all hosts make up the batch of a single host.
 
     Attributes:
         images: Pixels, or paths.
-        labels: Indices of their classes.
-        names: What messages call them.
+        labels: Indices of the classes.
+        names: Names for messages.
     """
 
     images: np.ndarray
@@ -42,33 +42,31 @@ class IndexedSource:
         """Number of records."""
         return len(self.images)
 
-    def training(
-        self, batch_size: int, first_step: int, shard: Shard, seed: int
-    ) -> tf.data.Dataset:
-        """Returns records and their numbers, without end, in another order in every epoch.
+    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
+        """Returns endless records with unique numbers, in another order in every epoch.
 
-        They are functions of the seed and the step, and no number comes twice. An epoch has as
-        many full batches as there are, each host its part of each.
+        They are functions of the seed and the step. An epoch is all full batches, of each of which
+        every host has a part.
         """
         epoch_size = self.count // batch_size * batch_size
         records = self._records(np.arange(self.count))
 
         @no_autograph
         def example(position: tf.Tensor) -> tuple[Record, Any]:
-            number = shard.number(position, batch_size)
+            number = host.number(position, batch_size)
             order = tf.stack([tf.constant(seed, tf.int64), number // epoch_size])
             index = tf.random.experimental.index_shuffle(  # pyright: ignore
                 number % epoch_size, order, tf.constant(self.count - 1, tf.int64)
             )
             return {name: tf.gather(values, index) for name, values in records.items()}, number
 
-        positions = tf.data.Dataset.range(first_step * shard.size(batch_size), tf.int64.max)
+        positions = tf.data.Dataset.range(first_step * host.size(batch_size), tf.int64.max)
         return positions.map(example, tf.data.AUTOTUNE)
 
-    def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
-        """Returns every record once, no more on any host than fit into its part of the batches."""
+    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
+        """Returns every record once, on each host those of its part of the batches."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
-        own = np.arange(self.count) % batch_size // shard.size(batch_size) == shard.index
+        own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         return tf.data.Dataset.from_tensor_slices(self._records(order[own]))
 
     def _records(self, indices: np.ndarray) -> Any:
@@ -80,10 +78,10 @@ class IndexedSource:
 
 
 def file_sizes(paths: Sequence[str]) -> list[int]:
-    """Returns the bytes of record files.
+    """Returns the sizes of record files in bytes.
 
     Raises:
-        ValueError: If one is missing or empty, or something that one cannot read to its end.
+        ValueError: If one is missing, empty or no regular file.
     """
 
     def size(path: str) -> int:
@@ -103,54 +101,52 @@ def file_sizes(paths: Sequence[str]) -> list[int]:
         return list(pool.map(size, paths))
 
 
-# Takes which part to read and, for training, the seed of the order of the files.
-Read = Callable[[Shard, tf.Tensor | None], tf.data.Dataset]
+# Takes the host whose part is read and, for training, the seed of the order of the files.
+Read = Callable[[Host, tf.Tensor | None], tf.data.Dataset]
 
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Records that are read one after the other; every host reads a part of its own.
+    """Records that are read sequentially; every host reads a part of its own.
 
-    A run that goes on within an epoch reads over the records before, without decoding them.
+    A run that is resumed within an epoch skips earlier records without decoding them.
 
     Attributes:
         count: Number of records.
-        read: What reads them; the parts of the hosts differ by one record at most.
-        shuffle_buffer: Number of records, undecoded, that are shuffled among each other.
+        read: Reads a host's part; the sizes of parts differ by at most one record.
+        shuffle_buffer: Size of the shuffle buffer, in undecoded records.
     """
 
     count: int
     read: Read
     shuffle_buffer: int
 
-    def training(
-        self, batch_size: int, first_step: int, shard: Shard, seed: int
-    ) -> tf.data.Dataset:
+    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
         """See `IndexedSource`."""
-        size, steps = shard.size(batch_size), self.count // batch_size
+        size, steps = host.size(batch_size), self.count // batch_size
         first_epoch, done = divmod(first_step, steps)
 
         @no_autograph
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
-            # Sets the seed of this function only, so that the order does not follow the global one.
+            # The seed of this function alone: the order must not depend on the global seed.
             tf.random.set_seed(1)
             order = tf.stack([tf.constant(seed, tf.int64), number])
             seeds: Any = tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
-            records: Any = self.read(shard, seeds[0])
+            records: Any = self.read(host, seeds[0])
             records = records.shuffle(self.shuffle_buffer, seeds[1], reshuffle_each_iteration=False)
             over = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
             return records.take(steps * size).skip(over)
 
         @no_autograph
         def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
-            return record, shard.number(position, batch_size)
+            return record, host.number(position, batch_size)
 
         epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
         return epochs.flat_map(epoch).enumerate(first_step * size).map(example)
 
-    def testing(self, batch_size: int, shard: Shard) -> tf.data.Dataset:
+    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
         """See `IndexedSource`."""
-        return self.read(shard, None)
+        return self.read(host, None)
 
 
 Records = IndexedSource | StreamSource

@@ -1,6 +1,6 @@
-"""Networks of the zoo, which are Keras 3, as backbones of the Model Garden's detectors, tf_keras.
+"""Networks of the zoo (Keras 3) as backbones of the Model Garden's detectors (tf_keras).
 
-The two know nothing of one another: tf_keras gets the variables of the network and what it returns.
+tf_keras gets the variables and the outputs of the network.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ with needs_extra("detection"):
     from official.vision.configs import backbones
     from official.vision.modeling.backbones import factory
 
-NAME = "lambda_keras"  # of this kind of backbone in the Model Garden
+NAME = "lambda_keras"  # type of these backbones in the Model Garden
 # The Model Garden's names of feature maps: logarithms of their strides.
 LEVELS = dict(zip(("2", "3", "4", "5"), STAGES, strict=True))
 
 
 @dataclasses.dataclass
 class ZooNetwork(hyperparams.Config):
-    """A network, by the arguments of `zoo.registry.create_model`."""
+    """Arguments of `zoo.registry.create_model`."""
 
     name: str = ""
     weights: str | None = None
@@ -38,24 +38,23 @@ class ZooNetwork(hyperparams.Config):
 
 @dataclasses.dataclass
 class Backbone(backbones.Backbone):
-    """The Model Garden's choice of backbones, with one more."""
+    """The Model Garden's backbones, and those of the zoo."""
 
     type: str | None = NAME
     lambda_keras: ZooNetwork = dataclasses.field(default_factory=ZooNetwork)
 
 
 class KerasBackbone(tf_keras.Model):
-    """A Keras 3 network behind the interface of tf_keras.
+    """A Keras 3 network as a model of tf_keras.
 
     Args:
-        network: A network of the zoo, built in the scope of the strategy that it is trained in.
-        regularizer: Called on every kernel; what it returns is added to the loss. Defaults to
-            None.
+        network: A network of the zoo, built in the scope of the strategy of training.
+        regularizer: Function of a kernel that returns a term of the loss. Defaults to None.
 
     Call arguments:
         inputs: Images that passed `lambda_keras.applications.preprocess_input`, of shape
-            `(batch, height, width, 3)`; the Model Garden's own normalisation is the same.
-        training: Whether batch statistics are those of the batch; never, where `trainable` is
+            `(batch, height, width, 3)`; the Model Garden's own normalization is the same.
+        training: Whether to normalize by the statistics of the batch; never if `trainable` is
             False.
 
     Returns:
@@ -65,7 +64,6 @@ class KerasBackbone(tf_keras.Model):
         ValueError: If the network has feature maps at other strides.
 
     Example:
-
     >>> from lambda_keras.applications import LambdaResNet50
     >>> from zoo.detection.backbone import KerasBackbone
     >>> network = LambdaResNet50(include_top=False, input_shape=(64, 64, 3))
@@ -81,10 +79,10 @@ class KerasBackbone(tf_keras.Model):
             level: tf.TensorShape(features.output[stage].shape) for level, stage in LEVELS.items()
         }
         _check_strides(features)
-        # tf_keras would track the network, whose parts it takes for its own, and fail on them.
+        # tf_keras would track the Keras 3 layers of the network as its own, and fail.
         object.__setattr__(self, "features", features)
-        # Keys are places: names of layers are counted on in every process, and checkpoints depend
-        # on them. `value` is the tf.Variable; in a call it would be cast to the compute type.
+        # Keys are positions, because checkpoints depend on them and names of layers have counters.
+        # `value` is the tf.Variable; in a call it would be cast to the compute dtype.
         self.network_variables = {
             str(place): variable.value for place, variable in enumerate(features.weights)
         }
@@ -102,19 +100,19 @@ class KerasBackbone(tf_keras.Model):
 def build(
     input_specs: Any, backbone_config: Any, norm_activation_config: Any, l2_regularizer: Any = None
 ) -> KerasBackbone:
-    """Builds a backbone as the Model Garden asks for it.
+    """Builds a backbone for the Model Garden.
 
-    Batch normalisation has the momentum and the synchronisation of the rest of the detector, layers
+    Batch normalization has the momentum and the synchronization of the rest of the detector, layers
     have the dtype policy of tf_keras, and kernels its weight decay.
 
     Args:
         input_specs: Shape of the images, `(None, height, width, 3)`.
         backbone_config: A `Backbone`.
-        norm_activation_config: Of the Model Garden: `norm_momentum` and `use_sync_bn` are used.
+        norm_activation_config: The Model Garden's; `norm_momentum` and `use_sync_bn` are used.
         l2_regularizer: Weight decay of kernels. Defaults to None.
 
     Raises:
-        ValueError: If there is no such network, or an argument or the weights do not fit.
+        ValueError: If the network is unknown, or an argument or the weights do not fit.
     """
     config = backbone_config.get()
     with precision(tf_keras.mixed_precision.global_policy().name):

@@ -1,28 +1,28 @@
-"""Annotations in COCO's format, of which every one is checked before it is used.
+"""Annotations in COCO's format, all of which are checked before use.
 
-https://cocodataset.org/#format-data: boxes are [x, y, width, height] in pixels, masks polygons or
-run-length encodings (RLE) of a whole image in the order of columns.
+https://cocodataset.org/#format-data: boxes are [x, y, width, height] in pixels, masks are
+polygons, or run-length encodings (RLE) of the whole image column by column.
 """
 
 import json
-import reprlib
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
-from zoo.data.image_folder import find_unreadable
-from zoo.errors import needs_extra, printable
+from zoo.data.readable import read_files
+from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
-MAX_CATEGORY = 10_000  # of ids, which are places in the outputs of the detector
-NAMED = 5  # of what is wrong in an error
-ROUNDING = 1.0  # pixels by which boxes of whole numbers may stand out, and are cut
-LARGEST = 2.0**53  # of numbers: pycocotools and NumPy fail on larger ones
+MAX_CATEGORY = 10_000  # largest id: ids are indices of the detector's outputs
+NAMED = 5  # faults in a message
+ROUNDING = 1.0  # pixels by which rounded boxes may exceed the image; they are clipped
+LARGEST = 2.0**53  # pycocotools and NumPy fail on larger numbers
 
 Json = dict[str, Any]
 
@@ -32,11 +32,12 @@ class Annotations:
     """Images with their objects.
 
     Attributes:
-        folder: Where the image files are.
-        categories: Names of the categories by their ids, which start at 1 and may have gaps.
+        folder: Folder of the image files.
+        categories: Names of the categories by id, from 1, possibly with gaps.
         images: As in COCO's format: `id`, `file_name`, `height`, `width`.
-        objects: By the id of the image, each as in COCO's format: `id`, `image_id`, `category_id`,
-            `bbox`, `area`, `iscrowd` and, with masks, `segmentation`. Every image has an entry.
+        objects: Objects by the id of their image, as in COCO's format: `id`, `image_id`,
+            `category_id`, `bbox`, `area`, `iscrowd` and, with masks, `segmentation`. Every image
+            has an entry.
         masks: Whether objects have masks, or boxes alone.
     """
 
@@ -47,42 +48,12 @@ class Annotations:
     masks: bool = True
 
     def to_json(self) -> Json:
-        """Returns the annotations as COCO's format has them."""
+        """Returns the annotations in COCO's format."""
         return {
             "images": self.images,
             "categories": [{"id": i, "name": name} for i, name in self.categories.items()],
             "annotations": [one for image in self.images for one in self.objects[image["id"]]],
         }
-
-
-@dataclass
-class Faults:
-    """Faults in annotations."""
-
-    found: list[str] = field(default_factory=list)
-
-    def add(self, where: str, what: str) -> None:
-        """Takes down that something is wrong, and where."""
-        self.found.append(printable(f"{where}: {what}"))
-
-    def settle(self, path: Path, skip: bool) -> None:
-        """Refuses what was found, or says that it is left out.
-
-        Raises:
-            ValueError: If something was found, and it is not skipped.
-        """
-        if not self.found:
-            return
-        more = f" and {len(self.found) - NAMED} more" if len(self.found) > NAMED else ""
-        if skip:
-            for fault in self.found[:NAMED]:
-                print(f"left out of {printable(path)}: {fault}", file=sys.stderr)
-            print(f"{len(self.found)} left out of {printable(path)}", file=sys.stderr)
-            return
-        raise ValueError(
-            f"expected intact annotations in {str(path)!r} (--unreadable skip leaves out what is "
-            f"not). Received: {'; '.join(self.found[:NAMED])}{more}"
-        )
 
 
 def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None) -> Annotations:
@@ -91,34 +62,47 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
     Args:
         path: JSON file in COCO's format.
         folder: Folder of the images.
-        skip: Whether objects and images with something wrong are named on stderr and left out, or
-            refused. Defaults to False.
-        masks: Whether objects need masks; False reads boxes alone. Defaults to None: if any
-            object has a mask.
+        skip: Whether faulty objects and images are named on stderr and left out, or refused.
+            Defaults to False.
+        masks: Whether objects need masks, or boxes alone. Defaults to None: masks, if any object
+            has one.
 
     Raises:
-        ValueError: If the file is not in COCO's format, no object is left, or something is wrong
-            and not skipped: a category, image or file that is not there or is there twice, a file
-            that is unreadable or of another size, a box outside of its image, a mask that is none.
+        ValueError: If the file is not in COCO's format, no object is left, or something is faulty
+            and not skipped: a missing or repeated category, image or file, an unreadable file, one
+            of another size, a box outside of its image, a wrong mask.
     """
     content = load(path)
     if masks is None:
         masks = any(one.get("segmentation") for one in content["annotations"])
     categories = _categories(content["categories"], path)
-    faults = Faults()
+    faults: list[str] = []
     images = _images(content["images"], folder, faults)
     objects = _objects(content["annotations"], images, categories, masks, faults)
-    faults.settle(path, skip)
+    if faults:
+        _report(list(map(printable, faults)), path, skip)
     if not any(objects.values()):
         raise ValueError(f"expected at least one object in {str(path)!r}. Received: none")
     return Annotations(folder, categories, list(images.values()), objects, masks)
 
 
+def _report(faults: list[str], path: Path, skip: bool) -> None:
+    """Refuses faulty annotations, or names those that are left out."""
+    if not skip:
+        raise ValueError(
+            f"expected intact annotations in {str(path)!r} (--unreadable skip leaves out what is "
+            f"not). Received: {some(faults, NAMED, '; ')}"
+        )
+    for fault in faults[:NAMED]:
+        print(f"left out of {printable(path)}: {fault}", file=sys.stderr)
+    print(f"{len(faults)} left out of {printable(path)}", file=sys.stderr)
+
+
 def load(path: Path) -> Json:
-    """Reads a file in COCO's format, of which the three lists alone are checked.
+    """Reads a file in COCO's format, and checks that it has the three lists.
 
     Raises:
-        ValueError: If it is missing, no JSON, or without one of the lists.
+        ValueError: If the file is missing, no JSON, or lacks one of the lists.
     """
     if why := why_no_file(path):
         raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
@@ -155,8 +139,8 @@ def _categories(found: list[Json], path: Path) -> dict[int, str]:
     return dict(sorted(categories.items()))
 
 
-def _images(found: list[Json], folder: Path, faults: Faults) -> dict[int, Json]:
-    """Returns the images by their ids, without those that have something wrong."""
+def _images(found: list[Json], folder: Path, faults: list[str]) -> dict[int, Json]:
+    """Returns the images by id, and adds the faulty ones to `faults`."""
     if not folder.is_dir():
         raise ValueError(f"expected a folder of images. Received: {str(folder)!r}")
     images: dict[int, Json] = {}
@@ -164,21 +148,20 @@ def _images(found: list[Json], folder: Path, faults: Faults) -> dict[int, Json]:
         number: Any = one.get("id")
         name = one.get("file_name")
         if not _is_integer(number, 0, 2**63 - 1) or number in images:
-            faults.add(f"image {_short(number)}", "expected a whole number of its own as id")
+            faults.append(f"image {_short(number)}: expected a whole number of its own as id")
         elif not isinstance(name, str) or not _stays_inside(name):
-            faults.add(f"image {number}", f"expected a file of the folder, received {_short(name)}")
+            faults.append(f"image {number}: expected a file of the folder, received {_short(name)}")
         elif not all(_is_integer(one.get(side), 1, 2**16) for side in ("height", "width")):
-            faults.add(f"image {number}", "expected height and width in pixels")
+            faults.append(f"image {number}: expected height and width in pixels")
         elif why := why_no_file(folder / name):
-            faults.add(name, why)
+            faults.append(f"{name}: {why}")
         else:
             images[number] = {key: one[key] for key in ("id", "file_name", "height", "width")}
-    unreadable = find_unreadable([str(folder / one["file_name"]) for one in images.values()])
-    for number, one in list(images.items()):
-        path = folder / one["file_name"]
-        why = unreadable.get(str(path)) or _other_size(path, one)
+    files = read_files([str(folder / one["file_name"]) for one in images.values()])
+    for (number, one), file in zip(list(images.items()), files, strict=True):
+        why = file.why or _other_size(folder / one["file_name"], one)
         if why:
-            faults.add(one["file_name"], why)
+            faults.append(f"{one['file_name']}: {why}")
             del images[number]
     return images
 
@@ -204,9 +187,9 @@ def _objects(
     images: Mapping[int, Json],
     categories: Mapping[int, str],
     masks: bool,
-    faults: Faults,
+    faults: list[str],
 ) -> dict[int, list[Json]]:
-    """Returns objects by the ids of their images, without those that have something wrong."""
+    """Returns objects by the ids of their images, and adds the faulty ones to `faults`."""
     objects: dict[int, list[Json]] = defaultdict(list, {number: [] for number in images})
     for place, one in enumerate(found):
         try:
@@ -222,7 +205,7 @@ def _objects(
                 pixels, mask = _mask(one, images[image])
             objects[image].append(
                 {
-                    "id": place + 1,  # pycocotools takes 0 for none
+                    "id": place + 1,  # pycocotools treats 0 as none
                     "image_id": image,
                     "category_id": category,
                     "bbox": box,
@@ -232,12 +215,12 @@ def _objects(
                 }
             )
         except ValueError as error:
-            faults.add(f"object {_short(one.get('id', f'number {place}'))}", str(error))
+            faults.append(f"object {_short(one.get('id', f'number {place}'))}: {error}")
     return dict(objects)
 
 
 def is_box(box: Any) -> bool:
-    """Returns whether this is a list of four numbers, of an ordinary size."""
+    """Returns whether this is a list of four finite numbers."""
     return _is_numbers(box) and len(box) == 4
 
 
@@ -265,7 +248,7 @@ def _is_crowd(one: Json) -> bool:
 
 
 def _area(one: Json, pixels: float) -> float:
-    """Area that is given, else that of the mask or the box."""
+    """Returns the annotated area, else that of the mask or the box."""
     area = one.get("area")
     area = pixels if area is None else area
     if not _is_numbers([area]) or area <= 0:
@@ -274,10 +257,9 @@ def _area(one: Json, pixels: float) -> float:
 
 
 def _mask(one: Json, image: Json) -> tuple[int, Json]:
-    """Pixels of a mask, and the mask as the Model Garden's converter reads it.
+    """Returns the pixels of a mask, and the mask as the Model Garden's converter reads it.
 
-    The converter reads a single uncompressed RLE of a crowd, of others lists of these or of
-    polygons.
+    The converter reads one uncompressed RLE for crowds, else a list of RLEs or of polygons.
     """
     segmentation = one.get("segmentation")
     size = image["height"], image["width"]
@@ -291,19 +273,19 @@ def _mask(one: Json, image: Json) -> tuple[int, Json]:
 
 
 def read_mask(segmentation: Any, height: int, width: int) -> Json:
-    """Returns a mask of COCO's format as pycocotools has it: a compressed RLE.
+    """Converts a mask in COCO's format to pycocotools' compressed RLE.
 
     Args:
         segmentation: Polygons `[[x, y, x, y, ...], ...]`, or RLE
             `{"size": [height, width], "counts": ...}` with whole numbers or pycocotools' text.
-        height: Of the image.
-        width: Of the image.
+        height: Height of the image.
+        width: Width of the image.
 
     Raises:
-        ValueError: If it is neither, or of another size.
+        ValueError: If the mask is neither, or of another size.
     """
     if isinstance(segmentation, list) and list(map(type, segmentation)) == [dict]:
-        segmentation = segmentation[0]  # as the Model Garden's converter takes RLEs
+        segmentation = segmentation[0]  # the form of RLEs for the Model Garden's converter
     if isinstance(segmentation, list) and segmentation:
         for polygon in segmentation:
             _check_polygon(polygon, height, width)
@@ -326,7 +308,7 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
 
 
 def _check_polygon(polygon: Any, height: int, width: int) -> None:
-    """Refuses what pycocotools takes forever for, or crashes on: it walks along every edge."""
+    """Refuses polygons that hang or crash pycocotools, which walks along every edge."""
     if not _is_numbers(polygon) or len(polygon) < 6 or len(polygon) % 2:
         raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points")
     points, size = np.reshape(polygon, (-1, 2)), np.array([width, height])
@@ -341,10 +323,10 @@ def _check_polygon(polygon: Any, height: int, width: int) -> None:
 
 
 def _runs(text: str) -> list[int]:
-    """Reads an RLE as pycocotools writes it, which itself trusts the text.
+    """Parses the text of a compressed RLE, which pycocotools itself does not check.
 
-    A character has five bits of a number, and one that says whether more follow; numbers after the
-    third are differences from the last but one.
+    A character has five bits of a number, and a bit that says whether more follow. Numbers after
+    the third are differences to the last but one.
     """
     runs, value, shift = [], 0, 0
     for character in text:
@@ -362,21 +344,20 @@ def _runs(text: str) -> list[int]:
 
 
 def decode_mask(segmentation: Any, height: int, width: int) -> np.ndarray:
-    """Returns a mask of COCO's format as an array of 0 and 1, of shape `(height, width)`.
+    """Decodes a mask in COCO's format to an array of 0 and 1, of shape `(height, width)`.
 
-    The arguments are those of `read_mask`, and so are its errors.
+    Arguments and errors are those of `read_mask`.
 
     Example:
-
-    >>> from zoo.detection.coco import decode_mask
-    >>> decode_mask({"size": [2, 2], "counts": [1, 3]}, 2, 2).tolist()
-    [[0, 1], [1, 1]]
+        >>> from zoo.detection.coco import decode_mask
+        >>> decode_mask({"size": [2, 2], "counts": [1, 3]}, 2, 2).tolist()
+        [[0, 1], [1, 1]]
     """
     return _pycocotools().decode(read_mask(segmentation, height, width))
 
 
 def encode_mask(pixels: np.ndarray) -> Json:
-    """Returns an array of 0 and 1 as an uncompressed RLE, which `decode_mask` reads."""
+    """Encodes an array of 0 and 1 as an uncompressed RLE, which `decode_mask` reads."""
     flat = pixels.ravel(order="F").astype(bool)
     bounds = [0, *(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]
     counts = [0] * bool(flat[0]) + np.diff(bounds).tolist()
@@ -384,7 +365,7 @@ def encode_mask(pixels: np.ndarray) -> Json:
 
 
 def _pycocotools() -> Any:
-    """Returns its module of masks, with no types: the published ones leave some of its data out."""
+    """Returns the module of masks without types, for its type stubs are incomplete."""
     with needs_extra("detection"):
         from pycocotools import mask
 
@@ -400,7 +381,3 @@ def _is_numbers(value: Any) -> bool:
         isinstance(one, int | float) and not isinstance(one, bool) and -LARGEST <= one <= LARGEST
         for one in value
     )
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value)

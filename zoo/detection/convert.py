@@ -1,4 +1,4 @@
-"""From COCO's files to what detectors train on: `python -m zoo.detection.convert`."""
+"""Converts COCO's files to shards for training: `python -m zoo.detection.convert`."""
 
 import json
 from collections.abc import Sequence
@@ -16,36 +16,37 @@ from zoo.files import atomic_write
 
 
 class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
-    """Writes images and annotations in COCO's format as shards of TFRecord.
+    r"""Writes images and annotations in COCO's format as shards of TFRecord.
 
     Everything is checked first, as --unreadable says. The shards are written by the converter of
     TensorFlow's Model Garden. Example:
 
-      python -m zoo.detection.convert --train_images coco/train2017 \\
-        --train_annotations coco/annotations/instances_train2017.json \\
-        --val_images coco/val2017 --val_annotations coco/annotations/instances_val2017.json \\
+      python -m zoo.detection.convert --train_images coco/train2017 \
+        --train_annotations coco/annotations/instances_train2017.json \
+        --val_images coco/val2017 --val_annotations coco/annotations/instances_val2017.json \
         --output coco/shards --unreadable skip
     """
 
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    train_images: LocalPath = Field(description="Folder of the images to train on.")
-    train_annotations: LocalPath = Field(description="JSON file of their annotations.")
-    val_images: LocalPath = Field(description="Folder of the images to test on.")
-    val_annotations: LocalPath = Field(description="JSON file of their annotations.")
-    output: OutputFolder = Field(description="New folder of the shards.")
-    shards: int = Field(default=32, ge=1, le=9999, description="Files for the training images.")
-    unreadable: Literal["refuse", "skip"] = Field(
-        default="refuse",
-        description="Images and objects with something wrong (unknown, missing, unreadable, a box "
-        "outside) are named; refuse: and nothing is written; skip: and left out.",
-    )
-    masks: bool | None = Field(
-        default=None,
-        description="Whether objects need masks (segmentation), for Mask R-CNN; false: boxes "
-        "alone, for Faster R-CNN; None: if any training object has a mask.",
-    )
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
+    train_images: LocalPath
+    """Folder of the images to train on."""
+    train_annotations: LocalPath
+    """JSON file of their annotations."""
+    val_images: LocalPath
+    """Folder of the images to test on."""
+    val_annotations: LocalPath
+    """JSON file of their annotations."""
+    output: OutputFolder
+    """New folder of the shards."""
+    shards: int = Field(default=32, ge=1, le=9999)
+    """Files for the training images."""
+    unreadable: Literal["refuse", "skip"] = "refuse"
+    """Faulty images and objects (unknown, missing, unreadable, a box outside) are
+    named; refuse: and nothing is written; skip: and left out."""
+    masks: bool | None = None
+    """Whether objects need masks (segmentation), for Mask R-CNN; false: boxes alone, for Faster
+    R-CNN; None: if any training object has a mask."""
 
 
 def main(arguments: Sequence[str]) -> None:

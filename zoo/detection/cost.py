@@ -1,7 +1,7 @@
 """Parameters and operations of detectors: `python -m zoo.detection.cost NAME ...`."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,43 +16,37 @@ from zoo.registry import find_model
 
 
 class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
-    """Counts trainable parameters and floating-point operations of Mask R-CNN for one image.
+    """Counts trainable parameters and floating-point operations of a detector for one image.
 
-    A step on shards (--dir) with boxes alone is that of Faster R-CNN.
-    Operations are those of convolutions and products of the whole network, two for each
+    Operations are those of convolutions and matrix products of the whole network, two for each
     multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Examples:
 
       python -m zoo.detection.cost resnet_rs101_no_se lambda_resnet101
       python -m zoo.detection.cost lambda_resnet101 --image_size 256 --dir coco --batch_size 2
     """
 
-    models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]] = Field(
-        description="Backbones, by their names: see python -m zoo.list."
-    )
-    image_size: int = Field(
-        default=1024, ge=STRIDE, multiple_of=STRIDE, description="Height and width in pixels."
-    )
-    categories: int = Field(
-        default=90,
-        ge=1,
-        le=MAX_CATEGORY,
-        description="The last id of a category; that of COCO is 90.",
-    )
-    dir: AnyPath | None = Field(
-        default=None,
-        description="Folder of shards: also take the time and memory of a training step on their "
-        "images, in float32.",
-    )
-    batch_size: int = Field(default=2, ge=1, description="Images of such a step.")
+    models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]]
+    """Backbones, by their names: see python -m zoo.list."""
+    image_size: int = Field(default=1024, ge=STRIDE, multiple_of=STRIDE)
+    """Height and width in pixels."""
+    categories: int = Field(default=90, ge=1, le=MAX_CATEGORY)
+    """The last id of a category; that of COCO is 90."""
+    masks: bool | None = None
+    """Count Mask R-CNN; false: Faster R-CNN; None: as the shards of --dir, or Mask R-CNN."""
+    dir: AnyPath | None = None
+    """Folder of shards: also measure time and memory of a training step on their images, in
+    float32."""
+    batch_size: int = Field(default=2, ge=1)
+    """Images of such a step."""
 
 
-STEPS = 3  # that are timed, after one that is traced
+STEPS = 3  # timed ones, after one that is traced
 
 
 class Step(NamedTuple):
-    """A training step: its mean time, and the peak of TensorFlow's allocator, weights included.
+    """Mean time of a training step, and peak memory of TensorFlow's allocator with weights.
 
-    The latter is None where TensorFlow does not tell.
+    The latter is None if TensorFlow does not report it.
     """
 
     seconds: float
@@ -69,100 +63,106 @@ class Cost(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Builds the detectors and prints a table."""
     config = CostConfig.from_command_line(arguments)
-    print(
-        f"Mask R-CNN at {config.image_size} x {config.image_size}, {config.categories} categories"
-    )
+    size, known = config.image_size, config.dir is None or _read_shards(config.dir).masks
+    if config.masks and not known:
+        raise ValueError(f"masks: expected shards with masks. Received: {str(config.dir)!r}")
+    masks = known if config.masks is None else config.masks
+    kind = "Mask R-CNN" if masks else "Faster R-CNN"
+    print(f"{kind} at {size} x {size}, {config.categories} categories")
     heads = ["backbone", "parameters (M)", "of the backbone", "GFLOPs", "of the backbone"]
     heads += ["s / step", "GB"] if config.dir else []
     for row in (heads, ["---"] * len(heads)):
         print(f"| {' | '.join(row)} |")
     for name in config.models:
-        parts = count(name, config.image_size, config.categories)
+        parts = count(name, size, config.categories, masks)
         parameters, flops = (sum(part) for part in zip(*parts.values(), strict=True))
         backbone = parts["backbone"]
         figures = [parameters / 1e6, backbone.parameters / 1e6, flops / 1e9, backbone.flops / 1e9]
         cells = [f"{figure:.2f}" for figure in figures]
         if config.dir is not None:
-            step = time_step(name, config.image_size, config.dir, config.batch_size)
+            step = time_step(name, size, config.dir, config.batch_size, masks)
             memory = "-" if step.peak_bytes is None else f"{step.peak_bytes / 1e9:.2f}"
             cells += [f"{step.seconds:.2f}", memory]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def count(name: str, image_size: int = 1024, categories: int = 90) -> dict[str, Cost]:
+def count(
+    name: str, image_size: int = 1024, categories: int = 90, masks: bool = True
+) -> dict[str, Cost]:
     """Counts the FLOPs of a detector by part: backbone, pyramid, proposals, boxes, masks.
 
     Args:
-        name: Of the backbone in the zoo.
+        name: Name of the backbone in the zoo.
         image_size: Height and width in pixels. Defaults to 1024.
-        categories: The last id of a category. Defaults to 90, as COCO's.
+        categories: The last id of a category. Defaults to 90, as in COCO.
+        masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks. Defaults to True.
     """
     from lambda_keras.applications import count_flops
-    from zoo.config.detection import DetectionConfig
-    from zoo.detection.experiment import create_experiment, create_task
 
-    config = DetectionConfig.model_validate({"model": {"name": name, "image_size": image_size}})
-    experiment = create_experiment(config, {categories: "last"})
-    model, settings = create_task(experiment).build_model(), experiment.task.model
+    experiment, task = _create_task(
+        {"model": {"name": name, "image_size": image_size}}, {categories: "last"}, masks
+    )
+    model, settings = task.build_model(), experiment.task.model
     sides = {
         level: image_size // 2**level for level in range(settings.min_level, settings.max_level + 1)
     }
     everywhere = sum(side**2 for side in sides.values())
-    proposals = settings.roi_generator.test_num_proposals * settings.roi_aligner.crop_size**2
-    objects = settings.detection_generator.max_num_detections
-    objects *= settings.mask_roi_aligner.crop_size**2
-    # Where every layer computes: positions of its inputs in case of masks, else of its outputs.
+    boxes = settings.roi_generator.test_num_proposals
+    # Parts, and the number of positions at which each of their layers computes: those of its
+    # inputs in the head of masks, of its outputs elsewhere.
     places: dict[str, tuple[Any, Callable[[Any], float]]] = {
         "pyramid": (model.decoder, lambda layer: sides[int(layer.name.rpartition("_")[2])] ** 2),
         "proposals": (model.rpn_head, lambda layer: everywhere),
         "boxes": (
             model.detection_head[0],
             lambda layer: (
-                proposals
-                if layer.kernel.shape.rank == 4
-                else settings.roi_generator.test_num_proposals
+                boxes * (settings.roi_aligner.crop_size**2 if layer.kernel.shape.rank == 4 else 1)
             ),
         ),
+    }
+    if masks:
+        objects = settings.detection_generator.max_num_detections
+        objects *= settings.mask_roi_aligner.crop_size**2
         # The last convolution comes after the transposed one, which doubles both sides.
-        "masks": (
+        places["masks"] = (
             model.mask_head,
             lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
-        ),
-    }
+        )
     parts = {"backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features))}
     for part, (head, positions) in places.items():
         flops = sum(
-            2 * layer.kernel.shape.num_elements() * positions(layer) for layer in _products(head)
+            2 * layer.kernel.shape.num_elements() * positions(layer)
+            for layer in head._flatten_layers()
+            if getattr(layer, "kernel", None) is not None
         )
         parts[part] = Cost(_parameters(head), int(flops))
     return parts
 
 
-def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step:
-    """Trains a detector for some steps on one batch.
+def time_step(name: str, image_size: int, folder: Path, batch_size: int, masks: bool) -> Step:
+    """Measures training steps of a detector on one batch.
 
     Args:
-        name: Of the backbone in the zoo.
+        name: Name of the backbone in the zoo.
         image_size: Height and width in pixels.
-        folder: Of shards.
+        folder: Folder of shards.
         batch_size: Images of a step.
+        masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks.
     """
     import tensorflow as tf
 
-    from zoo.config.detection import DetectionConfig
-    from zoo.detection.experiment import create_experiment, create_task
-    from zoo.detection.shards import TRAIN, Dataset, check
+    from zoo.detection import shards
 
-    config = DetectionConfig.model_validate(
+    dataset = _read_shards(folder)
+    shards.check(folder, dataset, shards.TRAIN)
+    experiment, task = _create_task(
         {
             "model": {"name": name, "image_size": image_size},
             "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
-        }
+        },
+        dataset.categories,
+        masks,
     )
-    dataset = Dataset.read(folder)
-    check(folder, dataset, TRAIN)
-    experiment = create_experiment(config, dataset.categories, dataset.masks)
-    task = create_task(experiment)
     model = task.build_model()
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))
@@ -172,7 +172,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
         return task.train_step(inputs, model, optimizer)[task.loss]
 
     device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
-    float(step())  # whoever reads the loss waits for it
+    float(step())  # reading the loss waits for the step
     known = tf.config.experimental
     try:
         known.reset_memory_stats(device)
@@ -185,15 +185,26 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int) -> Step
     return Step(seconds, known and known.get_memory_info(device)["peak"])
 
 
+def _read_shards(folder: Path) -> Any:
+    from zoo.detection.shards import Dataset
+
+    return Dataset.read(folder)
+
+
+def _create_task(
+    settings: dict[str, Any], categories: Mapping[int, str], masks: bool
+) -> tuple[Any, Any]:
+    """Creates the Model Garden's experiment and task."""
+    from zoo.config.detection import DetectionConfig
+    from zoo.detection.experiment import create_experiment, create_task
+
+    config = DetectionConfig.model_validate(settings)
+    experiment = create_experiment(config, categories, masks)
+    return experiment, create_task(experiment)
+
+
 def _parameters(part: Any) -> int:
     return sum(variable.shape.num_elements() for variable in part.trainable_variables)
-
-
-def _products(head: Any) -> Iterator[Any]:
-    """Yields the convolutions and dense layers of a part of tf_keras."""
-    for layer in head._flatten_layers():
-        if getattr(layer, "kernel", None) is not None:
-            yield layer
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The setting `model.heads`: other values of the Model Garden's fields of a detector."""
+"""The setting `model.heads`: values of the Model Garden's fields of a detector."""
 
 import reprlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from zoo.errors import needs_extra, unknown
 with needs_extra("detection"):
     from official.modeling import hyperparams
 
-# Fields that something else decides, or that this package does not follow.
+# Fields that something else decides, or that this package does not support.
 DECIDED = {
     "num_classes": "the categories of the data decide it",
     "input_size": "model.image_size decides it",
@@ -34,13 +34,12 @@ def override(model: Any, heads: Mapping[str, Any]) -> None:
 
     Args:
         model: The Model Garden's settings of a detector.
-        heads: Other values by names of fields, groups of fields as dictionaries.
+        heads: New values by field, groups of fields as dictionaries.
 
     Raises:
-        ValueError: If there is no such field, something else decides it, or the value does not fit.
+        ValueError: If a field is unknown, something else decides it, or the value does not fit.
 
     Example:
-
     >>> from official.vision.configs.maskrcnn import MaskRCNN
     >>> from zoo.detection.heads import override
     >>> model = MaskRCNN()

@@ -1,4 +1,4 @@
-"""A small data set in COCO's format, drawn on photographs: `python -m zoo.detection.shapes`."""
+"""A small data set in COCO's format, drawn on images: `python -m zoo.detection.shapes`."""
 
 import json
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
 CATEGORIES = ("disc", "square", "triangle")
-SIDES = (0.08, 0.5)  # of a shape, in parts of the image
-MOST = 5  # objects of an image
+SIDES = (0.08, 0.5)  # of a shape, as fractions of the image
+MOST = 5  # drawn objects of an image
 EMPTY_EVERY, CROWD_EVERY = 12, 10  # images without objects, and with a crowd
 CROWD = 8  # shapes of a crowd
-VISIBLE = 0.5  # least part of a shape that others may leave
+VISIBLE = 0.5  # least visible fraction of a shape
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Shape:
 
 
 class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
-    """Draws discs, squares and triangles on parts of the two photographs of scikit-learn.
+    """Draws discs, squares and triangles on parts of the two sample images of scikit-learn.
 
     Writes train/ and val/ with JPEG files, and train.json and val.json with boxes and exact masks
     in COCO's format, for zoo.detection.convert. Some images are empty, some have a crowd. The same
@@ -42,15 +42,20 @@ class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
       python -m zoo.detection.shapes --output runs/shapes --train 240 --val 80
     """
 
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    output: OutputFolder = Field(description="New folder of the images.")
-    train: int = Field(default=240, ge=1, le=100_000, description="Images to train on.")
-    val: int = Field(default=80, ge=1, le=100_000, description="Images to test on.")
-    size: int = Field(default=256, ge=64, le=400, description="Height and width in pixels.")
-    seed: int = Field(default=0, ge=0, lt=2**32, description="Seed of the drawings.")
-    masks: bool = Field(default=True, description="Write masks, too, not boxes alone.")
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
+    output: OutputFolder
+    """New folder of the images."""
+    train: int = Field(default=240, ge=1, le=100_000)
+    """Images to train on."""
+    val: int = Field(default=80, ge=1, le=100_000)
+    """Images to test on."""
+    size: int = Field(default=256, ge=64, le=400)
+    """Height and width in pixels."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Seed of the drawings."""
+    masks: bool = True
+    """Write masks, too, not boxes alone."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -67,24 +72,24 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write(output: Path, train: int, val: int, size: int, seed: int = 0, masks: bool = True) -> None:
-    """Writes the data set, whole or not at all.
+    """Writes the dataset, all or nothing.
 
     Args:
-        output: The folder, which is new or empty.
-        train: Images to train on, of the left half of the photographs.
-        val: Images to test on, of the right half.
+        output: New or empty folder.
+        train: Images to train on, with backgrounds from the left halves of the sample images.
+        val: Images to test on, with backgrounds from the right halves.
         size: Height and width in pixels.
-        seed: Of the drawings. Defaults to 0.
+        seed: Seed of the drawings. Defaults to 0.
         masks: Whether objects have masks. Defaults to True.
     """
     with needs_extra("train"):
         from PIL import Image
         from sklearn.datasets import load_sample_images
 
-    photographs = load_sample_images().images
+    backgrounds = load_sample_images().images
     halves = {
-        "train": [photo[:, : photo.shape[1] // 2] for photo in photographs],
-        "val": [photo[:, photo.shape[1] // 2 :] for photo in photographs],
+        "train": [photo[:, : photo.shape[1] // 2] for photo in backgrounds],
+        "val": [photo[:, photo.shape[1] // 2 :] for photo in backgrounds],
     }
     with atomic_write(output) as folder:
         for number, (part, count) in enumerate((("train", train), ("val", val))):
@@ -106,21 +111,21 @@ def write(output: Path, train: int, val: int, size: int, seed: int = 0, masks: b
 
 
 def draw(
-    photographs: Sequence[np.ndarray], size: int, place: int, random: np.random.Generator
+    backgrounds: Sequence[np.ndarray], size: int, place: int, random: np.random.Generator
 ) -> tuple[np.ndarray, list[Json]]:
     """Draws one image.
 
     Args:
-        photographs: uint8, of shape `(height, width, 3)`, of which a part is the background.
+        backgrounds: uint8 images of shape `(height, width, 3)`.
         size: Height and width of the image in pixels.
-        place: Its number; some numbers have no objects, others a crowd.
-        random: Where everything else comes from.
+        place: Number of the image; some numbers have no objects, others a crowd.
+        random: Generator of everything else.
 
     Returns:
-        The image, of shape `(size, size, 3)`, and its objects in COCO's format: masks are what
-        is seen of each.
+        The image, of shape `(size, size, 3)`, and its objects in COCO's format, whose masks are
+        their visible parts.
     """
-    photo = photographs[int(random.integers(len(photographs)))]
+    photo = backgrounds[int(random.integers(len(backgrounds)))]
     top, left = (random.integers(side - min(side, size) + 1) for side in photo.shape[:2])
     image = photo[top : top + size, left : left + size]
     missing = [(0, size - side) for side in image.shape[:2]]
@@ -140,17 +145,17 @@ def draw(
             drawn = [*others, Shape(category, mask, int(mask.sum()))]
     image = image.astype("float32")
     for shape in drawn:
-        colour, grain = random.uniform(0, 255, 3), random.normal(0, 12, (size, size, 1))
-        image = np.where(shape.mask[..., None], 0.15 * image + 0.85 * colour + grain, image)
+        color, grain = random.uniform(0, 255, 3), random.normal(0, 12, (size, size, 1))
+        image = np.where(shape.mask[..., None], 0.15 * image + 0.85 * color + grain, image)
     image = np.clip(image, 0, 255).astype("uint8")
     return image, [_object(shape) for shape in drawn]
 
 
 def _pixels(
-    category: int, size: int, side: float, centre: np.ndarray, random: np.random.Generator
+    category: int, size: int, side: float, center: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
-    """Returns where a shape is, of shape `(size, size)`; its side is in parts of the image."""
-    rows, columns = (np.mgrid[:size, :size] + 0.5) / size - centre[:, None, None]
+    """Returns the mask of a shape, `(size, size)`; its side is a fraction of the image."""
+    rows, columns = (np.mgrid[:size, :size] + 0.5) / size - center[:, None, None]
     name = CATEGORIES[category]
     if name == "disc":
         return rows**2 + columns**2 <= (side / 2) ** 2
@@ -166,9 +171,9 @@ def _pixels(
 
 
 def _crowd(size: int, random: np.random.Generator) -> Shape:
-    category, centre = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
+    category, center = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
     parts = [
-        _pixels(category, size, 0.06, centre + random.uniform(-0.12, 0.12, 2), random)
+        _pixels(category, size, 0.06, center + random.uniform(-0.12, 0.12, 2), random)
         for _ in range(CROWD)
     ]
     mask = np.any(parts, axis=0)

@@ -94,7 +94,6 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
             images, categories, masks.
 
     Example:
-
     >>> from pathlib import Path
     >>> from zoo.detection import shards
     >>> folder = Path("runs/shapes/shards")
@@ -190,10 +189,10 @@ class TrainingOrder:
     def records(self, _: Any = None) -> Any:
         """Returns serialized `tf.train.Example`s without end, as a `tf.data.Dataset`."""
         from zoo.data.records import StreamSource, no_autograph
-        from zoo.devices import ALL
+        from zoo.devices import ONLY_HOST
 
         source = StreamSource(self.images, self._read, self.shuffle_buffer)
-        numbered = source.training(self.batch_size, self.first_step, ALL, self.seed)
+        numbered = source.training(self.batch_size, self.first_step, ONLY_HOST, self.seed)
         return numbered.map(no_autograph(lambda record, number: record))
 
     def _read(self, _: Any, order: Any) -> Any:

@@ -14,7 +14,7 @@ from zoo.files import location
 
 
 class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
-    """Measures accuracy and loss of a model on test images, as a whole and for each class.
+    r"""Measures accuracy and loss of a model on test images, as a whole and for each class.
 
     Give --run for the model of a finished run. Its test images are the default; --data settings
     name others of the same classes. Or give --model and --data: a model of zoo.publish, or one by
@@ -22,7 +22,7 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
 
       python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation
       python -m zoo.evaluate --run runs/imagenet --data.name imagenet_v2 --data.test_split test
-      python -m zoo.evaluate --model lambda_resnet26t --weights imagenet --data.source tfds \\
+      python -m zoo.evaluate --model lambda_resnet26t --weights imagenet --data.source tfds \
         --data.name imagenet2012 --data.dir gs://BUCKET/tensorflow_datasets
     """
 

@@ -13,7 +13,7 @@ from zoo.inference.photos import find_photos
 
 
 class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
-    """Exports a model as a SavedModel for TensorFlow Serving, or in another format.
+    r"""Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
     Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
     --weights. A SavedModel is written
@@ -24,7 +24,7 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
 
       python -m zoo.export --run runs/digits
       python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
-      python -m zoo.export --model lambda_mobilenet_v2 --weights FILE --labels labels.txt \\
+      python -m zoo.export --model lambda_mobilenet_v2 --weights FILE --labels labels.txt \
         --format litert --quantize int8 --calibration photos/
     """
 

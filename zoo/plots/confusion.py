@@ -8,18 +8,17 @@ import numpy as np
 from zoo.errors import needs_extra
 
 with needs_extra("train"):
-    from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
     from matplotlib.ticker import MaxNLocator
 
-from zoo.plots.style import INK, PALE, TEST, WRONG, new_figure, save_figure
+from zoo.plots.style import INK, PALE, TEST, WRONG, Axes, new_figure, open_frame, save_figure
 
-MAX_CELLS = 20  # classes whose names and counts can be read side by side
-MAX_PAIRS = 25  # of classes, where there are more
+MAX_CELLS = 20  # classes whose counts are legible in a matrix
+MAX_PAIRS = 25  # bars, where there are more classes
 
 
 def confusions(confusion: np.ndarray) -> list[tuple[int, int, int]]:
-    """Returns the mistakes as (true class, predicted class, number of images), most first."""
+    """Returns errors as (true class, predicted class, number of images), most frequent first."""
     mistakes = confusion * ~np.eye(len(confusion), dtype=bool)
     true, predicted = np.nonzero(mistakes)
     counts = mistakes[true, predicted]
@@ -32,20 +31,23 @@ def confusions(confusion: np.ndarray) -> list[tuple[int, int, int]]:
 def plot_confusion(
     confusion: np.ndarray, class_names: Sequence[str], title: str, path: Path
 ) -> None:
-    """Draws what is taken for what: all counts, or of many classes the most frequent mistakes.
+    """Draws a confusion matrix, or for many classes its most frequent errors, into a PNG file.
 
-    They are numbers of images by true class (row) and predicted class (column); writes a PNG file.
+    Args:
+        confusion: Numbers of images by true class (row) and predicted class (column).
+        class_names: Names of the classes.
+        title: Title of the figure.
+        path: File to write.
     """
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name in class_names]
     if len(names) <= MAX_CELLS:
         side = 0.46 * len(names) + 2.6
-        figure = new_figure(max(side, 7.5), side)
+        figure = new_figure(max(side, 7.5), side, title)
         _draw_cells(figure.subplots(), confusion, names)
     else:
         pairs = confusions(confusion)[:MAX_PAIRS]
-        figure = new_figure(9, 0.3 * len(pairs) + 1.5)
+        figure = new_figure(9, 0.3 * len(pairs) + 1.5, title)
         _draw_pairs(figure.subplots(), confusion, names, pairs)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, wrap=True)
     save_figure(figure, path)
 
 
@@ -54,7 +56,7 @@ def _draw_cells(axis: Axes, confusion: np.ndarray, names: Sequence[str]) -> None
     right = np.eye(len(names), dtype=bool)
     for cells, color in ((right, TEST), (~right, WRONG)):
         shades = LinearSegmentedColormap.from_list("", ["white", color])
-        # The root shows rare mistakes, too.
+        # The square root shows rare errors, too.
         axis.imshow(np.ma.array(share, mask=~cells), shades, norm=PowerNorm(0.5, 0, 1))
     for (row, column), count in np.ndenumerate(confusion):
         if count:
@@ -98,5 +100,4 @@ def _draw_pairs(
     axis.invert_yaxis()
     axis.margins(x=0.12, y=0.01)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.tick_params(colors=INK)
+    open_frame(axis)

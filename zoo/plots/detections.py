@@ -1,4 +1,4 @@
-"""Images with the objects that a detector finds in them."""
+"""Images with detected objects."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,15 +9,14 @@ import numpy as np
 from zoo.errors import needs_extra, printable
 
 with needs_extra("detection"):
-    from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
     from pycocotools import mask
 
-from zoo.plots.style import INK, new_figure, save_figure
+from zoo.plots.style import INK, Axes, image_grid, save_figure
 
-COLOURS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
+COLORS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
 Object = Mapping[str, Any]
-VEIL = 0.45  # how much of a mask's colour covers the image
+OPACITY = 0.45  # of masks
 
 
 def plot_detections(
@@ -32,17 +31,17 @@ def plot_detections(
 
     Args:
         images: Heading, image (uint8 of shape `(height, width, 3)`), detections in COCO's format
-            of results, and annotated objects or None. An RLE as `segmentation` is a compressed one.
+            of results, and annotated objects or None. Segmentations are compressed RLEs.
             Annotated objects are drawn on a copy, left of the detections.
         categories: Names of the categories by their ids.
-        title: Of the picture.
-        path: Of the file.
-        threshold: Score from which on objects are drawn, from 0 to 1. Defaults to 0.5.
+        title: Title of the figure.
+        path: File to write.
+        threshold: Lowest score of objects that are drawn, from 0 to 1. Defaults to 0.5.
         columns: Images in a row. Defaults to 4.
     """
     panels = []
     for heading, image, found, truth in images:
-        # The least certain ones first, so that the others lie on top.
+        # The most confident ones are drawn last, on top of the others.
         shown = sorted(
             (one for one in found if one["score"] >= threshold), key=lambda one: one["score"]
         )
@@ -50,14 +49,8 @@ def plot_detections(
             panels.append((f"annotated: {heading}", image, truth))
             heading = f"found: {heading}"
         panels.append((heading, image, shown))
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = new_figure(3.6 * columns, 3.6 * rows + 0.6)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axis in axes:
-        axis.set_axis_off()
-    for axis, (heading, image, objects) in zip(axes, panels, strict=False):
+    figure, axes = image_grid(len(panels), min(columns, len(panels)), 3.6, 3.6, title)
+    for axis, (heading, image, objects) in zip(axes, panels, strict=True):
         _draw(axis, image, objects, categories)
         axis.set_title(printable(heading)[:50], loc="left", fontsize=9, color=INK, parse_math=False)
     save_figure(figure, path)
@@ -69,18 +62,18 @@ def _draw(
     objects: Sequence[Object],
     categories: Mapping[int, str],
 ) -> None:
-    veiled = image.astype("float32")
-    colours = [COLOURS[one["category_id"] % len(COLOURS)] for one in objects]
-    for one, colour in zip(objects, colours, strict=True):
+    blended = image.astype("float32")
+    colors = [COLORS[one["category_id"] % len(COLORS)] for one in objects]
+    for one, color in zip(objects, colors, strict=True):
         if "segmentation" not in one:
             continue
-        rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+        rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
         inside = mask.decode(one["segmentation"]).astype(bool)
-        veiled[inside] = (1 - VEIL) * veiled[inside] + VEIL * rgb
-    axis.imshow(veiled.astype("uint8"))
-    for one, colour in zip(objects, colours, strict=True):
+        blended[inside] = (1 - OPACITY) * blended[inside] + OPACITY * rgb
+    axis.imshow(blended.astype("uint8"))
+    for one, color in zip(objects, colors, strict=True):
         left, top, width, height = one["bbox"]
-        axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=colour, lw=1.4))
+        axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=color, lw=1.4))
         name = printable(categories.get(one["category_id"], str(one["category_id"])))
         axis.text(
             left,
@@ -90,5 +83,5 @@ def _draw(
             color="white",
             va="bottom",
             parse_math=False,
-            bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
+            bbox={"facecolor": color, "edgecolor": "none", "pad": 1},
         )

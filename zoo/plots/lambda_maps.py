@@ -1,4 +1,4 @@
-"""The pictures on the page of `zoo.demo`."""
+"""Figures on the page of `zoo.demo`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-VIEW = 480  # height and width of the picture that one clicks on, in pixels
+VIEW = 480  # height and width of the image that users click on, in pixels
 
 
 def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int) -> np.ndarray:
     """Draws an RGB image in [0, 255], with a frame around one position of a grid.
 
-    Returns an RGB picture of `VIEW` by `VIEW` pixels, filled by the image.
+    Returns an RGB image of `VIEW` by `VIEW` pixels.
     """
     figure = new_figure(VIEW / 100, VIEW / 100)
     figure.set_layout_engine("none")
@@ -34,7 +34,7 @@ def draw_maps(
     """Draws maps of signed weights side by side over a pale image, with a frame around a position.
 
     The image is RGB in [0, 255], maps are `(height, width)` by their titles, and row and column
-    are those of the position that has the weights.
+    are those of the query.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
@@ -51,7 +51,7 @@ def draw_maps(
             np.arange(pixels) * cells // pixels
             for pixels, cells in zip(view.shape[:2], weights.shape, strict=True)
         )
-        # Colours times brightness: where a weight is 0, the image is grey.
+        # The product of color and brightness is gray where a weight is 0.
         brightness = 0.6 + 0.4 * view.mean(-1, keepdims=True) / 255
         _show(axis, colors(norm(weights))[rows][:, columns, :3] * brightness, weights.shape)
         _frame(axis, row, column)
@@ -69,7 +69,7 @@ def draw_maps(
 
 
 def _show(axis: "Axes", image: np.ndarray, grid: tuple[int, ...]) -> None:
-    # Coordinates are rows and columns of the grid, whose positions have whole numbers.
+    # Coordinates are rows and columns of the grid: integers at the centers of its cells.
     edges = (-0.5, grid[1] - 0.5, grid[0] - 0.5, -0.5)
     aspect = image.shape[0] / grid[0] / (image.shape[1] / grid[1])
     axis.imshow(np.clip(image, 0, 1), extent=edges, aspect=aspect, interpolation="nearest")
@@ -78,7 +78,7 @@ def _show(axis: "Axes", image: np.ndarray, grid: tuple[int, ...]) -> None:
 def _frame(axis: "Axes", row: int, column: int) -> None:
     from matplotlib.patches import Rectangle
 
-    for width, color in ((4, "white"), (1.8, "black")):  # seen on any image
+    for width, color in ((4, "white"), (1.8, "black")):  # visible on any image
         axis.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, lw=width, ec=color, zorder=3)
         )

@@ -1,16 +1,11 @@
-"""Images with what a network says about them."""
+"""Images with their predictions."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from zoo.errors import needs_extra
-
-with needs_extra("train"):
-    from matplotlib.axes import Axes
-
-from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
+from zoo.plots.style import INK, PALE, WRONG, Axes, image_grid, save_figure
 
 
 def plot_predictions(
@@ -25,27 +20,25 @@ def plot_predictions(
 ) -> None:
     """Draws test images with their predicted and true classes into a PNG file.
 
-    Mistakes come first, in red; they are at most half of the images, if there are enough others.
+    Errors come first, in red; they are at most half of the images, if there are enough others.
 
     Args:
         images: Images in [0, 255], shape `(count, height, width, 3)`.
         labels: Indices of the true classes, shape `(count,)`.
         probabilities: Predictions, shape `(count, classes)`.
-        class_names, title, path, columns, rows: Of the picture.
+        class_names: Names of the classes.
+        title: Title of the figure.
+        path: File to write.
+        columns: Images in a row. Defaults to 8.
+        rows: Rows at most. Defaults to 4.
     """
     predicted = probabilities.argmax(-1)
     wrong, right = np.flatnonzero(predicted != labels), np.flatnonzero(predicted == labels)
     room = min(rows * columns, len(images))
     mistakes = wrong[: max(room // 2, room - len(right))]
     shown = [*mistakes, *right[: room - len(mistakes)]]
-
-    rows = -(-len(shown) // columns)
-    figure = new_figure(1.45 * columns, 1.78 * rows + 0.5)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axis in axes:
-        axis.set_axis_off()
-    for axis, i in zip(axes, shown, strict=False):
+    figure, axes = image_grid(len(shown), columns, 1.45, 1.78, title)
+    for axis, i in zip(axes, shown, strict=True):
         choice, label = int(predicted[i]), int(labels[i])
         _tile(
             axis,

@@ -1,4 +1,4 @@
-"""Common style of figures: colors, sizes, files."""
+"""Common style of figures: colors, sizes, titles, files."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from zoo.errors import needs_extra
 from zoo.files import atomic_write
 
 with needs_extra("train"):
+    from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -13,12 +14,34 @@ TRAIN, TEST, WRONG = "#8a93a6", "#1f5fbf", "#c62828"
 INK, PALE = "#222831", "#e3e6ec"
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Returns an empty figure of a size in inches."""
+def new_figure(width: float, height: float, title: str = "") -> Figure:
+    """Creates an empty figure of a size in inches, with a title at the left."""
     # A Figure of its own, not pyplot: no global state, no display, safe in threads.
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
+    if title:
+        figure.suptitle(
+            title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, wrap=True
+        )
     return figure
+
+
+def image_grid(
+    count: int, columns: int, width: float, height: float, title: str
+) -> tuple[Figure, list[Axes]]:
+    """Creates a figure with an empty place of a size in inches for each of some images."""
+    rows = -(-count // columns)
+    figure = new_figure(width * columns, height * rows + 0.5, title)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axis in axes:
+        axis.set_axis_off()
+    return figure, axes[:count]
+
+
+def open_frame(axis: Axes) -> None:
+    """Removes the upper and the right side of the frame around a plot."""
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(colors=INK)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Curves of a training run."""
+"""Training curves."""
 
 from pathlib import Path
 
@@ -8,19 +8,21 @@ from numpy.typing import ArrayLike
 from zoo.errors import needs_extra
 
 with needs_extra("train"):
-    from matplotlib.axes import Axes
     from matplotlib.ticker import MaxNLocator
 
-from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, save_figure
+from zoo.plots.style import INK, PALE, TEST, TRAIN, Axes, new_figure, open_frame, save_figure
 
 
 def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None:
-    """Draws loss and accuracy over the epochs, for training and test images, into a PNG file.
+    """Draws loss and accuracy of training and test images by epoch into a PNG file.
 
-    The history, of `keras.callbacks.History`, has `loss`, `val_loss`, `accuracy`, `val_accuracy`.
+    Args:
+        history: Lists of `loss`, `val_loss`, `accuracy` and `val_accuracy`, as
+            `keras.callbacks.History` has them.
+        title: Title of the figure.
+        path: File to write.
     """
-    figure = new_figure(10, 4.2)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure = new_figure(10, 4.2, title)
     loss, accuracy = figure.subplots(1, 2)
     _curve(loss, history["loss"], history["val_loss"], "Loss (label smoothing included)")
     loss.set_ylim(bottom=0)
@@ -50,5 +52,4 @@ def _curve(axis: Axes, train: ArrayLike, test: ArrayLike, title: str) -> None:
     axis.set_xlabel("Epoch", color=INK)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(color=PALE, lw=0.8)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.tick_params(colors=INK)
+    open_frame(axis)

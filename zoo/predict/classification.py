@@ -10,7 +10,7 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.settings import OutputFile, check_file_name, named, quoted
 from zoo.data.image_files import SUFFIXES
-from zoo.data.image_folder import check_readable
+from zoo.data.readable import check_readable
 from zoo.errors import printable
 from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import Prediction, describe, write_json
@@ -27,8 +27,8 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
 
     Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
     --weights. Images are resized and cropped as when the accuracy of the model was measured.
-    Examples:
 
+    Examples:
       python -m zoo.predict --model lambda_resnet26t --weights imagenet cat.jpg dog.jpg
       python -m zoo.predict --run runs/digits photos/ --top 3 --output predictions.json
       python -m zoo.predict --model hf://OWNER/NAME cat.jpg

@@ -10,7 +10,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import AnyPath, OutputFile, Settings, named, quoted
 from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
-from zoo.data.image_folder import check_readable
+from zoo.data.readable import check_readable
 from zoo.errors import printable
 from zoo.files import atomic_write
 from zoo.inference.photos import check_replaces_none, find_photos
@@ -22,7 +22,6 @@ class PredictConfig(Settings, cli_prog_name="python -m zoo.predict"):
     """Finds objects in images, with boxes, and masks if the detector has them.
 
     Examples:
-
       python -m zoo.predict --run runs/shapes photo.jpg --output sheet.png
       python -m zoo.predict --run runs/shapes photos/ --output detections.json
     """

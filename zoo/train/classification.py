@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.data.balance import balanced_weights
 from zoo.data.errors import naming_errors
+from zoo.data.labels import balanced_weights
 from zoo.data.load import load_data
 from zoo.errors import some
 from zoo.files import atomic_write, keras_file, remove
@@ -232,7 +232,7 @@ class ClassificationRun(run.Run):
         return [
             *callbacks,
             DecodingSpeed(
-                lambda: self.data.train.batches(batch_size, self.classes, shard=self.devices.host),
+                lambda: self.data.train.batches(batch_size, self.classes, host=self.devices.host),
                 batch_size,
             ),
             keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: write_epochs(epochs, progress)),

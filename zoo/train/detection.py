@@ -188,9 +188,7 @@ def _quiet() -> Iterator[TextIO]:
 
 @contextmanager
 def _in_one_line(folder: Path) -> Iterator[None]:
-    """Wraps the training, so that a loss that is not finite, bad data or a full disk end it with
-    one line.
-    """
+    """Ends training with one line for a non-finite loss, bad data or a full disk."""
     try:
         with naming_full_disks(folder):
             yield

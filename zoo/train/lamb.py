@@ -20,7 +20,6 @@ class Lamb(Recipe, keras.optimizers.Lamb):
     a decay (biases and normalization, as in the authors' code) have a ratio of 1.
 
     Example:
-
     >>> import keras
     >>> from zoo.train.lamb import Lamb
     >>> weight = keras.Variable([3.0, 4.0])

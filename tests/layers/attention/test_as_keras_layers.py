@@ -108,7 +108,7 @@ def test_saved_and_loaded_model_gives_the_same_outputs(name, tmp_path):
 
 
 def test_config_has_every_argument():
-    """Those of the classes above, too, and values that are not the defaults."""
+    """Arguments of the base classes, too, and values that are not the defaults."""
     layer = HaloAttention(
         12,
         num_heads=3,

@@ -28,7 +28,7 @@ def assert_near(received, expected):
 
 
 def set_axis(layer, module):
-    """Gives the numbers of a module for one axis to ours."""
+    """Copies the weights of a module for one axis to ours."""
     e = FILTERS // HEADS
     split = [e // 2, e]
 

@@ -1,4 +1,4 @@
-"""What two implementations that are on GitHub alone answer: axial and efficient attention.
+"""Two implementations that are on GitHub alone: axial and efficient attention.
 
 Run by hand in an environment with PyTorch, with checkouts of both beside each other:
 
@@ -64,7 +64,7 @@ def efficient(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def _randomize(module, rng, scale=lambda name: 1) -> dict[str, np.ndarray]:
-    """Gives numbers to all that a module saves, and returns them."""
+    """Sets random values for all that a module saves, and returns them."""
     import torch
 
     state = {}

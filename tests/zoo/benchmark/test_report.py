@@ -1,4 +1,4 @@
-"""What benchmarks print and write down."""
+"""Tables and files of benchmarks."""
 
 import json
 import sys

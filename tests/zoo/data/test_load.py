@@ -85,7 +85,7 @@ def test_every_random_choice_has_a_seed_of_its_own(photos, monkeypatch):
     config = DataConfig(
         source="image_folder", dir=str(photos), batch_size=4, randaugment_magnitude=10
     )
-    view = load_data(config, 16).train.view
+    view = load_data(config, 16).train.read_image
     path = tf.constant(str(photos / "red" / "1.png"))
     view({"image": path, "name": path}, tf.constant([0, 5], tf.int64))
     assert len(seeds) > 4  # a window, a flip, and which operations how strongly

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
 from zoo.data.load import load_data
-from zoo.devices import Shard
+from zoo.devices import Host
 
 SIZE, BATCH = 24, 8
 
@@ -16,9 +16,9 @@ def data(every_config):
     return load_data(every_config, SIZE, seed=3)
 
 
-def batches(data, count, first_step=0, shard=Shard()):  # noqa: B008
+def batches(data, count, first_step=0, host=Host()):  # noqa: B008
     """Arrays of the first batches: images `(count, batch, ...)`, and labels alike."""
-    stream = data.train.batches(BATCH, len(data.class_names), first_step, shard)
+    stream = data.train.batches(BATCH, len(data.class_names), first_step, host)
     images, labels = zip(*stream.take(count).as_numpy_iterator(), strict=True)
     assert all(label.sum(-1).all() for label in labels)  # one of them is hot
     return np.stack(images), np.stack(labels).argmax(-1)
@@ -79,7 +79,7 @@ def test_epochs_differ_in_order_and_augmentation(data):
 
 def test_hosts_see_different_images_that_make_up_an_epoch(data, every_config):
     steps = min(data.train.steps_per_epoch(BATCH), 8)
-    parts = [batches(data, steps, 0, Shard(i, 2)) for i in range(2)]
+    parts = [batches(data, steps, 0, Host(i, 2)) for i in range(2)]
     assert all(images.shape == (steps, BATCH // 2, SIZE, SIZE, 3) for images, _ in parts)
     if every_config.source in ("digits", "pathfinder", "image_folder"):
         whole, labels = batches(data, steps)
@@ -88,7 +88,7 @@ def test_hosts_see_different_images_that_make_up_an_epoch(data, every_config):
     else:  # image i is of class i
         seen = np.concatenate([part[1].ravel() for part in parts])
         assert len(np.unique(seen)) == len(seen) == steps * BATCH
-        tail = batches(data, 2, steps - 1, Shard(1, 2))  # of the next epoch, too
+        tail = batches(data, 2, steps - 1, Host(1, 2))  # of the next epoch, too
         np.testing.assert_array_equal(tail[0][0], parts[1][0][-1])
 
 
@@ -100,7 +100,7 @@ def test_test_batches_are_full_and_the_same_number_on_every_host(data):
     for hosts in (1, 2):
         real_labels, real_images = [], []
         for host in range(hosts):
-            part = data.test.batches(BATCH, 100, Shard(host, hosts))
+            part = data.test.batches(BATCH, 100, Host(host, hosts))
             arrays = list(part.as_numpy_iterator())
             assert len(arrays) == data.test.steps(BATCH)
             for got, one_hot, weights in arrays:
@@ -130,7 +130,7 @@ def test_sample_of_training_images(data):
 def test_hosts_that_do_not_divide_the_batch(data):
     for images in (data.train, data.test):
         with pytest.raises(ValueError, match="a multiple of 3, the number of hosts"):
-            images.batches(8, 100, shard=Shard(0, 3))
+            images.batches(8, 100, host=Host(0, 3))
 
 
 def test_batch_larger_than_the_data(every_config):

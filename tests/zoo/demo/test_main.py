@@ -136,7 +136,7 @@ WEB = httpx.Client(verify=False, timeout=60, limits=httpx.Limits(max_keepalive_c
 
 
 def call(server: str, name: str, *data) -> str:
-    """Asks as a program does that is not Gradio's own, and returns all that comes back."""
+    """Calls the page's API like a program that is not Gradio's own; returns the whole response."""
     address = f"{server}gradio_api/call/{name}"
     body = json.dumps({"data": data})
     asked = WEB.post(address, content=body, headers={"Content-Type": "application/json"}).json()

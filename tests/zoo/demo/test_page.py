@@ -1,4 +1,4 @@
-"""What the page computes and shows, without a server."""
+"""Computations and figures of the page, without a server."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What of a Keras 3 network reaches tf_keras, and what of tf_keras the network."""
+"""Keras 3 networks in tf_keras: variables, outputs and gradients, and the settings of tf_keras."""
 
 import subprocess
 import sys

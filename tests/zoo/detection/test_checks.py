@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from zoo.config.detection import DetectionConfig
-from zoo.devices import Devices, Shard
+from zoo.devices import Devices, Host
 from zoo.train.detection import DetectionRun, _in_one_line
 
 
@@ -14,15 +14,15 @@ from zoo.train.detection import DetectionRun, _in_one_line
 def test_devices_divide_batches(name):
     config = DetectionConfig(data={"batch_size": 4, "test_batch_size": 4, name: 3})
     with pytest.raises(ValueError, match=rf"data\.{name}: expected a multiple of 2"):
-        DetectionRun(config, Devices(2, Shard(), "CPU"), resumed=False).check()
+        DetectionRun(config, Devices(2, Host(), "CPU"), resumed=False).check()
     with pytest.raises(ValueError, match="expected the devices of one machine"):
-        DetectionRun(config, Devices(3, Shard(0, 3), "CPU"), resumed=False).check()
+        DetectionRun(config, Devices(3, Host(0, 3), "CPU"), resumed=False).check()
 
 
 def test_batch_has_at_most_all_images(sharded):
     config = DetectionConfig(data={"dir": str(sharded), "batch_size": 13})
     with pytest.raises(ValueError, match=r"data\.batch_size: expected at most 12, the number of"):
-        DetectionRun(config, Devices(1, Shard(), "CPU"), resumed=False).check()
+        DetectionRun(config, Devices(1, Host(), "CPU"), resumed=False).check()
 
 
 @pytest.mark.parametrize(

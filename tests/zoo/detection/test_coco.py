@@ -65,6 +65,11 @@ def changed(place, **values):
     return content
 
 
+def case(place, message, **values):
+    """The annotations of `changed` and what is said of them."""
+    return pytest.param(changed(place, **values), message, id=f"{place} {values}"[:80])
+
+
 def test_what_is_read(folder):
     found = read(write(folder, GOOD), folder)
     assert found.categories == {3: "goat", 90: "sheep"}  # ids need not be consecutive
@@ -99,10 +104,10 @@ def test_masks_of_every_form_are_the_same():
         ("[]", "list of objects 'images'"),
         ({**GOOD, "annotations": 3}, "list of objects 'annotations'. Received: int"),
         ({**GOOD, "images": [3]}, "list of objects 'images'"),
-        (changed("categories/0", id=0), "an id from 1 to 10000 and a name in"),
-        (changed("categories/0", id=True), "an id from 1 to 10000"),
-        (changed("categories/0", name=""), "Received: id=90, name=''"),
-        (changed("categories/0", id=3), "id=3, name='goat' again"),
+        case("categories/0", "an id from 1 to 10000 and a name in", id=0),
+        case("categories/0", "an id from 1 to 10000", id=True),
+        case("categories/0", "Received: id=90, name=''", name=""),
+        case("categories/0", "id=3, name='goat' again", id=3),
         ({**GOOD, "annotations": []}, "at least one object"),
     ],
 )
@@ -118,59 +123,47 @@ SIZE = {"size": [10, 20]}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (changed("images/1", id=7), "image 7: expected a whole number of its own"),
-        (changed("images/1", id="9"), "image '9': expected a whole number"),
-        (changed("images/1", file_name="c.jpg"), "c.jpg: No such file"),
-        (changed("images/1", file_name="../a.jpg"), "expected a file of the folder, received '../"),
-        (changed("images/1", file_name="/a.jpg"), "expected a file of the folder"),
-        (changed("images/1", file_name="sub"), "sub: not a regular file"),
-        (
-            changed("images/1", file_name="annotations.json"),
-            "annotations.json: not an image of",
-        ),
-        (changed("images/1", height=None), "image 9: expected height and width"),
-        (changed("images/1", height=20, width=10), "b.png: expected 10 x 20 pixels, received 20 x"),
-        (
-            changed("annotations/0", image_id=8),
-            "object 5: expected the id of an image, received im",
-        ),
-        (changed("annotations/0", category_id=4), "expected a category, received category_id=4"),
-        (changed("annotations/0", category_id=None), "received category_id=None"),
-        (changed("annotations/0", bbox=[2, 2, 4]), "expected bbox="),
-        (changed("annotations/0", bbox=[2, 2, 4, float("nan")]), "expected bbox="),
-        (changed("annotations/0", bbox=[2, 2, 0, 3]), r"received bbox=\[2, 2, 0, 3\]"),
-        (changed("annotations/0", bbox=[2, 2, 4, 30]), "a box in an image of 20 x 10"),
-        (changed("annotations/0", bbox=[-2, 2, 4, 3]), "a box in an image of 20 x 10"),
-        (changed("annotations/0", bbox=[20, 2, 0.5, 3]), "a box in an image of 20 x 10"),
-        (changed("annotations/0", iscrowd=2), "expected iscrowd to be 0 or 1"),
-        (changed("annotations/0", area=-1), "expected an area in pixels, received -1"),
-        (changed("annotations/0", segmentation=None), "expected polygons, or an RLE"),
-        (changed("annotations/0", segmentation=[]), "expected polygons, or an RLE"),
-        (changed("annotations/0", segmentation=[[1, 2, 3, 4]]), "expected polygons"),
-        (changed("annotations/0", segmentation=[[1, 2, 3, 4, 5, 6, 7]]), "expected polygons"),
-        (changed("annotations/0", segmentation=[[25, 15, 26, 15, 26, 16]]), "at least one pixel"),
+        case("images/1", "image 7: expected a whole number of its own", id=7),
+        case("images/1", "image '9': expected a whole number", id="9"),
+        case("images/1", "c.jpg: No such file", file_name="c.jpg"),
+        case("images/1", "expected a file of the folder, received '../", file_name="../a.jpg"),
+        case("images/1", "expected a file of the folder", file_name="/a.jpg"),
+        case("images/1", "sub: not a regular file", file_name="sub"),
+        case("images/1", "annotations.json: not an image of", file_name="annotations.json"),
+        case("images/1", "image 9: expected height and width", height=None),
+        case("images/1", "b.png: expected 10 x 20 pixels, received 20 x", height=20, width=10),
+        case("annotations/0", "object 5: expected the id of an image, received im", image_id=8),
+        case("annotations/0", "expected a category, received category_id=4", category_id=4),
+        case("annotations/0", "received category_id=None", category_id=None),
+        case("annotations/0", "expected bbox=", bbox=[2, 2, 4]),
+        case("annotations/0", "expected bbox=", bbox=[2, 2, 4, float("nan")]),
+        case("annotations/0", r"received bbox=\[2, 2, 0, 3\]", bbox=[2, 2, 0, 3]),
+        case("annotations/0", "a box in an image of 20 x 10", bbox=[2, 2, 4, 30]),
+        case("annotations/0", "a box in an image of 20 x 10", bbox=[-2, 2, 4, 3]),
+        case("annotations/0", "a box in an image of 20 x 10", bbox=[20, 2, 0.5, 3]),
+        case("annotations/0", "expected iscrowd to be 0 or 1", iscrowd=2),
+        case("annotations/0", "expected an area in pixels, received -1", area=-1),
+        case("annotations/0", "expected polygons, or an RLE", segmentation=None),
+        case("annotations/0", "expected polygons, or an RLE", segmentation=[]),
+        case("annotations/0", "expected polygons", segmentation=[[1, 2, 3, 4]]),
+        case("annotations/0", "expected polygons", segmentation=[[1, 2, 3, 4, 5, 6, 7]]),
+        case("annotations/0", "at least one pixel", segmentation=[[25, 15, 26, 15, 26, 16]]),
         *(
-            (
-                changed("annotations/0", segmentation=[[0, 0, 10, 0, 10, far]]),
-                "polygons in an image",
-            )
+            case("annotations/0", "polygons in an image", segmentation=[[0, 0, 10, 0, 10, far]])
             for far in (21, -11, 6e7, 1e9, -(2**31), 2**31, 1e15)
         ),
-        (changed("annotations/0", segmentation=[[0, 0, 10, 0, 10, 1e308]]), "of three points"),
-        (changed("annotations/0", segmentation=[[0, 0, 10, 0, 10, 10**400]]), "of three points"),
-        (
-            changed("annotations/0", segmentation=[[0, 0, 20, 10] * 200]),
-            "at most 3200 pixels around",
-        ),
-        (changed("annotations/0", bbox=[2, 2, 4, 10**400]), "expected bbox="),
-        (changed("annotations/0", area=10**400), "expected an area in pixels"),
-        (changed("annotations/0", segmentation={"size": [5, 5], "counts": [25]}), "RLE with size"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": [1, 2]}), "received 3 pixels"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": [-1, 201]}), "whole numbers"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": 3}), "an RLE with counts"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": "zz"}), "received one with 'z'"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": "5"}), "received 5 pixels"),
-        (changed("annotations/0", segmentation={**SIZE, "counts": "a b"}), "received one with ' '"),
+        case("annotations/0", "of three points", segmentation=[[0, 0, 10, 0, 10, 1e308]]),
+        case("annotations/0", "of three points", segmentation=[[0, 0, 10, 0, 10, 10**400]]),
+        case("annotations/0", "at most 3200 pixels around", segmentation=[[0, 0, 20, 10] * 200]),
+        case("annotations/0", "expected bbox=", bbox=[2, 2, 4, 10**400]),
+        case("annotations/0", "expected an area in pixels", area=10**400),
+        case("annotations/0", "RLE with size", segmentation={"size": [5, 5], "counts": [25]}),
+        case("annotations/0", "received 3 pixels", segmentation={**SIZE, "counts": [1, 2]}),
+        case("annotations/0", "whole numbers", segmentation={**SIZE, "counts": [-1, 201]}),
+        case("annotations/0", "an RLE with counts", segmentation={**SIZE, "counts": 3}),
+        case("annotations/0", "received one with 'z'", segmentation={**SIZE, "counts": "zz"}),
+        case("annotations/0", "received 5 pixels", segmentation={**SIZE, "counts": "5"}),
+        case("annotations/0", "received one with ' '", segmentation={**SIZE, "counts": "a b"}),
     ],
 )
 def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):

@@ -127,6 +127,7 @@ def flip(path):
         (lambda path: path.unlink(), "Received: 6 in 1 shards"),
         (flip, "train-00000.*corrupted record"),
     ],
+    ids=["empty", "cut off", "garbage", "missing", "flipped bit"],
 )
 def test_damaged_shards(sharded, tmp_path, damage, message):
     folder = copied(sharded, tmp_path)
@@ -184,6 +185,10 @@ def without(name):
             lambda content: content["annotations"][0].update(segmentation=[[0, 0, 9, 0, 9, 1e15]]),
             "expected polygons in an image of 64 x 64",
         ),
+    ],
+    ids=[
+        *("no lists", "without an image", "another image", "without a category", "no height"),
+        *("no mask", "no area", "no box", "no image", "far polygon"),
     ],
 )
 def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, message):

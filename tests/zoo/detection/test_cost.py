@@ -1,4 +1,6 @@
-"""What detectors cost, counted by hand where the Model Garden's heads are."""
+"""Parameters and FLOPs of detectors; those of the Model Garden's heads are counted by hand."""
+
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +52,40 @@ def test_command_prints_a_table(monkeypatch, capsys):
     *_, row, last = capsys.readouterr().out.splitlines()
     assert row == "| lambda_resnet50 | 0.00 | 0.00 | 0.00 | 0.00 |"
     assert last.startswith("| mobilenet_v2 |")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "in_shards", "expected"),
+    [
+        ([], None, True),
+        (["--masks", "false"], None, False),
+        (["--dir", "shards"], True, True),
+        (["--dir", "shards"], False, False),
+        (["--dir", "shards", "--masks", "false"], True, False),
+    ],
+)
+def test_masks_are_those_of_the_data(monkeypatch, capsys, arguments, in_shards, expected):
+    asked = []
+    monkeypatch.setattr(cost, "_read_shards", lambda _: SimpleNamespace(masks=in_shards))
+    monkeypatch.setattr(cost, "time_step", lambda *of: asked.append(of[-1]) or cost.Step(1.0, None))
+    monkeypatch.setattr(
+        cost, "count", lambda *of: asked.append(of[-1]) or {"backbone": cost.Cost(1, 1)}
+    )
+    cost.main(["mobilenet_v2", *arguments])
+    assert set(asked) == {expected}
+    assert capsys.readouterr().out.startswith("Mask" if expected else "Faster")
+
+
+def test_masks_that_the_data_lack(monkeypatch):
+    monkeypatch.setattr(cost, "_read_shards", lambda _: SimpleNamespace(masks=False))
+    with pytest.raises(ValueError, match=r"masks: expected shards with masks\. Received: 'boxes'"):
+        cost.main(["mobilenet_v2", "--dir", "boxes", "--masks", "true"])
+
+
+@pytest.mark.very_slow
+def test_without_masks():
+    parts = cost.count("mobilenet_v2", SIZE, IDS, masks=False)
+    assert parts.keys() == {"backbone", "pyramid", "proposals", "boxes"}
 
 
 @pytest.mark.very_slow

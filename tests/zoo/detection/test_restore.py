@@ -78,6 +78,7 @@ def test_boxes_lie_within_the_image(untrained):
         (lambda folder: cut(folder, ".data-00000-of-00001"), "damaged or of another detector"),
         (lambda folder: (folder / "checkpoints" / "checkpoint").unlink(), "expected checkpoints"),
     ],
+    ids=["other categories", "with masks", "no index", "no data", "no state"],
 )
 def test_other_or_damaged_checkpoints(untrained, tmp_path, damage, message, caplog):
     folder = Path(shutil.copytree(untrained, tmp_path / "run"))

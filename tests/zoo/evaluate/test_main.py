@@ -40,7 +40,7 @@ def write_run(folder: Path, class_names: tuple[str, ...], data: dict, seed: int 
 
 
 def new_model(classes: int, seed: int) -> keras.Model:
-    """What a run folder holds may be any model; this one is built in no time."""
+    """A model that is built in no time, in place of the one in a run folder."""
     keras.utils.set_random_seed(seed)
     inputs = keras.Input((16, 16, 3))
     x = keras.layers.Flatten()(inputs)
@@ -70,7 +70,7 @@ def read(folder: str) -> dict:
 
 
 def expected(model: keras.Model, config: TrainConfig) -> dict[str, float]:
-    """What Keras' own metrics say."""
+    """Results of Keras' own metrics."""
     test = load_data(config.data, 16).test
     images, labels = zip(*((x, y) for x, y, _ in test.batches(test.count, 10)), strict=True)
     probabilities = model.predict(images[0], verbose=0)

@@ -1,4 +1,4 @@
-"""What is measured: figures as computed by hand, real images only, files."""
+"""Metrics as computed by hand, over real images only, and their files."""
 
 import json
 from dataclasses import replace

@@ -19,7 +19,7 @@ def weights(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def servable(weights) -> Classifier:
-    """That model for images of 16 pixels."""
+    """The same model for images of 16 pixels."""
     return Classifier.from_weights("lambda_resnet14", weights, NAMES, 16)
 
 

@@ -21,7 +21,7 @@ def servables():
 
 @pytest.fixture(scope="module")
 def folders(servables, tmp_path_factory):
-    """What was written of each, without quantisation."""
+    """Exports of each, without quantization."""
     parent = tmp_path_factory.mktemp("litert")
     for name, servable in servables.items():
         litert.write(servable, parent / name)

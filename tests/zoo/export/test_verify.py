@@ -1,4 +1,4 @@
-"""What is compared with Keras, and that differences are found wherever they are."""
+"""Comparison of exports with Keras: differences are found wherever they are."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def report(servable, exported, examples) -> verify.Comparison:
 
 @pytest.fixture(scope="module")
 def answers(exported, examples):
-    """What the export answers."""
+    """Outputs of the export."""
     inputs = {name: signature.inputs(examples) for name, signature in SIGNATURES.items()}
     return run_export("saved_model", exported, inputs)
 

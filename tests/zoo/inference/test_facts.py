@@ -1,4 +1,4 @@
-"""What model cards say about the weights of a classifier."""
+"""Model cards on the weights of a classifier."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a folder of zoo.publish says, and what is refused of it."""
+"""Folders of zoo.publish: their description, and the errors of wrong ones."""
 
 import json
 import shutil

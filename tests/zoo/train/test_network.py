@@ -1,4 +1,4 @@
-"""What a recipe does to a network before training."""
+"""Changes of a network by its recipe before training."""
 
 import keras
 import numpy as np
@@ -62,7 +62,7 @@ def test_batch_normalisation_of_every_layer(mixer):
         for layer in network._flatten_layers()
         if isinstance(layer, keras.layers.BatchNormalization)
     ]
-    # Those within lambda layers and axial attention are no layers of the network itself.
+    # Layers within lambda layers and axial attention are no layers of the network itself.
     assert len(layers) > sum(
         isinstance(layer, keras.layers.BatchNormalization) for layer in network.layers
     )

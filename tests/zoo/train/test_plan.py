@@ -1,4 +1,4 @@
-"""What a run says before its first step."""
+"""Lines of a run before its first step."""
 
 from dataclasses import replace
 

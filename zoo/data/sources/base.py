@@ -41,7 +41,7 @@ class DataSource(ABC):
         config: Settings of the data.
     """
 
-    crop: ClassVar[float] = 0.875  # part of the shorter side in test images, as for ImageNet
+    crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
 
     def __init__(self, config: DataConfig) -> None:
         self.config = config
@@ -71,7 +71,7 @@ class DataSource(ABC):
         window = partial(random_window, seed=seed)
         crop, readable = self.read(record, partial(decode_window, window=window))
         image = tf.image.resize(crop, (size, size))
-        # Another seed than the crop's: the two would not be independent.
+        # The same seed would make flips depend on crops.
         return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable
 
 
@@ -79,7 +79,7 @@ Arrays = tuple[np.ndarray, np.ndarray]  # images, uint8 `(count, height, width, 
 
 
 class ArraySource(DataSource):
-    """A source of whole images in memory, which have no border to crop."""
+    """Base class of sources of images in memory, which have no border to crop."""
 
     crop = 1.0
     class_names: ClassVar[tuple[str, ...]]

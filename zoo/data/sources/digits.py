@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.augment import random_shift
+from zoo.data.labels import stratified_split
 from zoo.data.records import Record
 from zoo.data.sources.base import Arrays, ArraySource
-from zoo.data.split import stratified_split
 from zoo.errors import needs_extra
 
 DIGITS_TEST_COUNT = 360
@@ -28,11 +28,11 @@ class Source(ArraySource):
 
 
 def digits_arrays() -> tuple[Arrays, Arrays]:
-    """Returns scikit-learn's handwritten digits, split once and for all.
+    """Loads scikit-learn's handwritten digits with a fixed split.
 
     Returns:
         Training and test images with labels: uint8 of shape `(count, 8, 8, 3)`; integers.
-        The 360 test images have the ten digits in the proportions of the whole.
+        The 360 test images are stratified by digit.
     """
     with needs_extra("train"):
         from sklearn.datasets import load_digits

@@ -1,4 +1,4 @@
-"""Images of paths: which colour is at the other end of the marked one?"""
+"""Pathfinder: drawings of paths, whose class is the color at the other end of the marked one."""
 
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
@@ -9,7 +9,7 @@ import tensorflow as tf
 from zoo.data.records import Record
 from zoo.data.sources.base import Arrays, ArraySource
 
-# Of the right ends of the paths, each of which has another one; RGB.
+# RGB colors of the right ends of the paths, all of which are in every image.
 COLORS = {
     "red": (255, 64, 64),
     "green": (64, 255, 64),
@@ -17,23 +17,23 @@ COLORS = {
     "yellow": (255, 255, 64),
 }
 CLASS_NAMES = tuple(COLORS)
-PATH, MARK = 128, 255  # grey levels, on black
+PATH, MARK = 128, 255  # gray levels, on black
 TRAIN_COUNT, TEST_COUNT = 6_400, 2_000
 
 SIZE = 32  # height and width of an image in pixels
-MARGIN = 3  # rows from the border to an end, at least
-GAP = 7  # rows between ends of two paths, at least
-LENGTHS = (6, 26)  # columns from one end of a path to the other, at least and at most
-POINTS = 2 * SIZE  # of a path that are drawn
+MARGIN = 3  # least number of rows from the border to an end
+GAP = 7  # least number of rows between ends of two paths
+LENGTHS = (6, 26)  # least and largest number of columns of a path
+POINTS = 2 * SIZE  # drawn points of a path
 
 
 class Drawings(NamedTuple):
-    """Images with what is known of them, all read-only.
+    """Images, labels and lengths, all read-only.
 
     Attributes:
         images: uint8 of shape `(count, 32, 32, 3)`.
         labels: int64 of shape `(count,)`, indices in `CLASS_NAMES`.
-        lengths: int64 of shape `(count,)`, columns from the mark to the colour that it asks for.
+        lengths: int64 of shape `(count,)`, columns from the mark to the color of the class.
     """
 
     images: np.ndarray
@@ -65,20 +65,19 @@ def held_out_drawings() -> Drawings:
 def draw_pathfinder(count: int, seed: int) -> Drawings:
     """Draws an easy Pathfinder task (after Linsley et al., 2018, arXiv:1805.08315).
 
-    Four paths go from the left to the right and do not touch. Their right ends are squares of the
-    four colours, in any order. A white square marks one of the left ends; the label is the colour
-    at the other end of that path. As all colours are in every image, neither what is there nor what
-    surrounds the mark says anything of the label: one has to relate two places that are apart.
+    Four paths run from the left to the right and do not touch. Their right ends are squares of the
+    four colors, in random order. A white square marks one of the left ends; the label is the color
+    at the other end of that path. Every image has all colors, so that neither the colors nor the
+    surroundings of the mark tell the label: a network has to relate two distant positions.
 
     Args:
         count: Number of images.
-        seed: Seed of all that is random, from 0.
+        seed: Seed of all random choices, from 0.
 
     Returns:
         Images, labels, and lengths of the marked paths.
 
     Example:
-
     >>> from zoo.data.sources.pathfinder import draw_pathfinder
     >>> images, labels, lengths = draw_pathfinder(8, seed=0)
     >>> images.shape, labels.shape
@@ -107,12 +106,12 @@ def draw_pathfinder(count: int, seed: int) -> Drawings:
 
 
 def _paint(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:
-    """Sets pixels; rows and columns are those of each image, `(count, paths, points)`."""
+    """Sets pixels at rows and columns of each image, `(count, paths, points)`."""
     number = np.arange(len(images))[:, None, None]
     images[number, np.rint(rows).astype(int), np.rint(columns).astype(int)] = color
 
 
 def _paint_squares(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:
-    """Sets 3 x 3 pixels around each place, `(count, paths)`, to colours `(count, paths, 3)`."""
+    """Sets 3 x 3 pixels around each place, `(count, paths)`, to colors `(count, paths, 3)`."""
     down, across = np.mgrid[-1:2, -1:2].reshape(2, 9)
     _paint(images, rows[..., None] + down, columns[..., None] + across, color[..., None, :])

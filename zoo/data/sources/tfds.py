@@ -1,4 +1,4 @@
-"""Image classification sets of TensorFlow Datasets."""
+"""Image classification datasets of TensorFlow Datasets."""
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -8,78 +8,55 @@ import tensorflow as tf
 from zoo.data.errors import in_one_line, naming_errors, reason
 from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
 from zoo.data.sources.base import DataSource, Split
-from zoo.devices import ALL, Shard
+from zoo.devices import ONLY_HOST, Host
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
-# What nobody may download for you.
+# The license of ImageNet forbids to download it automatically.
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
 
 
 class Source(DataSource):
-    """A prepared data set of TensorFlow Datasets with the features `image` and `label`."""
+    """A prepared dataset of TensorFlow Datasets with the features `image` and `label`."""
 
     def open(self, image_size: int) -> Split:
-        config = self.config
-        splits = config.train_split, config.test_split
-        return open_tfds(config.name or "", config.dir, splits, config.shuffle_buffer)
-
-
-def open_tfds(name: str, folder: str | None, splits: tuple[str, str], shuffle_buffer: int) -> Split:
-    """Finds a prepared data set.
-
-    Args:
-        name: Its name, with configuration and version if need be, such as imagenet_v2/topimages.
-        folder: Where data sets are prepared, local or gs://; None: where TFDS does by default.
-        splits: What to train and to test on, in TFDS's words, such as "train[20shard:]".
-        shuffle_buffer: Number of records that are shuffled among each other.
-
-    Returns:
-        Its records, undecoded.
-
-    Raises:
-        ValueError: If it is unknown, not prepared, or has no such splits, or no images and labels.
-    """
-    with needs_extra("train"):
-        import tensorflow_datasets as tfds
-    builder = _builder(tfds, name, folder)
-    features = builder.info.features
-    label: Any = features["label"] if "label" in features else None  # noqa: SIM401
-    if (
-        "image" not in features
-        or not isinstance(features["image"], tfds.features.Image)
-        or not isinstance(label, tfds.features.ClassLabel)
-    ):
-        raise ValueError(
-            "data.name: expected a data set with the features image (Image) and label "
-            f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
-        )
-    for setting, split in zip(("train_split", "test_split"), splits, strict=True):
-        _check_split(tfds, builder, split, f"data.{setting}")
-        _check_files(builder, split)
-    train, test = (
-        StreamSource(
-            builder.info.splits[split].num_examples,
-            _reader(tfds, builder, split, len(label.names)),
-            shuffle_buffer,
-        )
-        for split in splits
-    )
-    for source in (train, test):
-        try:
-            with naming_errors():  # labels are -1 where they are secret
-                next(iter(source.read(ALL, None)))
-        except (tf.errors.OpError, ImportError) as error:
-            raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
-    return Split(train, test, tuple(label.names))
+        with needs_extra("train"):
+            import tensorflow_datasets as tfds
+        name = self.config.name or ""
+        builder = _builder(tfds, name, self.config.dir)
+        features = builder.info.features
+        label: Any = features["label"] if "label" in features else None  # noqa: SIM401
+        if (
+            "image" not in features
+            or not isinstance(features["image"], tfds.features.Image)
+            or not isinstance(label, tfds.features.ClassLabel)
+        ):
+            raise ValueError(
+                "data.name: expected a data set with the features image (Image) and label "
+                f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
+            )
+        sources = []
+        for setting in ("train_split", "test_split"):
+            split = getattr(self.config, setting)
+            count = _check_split(builder, split, f"data.{setting}")
+            _check_files(builder, split)
+            read = _reader(tfds, builder, split, len(label.names))
+            sources.append(StreamSource(count, read, self.config.shuffle_buffer))
+            try:
+                with naming_errors():  # labels are -1 where they are secret
+                    next(iter(read(ONLY_HOST, None)))
+            except (tf.errors.OpError, ImportError) as error:
+                raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
+        train, test = sources
+        return Split(train, test, tuple(label.names))
 
 
 def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
     try:
         builder = tfds.builder(name, data_dir=folder)
-    except Exception as error:  # of wrong names, and of damaged descriptions, are many kinds
+    except Exception as error:  # wrong names and damaged descriptions raise many kinds
         nearest = get_close_matches(name, tfds.list_builders(with_community_datasets=False))
         hint = f" (did you mean {' or '.join(nearest)}?)" if nearest else ""
         raise ValueError(
@@ -98,7 +75,8 @@ def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuil
     return builder
 
 
-def _check_split(tfds: Any, builder: Any, split: str, setting: str) -> None:
+def _check_split(builder: Any, split: str, setting: str) -> int:
+    """Returns the number of records of a split."""
     try:
         count = builder.info.splits[split].num_examples
     except (ValueError, KeyError, AssertionError) as error:
@@ -112,10 +90,11 @@ def _check_split(tfds: Any, builder: Any, split: str, setting: str) -> None:
         raise ValueError(
             f"{setting}: expected one image or more. Received: {split!r}, which is empty"
         )
+    return count
 
 
 def _check_files(builder: Any, split: str) -> None:
-    """Looks for what an interrupted copy lacks, without reading what takes as long as an epoch."""
+    """Compares sizes, which shows interrupted copies in less time than reading the files."""
     info = builder.info
     used = sorted({str(path) for path in info.splits[split].filepaths})
     sizes = dict(zip(used, file_sizes(used), strict=True))
@@ -123,7 +102,7 @@ def _check_files(builder: Any, split: str) -> None:
         return
     for name, part in info.splits.items():
         files = [str(path) for path in part.filepaths]
-        if part.num_bytes and sizes.keys() >= set(files):  # 0: not known
+        if part.num_bytes and sizes.keys() >= set(files):  # 0: unknown
             found = sum(sizes[file] for file in files)
             # Each record has 16 bytes of lengths and checksums.
             expected = int(part.num_bytes) + 16 * part.num_examples
@@ -136,9 +115,9 @@ def _check_files(builder: Any, split: str) -> None:
 
 
 def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
-    def read(shard: Shard, order: tf.Tensor | None) -> tf.data.Dataset:
+    def read(host: Host, order: tf.Tensor | None) -> tf.data.Dataset:
         records = builder.as_dataset(
-            split=tfds.even_splits(split, shard.count)[shard.index] if shard.count > 1 else split,
+            split=tfds.even_splits(split, host.count)[host.index] if host.count > 1 else split,
             decoders={"image": tfds.decode.SkipDecoding()},
             shuffle_files=order is not None,
             read_config=tfds.ReadConfig(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from zoo.data.errors import reason
 from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
 from zoo.data.sources.base import DataSource, Split
-from zoo.devices import Shard
+from zoo.devices import Host
 from zoo.errors import needs_extra
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
@@ -30,10 +30,10 @@ class Contents:
     """Contents of record files: fields, classes, number of records.
 
     Attributes:
-        files: Their paths.
-        counts: Records in each.
-        labels: Labels that occur, as they are written.
-        texts: Name of each label, where the records have one.
+        files: Paths.
+        counts: Number of records of each file.
+        labels: All labels, as they are stored.
+        texts: Names of labels, where the records have them.
     """
 
     files: list[str]
@@ -43,45 +43,27 @@ class Contents:
 
 
 class Source(DataSource):
-    """Shards `train-*` and `validation-*` of `tf.train.Example`."""
+    """Shards `train-*` and `validation-*` of `tf.train.Example`, all of which are read once."""
 
     def open(self, image_size: int) -> Split:
-        config = self.config
-        return open_tfrecords(config.dir or "", config.classes or 0, config.shuffle_buffer)
-
-
-def open_tfrecords(folder: str, classes: int, shuffle_buffer: int) -> Split:
-    """Finds and counts records; reads each of them once, for their labels.
-
-    Args:
-        folder: Folder with train-* and validation-* files, local or gs://.
-        classes: Number of classes. Labels count from 0 or from 1, whichever they do.
-        shuffle_buffer: Number of records that are shuffled among each other.
-
-    Returns:
-        Their records, undecoded.
-
-    Raises:
-        ValueError: If there are no such files, they are damaged or hold something else, or a label
-            is out of range.
-    """
-    train, test = (_scan(_find(folder, pattern)) for pattern in (TRAIN, TEST))
-    labels = train.labels | test.labels
-    first = int(0 not in labels and classes in labels)
-    wrong = sorted(label for label in labels if not first <= label < first + classes)
-    if wrong:
-        raise ValueError(
-            f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
-            f"{folder}. Received: data.classes={classes} and labels such as "
-            f"{', '.join(map(str, wrong[:5]))}"
+        folder, classes = self.config.dir or "", self.config.classes or 0
+        train, test = (_scan(_find(folder, pattern)) for pattern in (TRAIN, TEST))
+        labels = train.labels | test.labels
+        first = int(0 not in labels and classes in labels)
+        wrong = sorted(label for label in labels if not first <= label < first + classes)
+        if wrong:
+            raise ValueError(
+                f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
+                f"{folder}. Received: data.classes={classes} and labels such as "
+                f"{', '.join(map(str, wrong[:5]))}"
+            )
+        texts = test.texts | train.texts
+        names = tuple(texts.get(i + first) or str(i) for i in range(classes))
+        train_records, test_records = (
+            StreamSource(sum(part.counts), _reader(part, first), self.config.shuffle_buffer)
+            for part in (train, test)
         )
-    texts = test.texts | train.texts
-    names = tuple(texts.get(i + first) or str(i) for i in range(classes))
-    train_records, test_records = (
-        StreamSource(sum(part.counts), _reader(part, first), shuffle_buffer)
-        for part in (train, test)
-    )
-    return Split(train_records, test_records, names)
+        return Split(train_records, test_records, names)
 
 
 def _find(folder: str, pattern: str) -> list[str]:
@@ -95,7 +77,7 @@ def _find(folder: str, pattern: str) -> list[str]:
 
 
 def _scan(files: list[str]) -> Contents:
-    """Reads labels, with which comes a check of every record's checksum."""
+    """Reads all labels, which checks the checksum of every record."""
     with needs_extra("train"):
         from rich.progress import Progress
 
@@ -119,7 +101,7 @@ def _scan(files: list[str]) -> Contents:
                 for label, text in zip(values.tolist(), texts[where].tolist(), strict=True):
                     contents.texts.setdefault(label, text.decode(errors="replace"))
         except tf.errors.OpError as error:
-            raise ValueError(_what_is_wrong(files) or f"data.dir: {reason(error)}") from None
+            raise ValueError(_first_fault(files) or f"data.dir: {reason(error)}") from None
     return contents
 
 
@@ -136,8 +118,8 @@ def _scan_file(number: tf.Tensor, file: tf.Tensor) -> Any:
     return tf.data.TFRecordDataset(file).batch(SCAN_BATCH).map(parse)
 
 
-def _what_is_wrong(files: Sequence[str]) -> str | None:
-    """Names the first file that cannot be read, as TensorFlow's error does not."""
+def _first_fault(files: Sequence[str]) -> str | None:
+    """Names the first file that cannot be read; TensorFlow's error does not."""
     for file in files:
         try:
             for record in tf.data.TFRecordDataset(file).as_numpy_iterator():
@@ -154,10 +136,10 @@ def _what_is_wrong(files: Sequence[str]) -> str | None:
 
 
 def _reader(contents: Contents, first_label: int) -> Read:
-    """Returns a reader of a host's part; hosts' parts differ by at most one record."""
+    """Creates the reader of a host's records; their number differs by at most one by host."""
 
-    def read(shard: Shard, order: Any) -> tf.data.Dataset:
-        files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, shard))
+    def read(host: Host, order: Any) -> tf.data.Dataset:
+        files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, host))
         if order is not None:
             files = files.shuffle(len(contents.files), order, reshuffle_each_iteration=False)
         return files.interleave(
@@ -185,10 +167,10 @@ def _reader(contents: Contents, first_label: int) -> Read:
     return read
 
 
-def _part(contents: Contents, shard: Shard) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Returns the files of a host's part, and which records of each: how many to skip and take."""
+def _part(contents: Contents, host: Host) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Returns a host's files, and how many records of each to skip and to take."""
     ends = np.cumsum(contents.counts)
-    bounds = np.arange(shard.index, shard.index + 2) * ends[-1] // shard.count
+    bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
     starts = ends - contents.counts
     skip = np.clip(bounds[0] - starts, 0, contents.counts)
     take = np.clip(bounds[1] - starts, 0, contents.counts) - skip

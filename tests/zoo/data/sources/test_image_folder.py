@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from zoo.data.image_folder import check_readable, list_folder
+from zoo.data.readable import check_readable
+from zoo.data.sources.image_folder import list_folder
 
 
 def test_plain_folder_is_split_evenly_and_always_alike(photos):

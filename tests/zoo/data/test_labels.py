@@ -1,4 +1,4 @@
-"""What is said about somebody's own images."""
+"""Dataset warnings about one's own images."""
 
 import shutil
 
@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 
 from zoo.config import DataConfig
-from zoo.data.balance import balanced_weights
-from zoo.data.findings import of_classes
+from zoo.data.labels import balanced_weights, class_warnings
 from zoo.data.load import load_data
 
 
@@ -38,14 +37,14 @@ def test_images_smaller_than_what_the_network_gets(photos):
 def test_classes_with_few_images_and_unequal_ones():
     names = ["ant", "bee\x1b", "cat", "dog", "eel"]
     labels = [0] * 60 + [1] * 3 + [2] * 9 + [3] * 8 + [4]
-    few, unequal = of_classes(labels, names, weighted=False)
+    few, unequal = class_warnings(labels, names, weighted=False)
     assert few == (
         "classes with fewer than 10 training images: bee\\x1b (3), cat (9), dog (8) and 1 more"
     )
     assert unequal.startswith("the largest class has 60 times")
-    assert of_classes(labels, names, weighted=True) == [few]
-    assert of_classes([0] * 49 + [1] * 10, ["a", "b"], weighted=False) == []
-    (line,) = of_classes([0] * 50 + [1] * 10, ["a", "b"], weighted=False)
+    assert class_warnings(labels, names, weighted=True) == [few]
+    assert class_warnings([0] * 49 + [1] * 10, ["a", "b"], weighted=False) == []
+    (line,) = class_warnings([0] * 50 + [1] * 10, ["a", "b"], weighted=False)
     assert line.startswith("the largest class has 5 times")
 
 
