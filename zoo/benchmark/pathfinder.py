@@ -169,10 +169,11 @@ def accuracy_by_length(folder: Path) -> dict[str, float]:
         ValueError: If the folder holds no finished run.
     """
     from zoo.data.sources.pathfinder import held_out_drawings
-    from zoo.inference.classifier import Classifier, predict
+    from zoo.inference.classifier import predict
+    from zoo.inference.source.run import Run
 
     images, labels, lengths = held_out_drawings()
-    right = predict(Classifier.from_run(folder).model, images).argmax(-1) == labels
+    right = predict(Run(folder).load().model, images).argmax(-1) == labels
     return {
         _span((low, high)): float(right[(low <= lengths) & (lengths <= high)].mean())
         for low, high in LENGTHS

@@ -23,7 +23,8 @@ from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
-from zoo.inference.classifier import Classifier, predict
+from zoo.inference.classifier import predict
+from zoo.inference.source.run import Run
 from zoo.train import loop
 from zoo.train.callbacks import SaveProgress
 from zoo.train.network import give_logits
@@ -122,8 +123,8 @@ def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
     expected = {path.name for path in run.iterdir()}
     assert {path.name for path in folder.iterdir()} == expected
     assert len(list((folder / "logs" / "train").glob("events*"))) == 3
-    model = Classifier.from_run(folder).model
-    whole = Classifier.from_run(run).model
+    model = Run(folder).load().model
+    whole = Run(run).load().model
     for one, other in zip(model.get_weights(), whole.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     evaluate.main(["--run", str(folder)])
@@ -189,7 +190,7 @@ def test_run_that_is_removed_does_not_end_well(tmp_path, run, monkeypatch):
         return json.loads((run / "metrics.json").read_text())
 
     monkeypatch.setattr(loop, "_fit", fit)
-    monkeypatch.setattr(loop, "create_network", lambda *_: Classifier.from_run(run).model)
+    monkeypatch.setattr(loop, "create_network", lambda *_: Run(run).load().model)
     with pytest.raises(ValueError, match="run was removed while the run went on"):
         loop.train(config)
 
