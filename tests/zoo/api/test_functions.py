@@ -152,7 +152,7 @@ def test_raw_weights_of_a_run_that_has_none(run):
 
 
 def test_evaluation_of_weights(weights):
-    with pytest.raises(ValueError, match="for the 10 classes of the data"):
+    with pytest.raises(ValueError, match="with 10 classes: "):
         evaluate("lambda_resnet14", weights=weights, image_size=32)
 
 

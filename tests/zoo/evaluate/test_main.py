@@ -276,7 +276,7 @@ def test_weights_of_another_number_of_classes(weights, photos, monkeypatch, caps
     images = ["--data.source", "image_folder", "--data.dir", str(photos)]
     model = ["--model", "lambda_resnet14", "--weights", weights[0]]
     message = fail(monkeypatch, capsys, *model, *images)
-    assert "for the 2 classes of the data" in message
+    assert "with 2 classes: " in message
     assert "do not fit the model" in message
 
 
