@@ -418,7 +418,7 @@ def test_another_web_server(monkeypatch, capsys, status, message):
         ("cut.jpg --model m --model_version new", "model_version: "),
         ("cut.jpg --model m --timeout 0", "timeout: "),
         ("cut.jpg --model m --timeout inf", "timeout: "),
-        ("cut.jpg --model m --output a.png", "output: expected a file named .json. Received: 'a.p"),
+        ("cut.jpg --model m --output a.gif", "expected a file named .png or .json. Received: 'a.g"),
         ("photo.json --model m --output photo.json", "photo.json is one of the images"),
     ],
 )

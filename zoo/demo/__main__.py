@@ -16,7 +16,7 @@ from zoo.cli.settings import LocalPath, checked_by
 from zoo.config.task import CLASSIFICATION, DETECTION, choose_source, network_task, task_module
 from zoo.errors import needs_extra
 
-TASKS = {CLASSIFICATION: "zoo.demo.classification", DETECTION: "zoo.demo.detection"}
+PAGES = {CLASSIFICATION: "zoo.demo.classification", DETECTION: "zoo.demo.detection"}
 
 MIN_PASSWORD = 8  # characters; the page does not count wrong guesses
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     # Gradio's own folder for uploads is that of every page on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        demo = task_module(network_task(config.run, config.model), TASKS).Demo(network)
+        demo = task_module(network_task(config.run, config.model), PAGES).Demo(network)
         serve(demo, config.host, config.port, password, is_private)
 
 

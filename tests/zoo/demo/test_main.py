@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,7 +23,6 @@ from support import commands
 from support.loopback import free_port
 
 from zoo.demo import __main__ as demo
-from zoo.demo import classification as demo_classification
 from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
 from zoo.inference.lambda_maps import lambda_layers
@@ -383,7 +383,7 @@ def test_a_password_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
-    monkeypatch.setattr(demo_classification, "load", lambda _: None)
+    monkeypatch.setattr(demo, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")
     monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
     served, modes = [], []

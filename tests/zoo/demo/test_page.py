@@ -88,7 +88,7 @@ def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
     layer = next(iter(lambda_layers(page.classifier.model)))
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no")
-    for ask in (page.ask, lambda path: page.look(path, layer, MEAN, 0, 0)):
+    for ask in (page.classify, lambda path: page.look(path, layer, MEAN, 0, 0)):
         with pytest.raises(gr.Error, match=r"^.unreadable image: broken.png \("):
             ask(str(broken))
     with pytest.raises(gr.Error, match="expected a position in the grid"):
@@ -101,7 +101,7 @@ def test_a_model_without_lambda_layers_says_so():
 import gradio as gr
 import keras
 from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.demo.page import Demo
+from zoo.demo.classification import Demo
 from zoo.inference.classifier import Classifier
 inputs = keras.Input((8, 8, 3))
 outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
