@@ -89,6 +89,7 @@ def test_published_folder(published):
     assert (published / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"
     card = (published / "README.md").read_text()
     assert "pipeline_tag: object-detection" in card
+    assert "library_name: lambda_keras" in card
     assert "| Box AP | 1.5 (2 test images) |" in card
     assert "| License | CC-BY-4.0 |" in card
     assert "detector = load('shapes')" in card

@@ -21,6 +21,7 @@ from zoo.config.task import (
     read_task,
     task_module,
 )
+from zoo.errors import unknown
 from zoo.files import location
 from zoo.registry import TABLE
 
@@ -158,8 +159,8 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
     task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
-    if task not in TRAIN:
-        task_module(task, TRAIN)  # which says what is allowed
+    if task not in CONFIGS:
+        raise ValueError(f"task: no such task. {unknown(task, CONFIGS)}")
     if config is not None:
         settings = {"config": config, **settings}
     checked = CONFIGS[task].from_values(settings)

@@ -85,7 +85,8 @@ def front_matter(description: Description, data: str, task: str, **metric: Any) 
         task_type=task, dataset_type=data.replace(" ", "_"), dataset_name=data, **metric
     )
     return ModelCardData(
-        library_name="keras",
+        # Whose code the hub shows; Keras alone loads classifiers, no detectors.
+        library_name="keras" if task == "image-classification" else "lambda_keras",
         license=None if description.license is None else description.license.lower(),
         pipeline_tag=task,
         tags=["lambda_keras", "lambda-networks", task],
