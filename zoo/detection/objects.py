@@ -54,18 +54,22 @@ def paste(
         from PIL import Image
         from pycocotools import mask as coco_mask
 
-    height, width = size
-    left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
-    small = Image.fromarray(np.array(mask, "uint8"))
-    columns, rows = len(mask[0]) / box[2], len(mask) / box[3]
-    # Pixels of the image, by where they are in the mask.
-    affine = (columns, 0, -left * columns, 0, rows, -top * rows)
-    large = small.transform(
+    # As the Model Garden does it: zeros around the mask, and a larger box of whole pixels.
+    padded = np.pad(np.array(mask, "float32"), 1)
+    (rows, columns), (height, width) = padded.shape, size
+    larger = columns / (columns - 2)
+    middle, half = box[0] + box[2] / 2, box[2] / 2 * larger
+    left, right = int(middle - half), int(middle + half) + 1
+    middle, half = box[1] + box[3] / 2, box[3] / 2 * larger
+    top, bottom = int(middle - half), int(middle + half) + 1
+    across, down = columns / (right - left), rows / (bottom - top)
+    affine = (across, 0, -left * across, 0, down, -top * down)
+    large = Image.fromarray(padded).transform(
         (width, height), Image.Transform.AFFINE, affine, Image.Resampling.BILINEAR
     )
     inside = np.zeros((height, width), bool)
-    area = np.s_[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))]
-    inside[area] = np.asarray(large)[area] > 127
+    area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
+    inside[area] = np.asarray(large)[area] > 127.5
     encoded: Any = coco_mask.encode(np.asfortranarray(inside.astype("uint8")))
     return {"size": [height, width], "counts": encoded["counts"].decode()}
 
