@@ -17,6 +17,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FiniteFloat,
     ValidationError,
     field_validator,
     model_validator,
@@ -26,12 +27,14 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
 from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
+from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable
 from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
 INPUT = "image_bytes"  # of the signature; only gRPC names it
-COLUMNS = ("classes", "labels", "scores")
+COLUMNS = ("classes", "labels", "scores")  # of every export
+OF_DETECTORS = ("boxes", "masks", "sizes")
 # A request holds this many images, and more than one of them up to this many bytes.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # More is no answer to a request, which takes some kilobytes.
@@ -39,12 +42,13 @@ MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
 
 class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
-    """Prints the most probable classes of images, from a TensorFlow Serving server.
+    """Prints the most probable classes of images, or their objects, from TensorFlow Serving.
 
-    The model has to be an export of python -m zoo.export. The server decodes, resizes and crops
-    images itself, as python -m zoo.predict does. Examples:
+    The model has to be an export of python -m zoo.export, of a classifier or a detector. The server
+    decodes and resizes images itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
+      python -m zoo.client --model detector_lambda_resnet50 photo.jpg --output sheet.png
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
     """
 
@@ -75,8 +79,16 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
         le=3600,
         description="Seconds from the beginning of a request to the end of its answer.",
     )
-    output: Annotated[OutputFile, named(".json")] | None = Field(
-        default=None, description="Also write every answer (.json)."
+    threshold: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Detectors: score from which on objects are named and drawn.",
+    )
+    output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = Field(
+        default=None,
+        description="Also write every prediction (.json), or of a detector draw the images with "
+        "their objects (.png).",
     )
 
     @field_validator("url")
@@ -95,8 +107,11 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
         return url.rstrip("/")
 
 
+Side = Annotated[int, Field(ge=1, le=2**16)]  # of an image, in pixels
+
+
 class ServedPrediction(BaseModel):
-    """The server's prediction for an image, the most probable class first."""
+    """The server's prediction for an image, the highest score first."""
 
     model_config = ConfigDict(strict=True)
 
@@ -104,13 +119,41 @@ class ServedPrediction(BaseModel):
     labels: list[Annotated[str, Field(max_length=1000)]]
     # Rounding may make a probability slightly more than 1.
     scores: list[Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]]
+    boxes: list[Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]] | None = None
+    masks: list[list[list[Annotated[int, Field(ge=0, le=255)]]]] | None = None
+    sizes: list[Side] | None = Field(default=None, min_length=2, max_length=2)
 
     @model_validator(mode="after")
     def _same_length(self) -> Self:
-        counts = [len(self.classes), len(self.labels), len(self.scores)]
+        given = (self.classes, self.labels, self.scores, self.boxes, self.masks)
+        counts = [len(column) for column in given if column is not None]
         if len(set(counts)) > 1:
             raise ValueError(f"as many labels and scores as classes. Received: {counts}")
         return self
+
+    def top(self) -> list[ClassScore]:
+        """Returns the most probable classes."""
+        columns = (self.classes, self.labels, self.scores)
+        return [ClassScore(*score) for score in zip(*columns, strict=True)]
+
+    def found(self, number: int) -> objects.Objects:
+        """Returns the objects that a detector found in the image of a number."""
+        found = []
+        for place, box in enumerate(self.boxes or ()):
+            # A score of 0 fills up the hundred; boxes of the padding alone are cut to nothing.
+            if self.scores[place] <= 0 or min(box[2:]) <= 0:
+                continue
+            one: dict[str, Any] = {
+                "name": self.labels[place],
+                "image_id": number,
+                "category_id": self.classes[place],
+                "bbox": [round(side, 3) for side in box],
+                "score": round(self.scores[place], 5),
+            }
+            if self.masks is not None and self.sizes is not None:
+                one["segmentation"] = objects.paste(self.masks[place], box, self.sizes)
+            found.append(one)
+        return found
 
 
 class Predictions(BaseModel):
@@ -137,14 +180,36 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(
                 f"photos: expected a file to read that is not empty. Received: {str(photo)!r}"
             )
-    predictions = []
+    objects.check_output(config.output, photos)
+    answers = []
     with connect(config) as predict:
-        for prediction in ask(predict, config.url, photos):
-            print(describe(prediction), flush=True)
-            predictions.append(prediction)
+        for photo, answer in predict_files(predict, config.url, photos):
+            if answer.boxes is None and config.output and config.output.suffix == ".png":
+                raise ValueError(f"output: .png is for detectors. Received: {config.model} is none")
+            answers.append((photo, answer))
+            print(_describe(config, photo, answer), flush=True)
     if config.output is not None:
-        write_json(config, predictions, config.output)
+        _write(config, answers, config.output)
         print(f"wrote {printable(config.output)}")
+
+
+def _describe(config: ClientConfig, photo: Path, answer: ServedPrediction) -> str:
+    if answer.boxes is None:
+        return describe(Prediction(photo, answer.top()))
+    return objects.describe(photo, answer.found(0), config.threshold)
+
+
+def _write(
+    config: ClientConfig, answers: Sequence[tuple[Path, ServedPrediction]], output: Path
+) -> None:
+    if answers[0][1].boxes is None:
+        predictions = [Prediction(photo, answer.top()) for photo, answer in answers]
+        write_json(config, predictions, output)
+        return
+    found = [
+        (photo, answer.found(number)) for number, (photo, answer) in enumerate(answers, start=1)
+    ]
+    objects.write(found, config.model, config.threshold, output)
 
 
 def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
@@ -152,17 +217,21 @@ def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
     return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
 
 
-def ask(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Prediction]:
-    """Yields an answer for each image.
+def predict_files(
+    predict: Predict, url: str, photos: Sequence[Path]
+) -> Iterator[tuple[Path, ServedPrediction]]:
+    """Yields each image with its prediction.
 
     Raises:
         ValueError: If the server refuses an image, or gives no answer.
     """
     for batch in _batches(photos):
-        yield from _ask_at_once(predict, url, batch)
+        yield from _predict_batch(predict, url, batch)
 
 
-def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator[Prediction]:
+def _predict_batch(
+    predict: Predict, url: str, photos: Sequence[Path]
+) -> Iterator[tuple[Path, ServedPrediction]]:
     try:
         predictions = predict([_content(photo) for photo in photos])
     except Refused as refusal:
@@ -170,13 +239,11 @@ def _ask_at_once(predict: Predict, url: str, photos: Sequence[Path]) -> Iterator
             raise ValueError(f"{url} refused {photos[0]}: {refusal}") from None
         # One by one: only some may be wrong, or only their sum too large.
         for photo in photos:
-            yield from _ask_at_once(predict, url, [photo])
+            yield from _predict_batch(predict, url, [photo])
         return
     if len(predictions) != len(photos):
         raise ValueError(f"{url}: expected {len(photos)} predictions. Received: {len(predictions)}")
-    for photo, prediction in zip(photos, predictions, strict=True):
-        columns = (prediction.classes, prediction.labels, prediction.scores)
-        yield Prediction(photo, [ClassScore(*score) for score in zip(*columns, strict=True)])
+    yield from zip(photos, predictions, strict=True)
 
 
 def _content(photo: Path) -> bytes:
@@ -266,7 +333,8 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
         try:
             if not outputs.keys() >= set(COLUMNS):
                 raise ValueError(f"outputs {sorted(outputs)}")
-            columns = {name: rows(outputs[name]) for name in COLUMNS}
+            names = [*COLUMNS, *(name for name in OF_DETECTORS if name in outputs)]
+            columns = {name: rows(outputs[name]) for name in names}
             return [
                 ServedPrediction.model_validate(dict(zip(columns, row, strict=True)))
                 for row in zip(*columns.values(), strict=True)

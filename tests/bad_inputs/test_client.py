@@ -375,7 +375,7 @@ def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
         ("a.jpg --model m --url grpc://a:1?b", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://a/#b", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url=", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --output answers.json", "expected a file named .json. Received: 'answ"),
+        ("a.jpg --model m --output answers.json", "named .png or .json. Received: 'answers.json'"),
         ("a.jpg --model m --output folder", "a file to write to. Received: 'folder'"),
         (
             "a.jpg --model m --output a.jpg/b.json",

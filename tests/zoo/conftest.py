@@ -56,10 +56,10 @@ def photos(tmp_path) -> Path:
 @pytest.fixture
 def no_model(monkeypatch):
     """Fails if a model is built or loaded."""
-    from zoo.inference.classifier import Classifier
+    from zoo.inference.source.kinds import KINDS
 
-    for method in ("from_weights", "from_run", "from_published"):
-        monkeypatch.setattr(Classifier, method, lambda *_: pytest.fail("the model came first"))
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "load", lambda *_: pytest.fail("the model came first"))
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def here(tmp_path, monkeypatch) -> Path:
 def ask(url: str, model: str, *photos: Path) -> list[list[ClassScore]]:
     config = ClientConfig(url=url, model=model, photos=[str(photo) for photo in photos])
     with client.connect(config) as predict:
-        return [answer.top for answer in client.ask(predict, url, photos)]
+        return [answer.top() for _, answer in client.predict_files(predict, url, photos)]
 
 
 def assert_answers(server: Server) -> None:
@@ -177,9 +177,9 @@ def test_images_go_in_batches(tmp_path, sizes, batches):
         received.append(len(images))
         return [prediction(image) for image in images]
 
-    answers = list(client.ask(predict, "url", photos))
-    assert [answer.photo for answer in answers] == photos
-    assert [answer.top[0].index for answer in answers] == sizes
+    answers = list(client.predict_files(predict, "url", photos))
+    assert [photo for photo, _ in answers] == photos
+    assert [answer.top()[0].index for _, answer in answers] == sizes
     assert received == batches
 
 
@@ -193,7 +193,7 @@ def test_the_server_gets_other_formats_as_png(tmp_path):
         received.extend(image[:4] for image in images)
         return [prediction(image) for image in images]
 
-    assert [answer.photo for answer in client.ask(predict, "url", photos)] == photos
+    assert [photo for photo, _ in client.predict_files(predict, "url", photos)] == photos
     assert received == [b"\x89PNG", b"\x89PNG", photos[2].read_bytes()[:4]]
 
 
@@ -207,7 +207,7 @@ def test_a_batch_that_is_refused_is_asked_one_by_one(tmp_path):
             raise client.Refused("too large")
         return [prediction(image) for image in images]
 
-    assert [answer.photo for answer in client.ask(predict, "url", photos)] == photos
+    assert [photo for photo, _ in client.predict_files(predict, "url", photos)] == photos
 
 
 def test_an_answer_for_another_number_of_images(tmp_path):
@@ -215,7 +215,7 @@ def test_an_answer_for_another_number_of_images(tmp_path):
     for photo in photos:
         photo.write_bytes(b"1")
     with pytest.raises(ValueError, match=r"url: expected 2 predictions\. Received: 1"):
-        list(client.ask(lambda images: [prediction(images[0])], "url", photos))
+        list(client.predict_files(lambda images: [prediction(images[0])], "url", photos))
 
 
 @pytest.mark.slow
@@ -332,7 +332,7 @@ def test_the_same_answers_as_predict(server, servable):
     flower.resize((200, 300)).save("flower.png")
     china.crop((0, 0, 9, 9)).convert("L").save("tiny.jpg")
     photos = [Path("china.jpg"), Path("flower.png"), Path("tiny.jpg")]
-    expected = [answer.top for answer in servable.ask(photos, 5)]
+    expected = [answer.top for answer in servable.predict_files(photos, 5)]
     assert_same(server, photos, expected, atol=1e-5)
 
 
@@ -418,7 +418,7 @@ def test_another_web_server(monkeypatch, capsys, status, message):
         ("cut.jpg --model m --model_version new", "model_version: "),
         ("cut.jpg --model m --timeout 0", "timeout: "),
         ("cut.jpg --model m --timeout inf", "timeout: "),
-        ("cut.jpg --model m --output a.png", "output: expected a file named .json. Received: 'a.p"),
+        ("cut.jpg --model m --output a.gif", "expected a file named .png or .json. Received: 'a.g"),
         ("photo.json --model m --output photo.json", "photo.json is one of the images"),
     ],
 )

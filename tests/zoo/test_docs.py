@@ -175,14 +175,14 @@ def _parse(line, request):
         command, *arguments = arguments
         command_module(command).Config.from_command_line(arguments)
         return
-    task = "detection" if "coco" in line else "classification"
+    task = "detection" if re.search("coco|shapes", line) else "classification"
     module = import_module(SETTINGS.get((name, task)) or _module_of(name))
     if hasattr(module, "TASKS"):
         module = import_module(module.TASKS[task])
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
-    if name != "zoo.publish" and "published/mine" in arguments:
-        place = arguments.index("published/mine")
+    if name != "zoo.publish" and (places := {"published/mine", "published/shapes"} & {*arguments}):
+        place = arguments.index(places.pop())
         arguments[place] = str(request.getfixturevalue("published"))
     if "--output_dir" in arguments:  # a new one, where the run stood in
         arguments[arguments.index("--output_dir") + 1] = "runs/new"

@@ -18,6 +18,8 @@ from support import commands
 from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
 from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import ClassScore, Prediction
+from zoo.inference.source import kinds
+from zoo.inference.source.weights import Weights
 from zoo.predict import classification as predict
 from zoo.registry import create_model
 
@@ -55,10 +57,9 @@ def test_answers_are_printed_and_written(here, weights, capsys):
     written = json.loads(Path("new/answers.json").read_text("utf-8"))
     assert (written["model"], written["weights"]) == ("lambda_resnet14", weights)
     assert [entry["photo"] for entry in written["photos"]] == photos
-    classifier = Classifier.from_weights("lambda_resnet14", weights, LABELS.splitlines())
-    for entry, answer in zip(
-        written["photos"], classifier.ask([here / name for name in photos], top=2), strict=True
-    ):
+    classifier = Weights("lambda_resnet14", weights, LABELS.splitlines()).load()
+    answers = classifier.predict_files([here / name for name in photos], top=2)
+    for entry, answer in zip(written["photos"], answers, strict=True):
         assert [tuple(guess) for guess in (g.values() for g in entry["top"])] == [
             (guess.index, guess.name, pytest.approx(guess.probability, rel=1e-5))
             for guess in answer.top
@@ -151,7 +152,10 @@ class Red:
 
     name = "red"
 
-    def ask(self, photos, top):
+    def load(self):
+        return self
+
+    def predict_files(self, photos, top):
         return (Prediction(photo, [ClassScore(0, "red\x1b[2J", 1.0)]) for photo in photos)
 
     def view(self, photo):
@@ -160,7 +164,7 @@ class Red:
 
 def test_many_images_take_several_sheets(here, monkeypatch, capsys):
     drawn = []
-    monkeypatch.setattr(Classifier, "from_source", lambda _: Red())
+    monkeypatch.setattr(kinds, "choose", lambda _: Red())
     monkeypatch.setattr(predict, "write_sheet", lambda *call: drawn.append(call[1:]))
     (here / "many").mkdir()
     for i in range(201):
@@ -176,7 +180,7 @@ def test_many_images_take_several_sheets(here, monkeypatch, capsys):
 
 @pytest.mark.parametrize("output", ["answers.json", "sheet.png"])
 def test_a_name_that_is_not_utf_8_costs_no_answer(here, monkeypatch, capsys, output):
-    monkeypatch.setattr(Classifier, "from_source", lambda _: Red())
+    monkeypatch.setattr(kinds, "choose", lambda _: Red())
     odd = [os.fsdecode(b"caf\xe9.png"), "\x1b[2J.png", "two\nlines.png", 'a "b".png']
     (here / "odd").mkdir()
     for name in odd:

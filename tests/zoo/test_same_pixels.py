@@ -15,12 +15,12 @@ from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, STAGES
 from zoo import client, run_folder
 from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data
-from zoo.demo import page
-from zoo.evaluate import loading
+from zoo.demo import classification as page
 from zoo.evaluate.metrics import evaluate
 from zoo.export import graph, saved_model
-from zoo.inference import classifier as inference
-from zoo.inference.classifier import Classifier
+from zoo.inference.source import weights as source_weights
+from zoo.inference.source.run import Run
+from zoo.inference.source.weights import Weights
 
 SIZE = 8
 VALUES = SIZE * SIZE * 3
@@ -83,10 +83,10 @@ def loaded(request, photos, tmp_path, monkeypatch):
             (folder / photo.name).hardlink_to(photo)
     files = DataConfig(source="image_folder", dir=str(tmp_path / "folder"), batch_size=1)
     if request.param == "weights":
-        monkeypatch.setattr(inference, "create_model", lambda *_, **__: mirror())
+        monkeypatch.setattr(source_weights, "create_model", lambda *_, **__: mirror())
         names = [str(i) for i in range(CLASSES)]
-        classifier = Classifier.from_weights(NAME, "imagenet", names, SIZE)
-        evaluated = loading.of_weights(NAME, "imagenet", SIZE, records)
+        classifier = Weights(NAME, "imagenet", names, SIZE).load()
+        evaluated = Weights(NAME, "imagenet", image_size=SIZE).load_with_images(records)
         preprocessing = preprocessing_of(NAME, SIZE)
     else:
         run = run_folder.start(
@@ -98,8 +98,8 @@ def loaded(request, photos, tmp_path, monkeypatch):
         names = [str(i) for i in range(CLASSES)]
         counts = {"test_images": len(photos), "training_images": len(photos)}
         run_folder.write_metrics(run, {"class_names": names, "test": {"accuracy": 0.5}, **counts})
-        classifier = Classifier.from_run(run)
-        evaluated = loading.of_run(run, records, averaged=True)
+        classifier = Run(run).load()
+        evaluated = Run(run).load_with_images(records)
         preprocessing = None
     return classifier, evaluated, load_data(files, SIZE, preprocessing=preprocessing).test
 
@@ -123,7 +123,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
 
     seen["predict"] = [
         pixels([score.index for score in answer.top], [score.probability for score in answer.top])
-        for answer in classifier.ask(photos, CLASSES)
+        for answer in classifier.predict_files(photos, CLASSES)
     ]
 
     monkeypatch.setattr(graph, "TOP", CLASSES)
@@ -147,12 +147,12 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
         ]
 
     seen["client"] = [
-        pixels([score.index for score in answer.top], [score.probability for score in answer.top])
-        for answer in client.ask(predict, "http://server", photos)
+        pixels(answer.classes, answer.scores)
+        for _, answer in client.predict_files(predict, "http://server", photos)
     ]
 
     monkeypatch.setattr(page, "TOP", CLASSES)
-    answers = [page.Demo(classifier).ask(str(photo)) for photo in photos]
+    answers = [page.Demo(classifier).classify(str(photo)) for photo in photos]
     seen["demo"] = [
         pixels([int(name) for name in answer], list(answer.values())) for answer in answers
     ]

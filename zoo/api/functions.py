@@ -4,31 +4,45 @@ import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_keras.weights.hub import PREFIX
-from zoo import run_folder
-from zoo.cli.model_options import ModelOptions
+from zoo.cli.model_options import is_published
 from zoo.cli.run import BACKENDS, use_default_backend
-from zoo.cli.settings import check_section
-from zoo.config import DataConfig, TrainConfig
+from zoo.config import RunConfig, TrainConfig
+from zoo.config.detection import DetectionConfig
+from zoo.config.task import (
+    CLASSIFICATION,
+    DETECTION,
+    SOURCES,
+    choose_source,
+    network_task,
+    read_task,
+    task_module,
+)
+from zoo.errors import unknown
 from zoo.files import location
 from zoo.registry import TABLE
 
 if TYPE_CHECKING:
-    from zoo.evaluate.metrics import Evaluation
+    from zoo.detection.detector import Detector
     from zoo.inference.classifier import Classifier
 
 Source = str | PathLike[str]
+EVALUATE = {CLASSIFICATION: "zoo.evaluate.classification", DETECTION: "zoo.evaluate.detection"}
+EXPORT = {CLASSIFICATION: "zoo.export.classification", DETECTION: "zoo.export.detection"}
+TRAIN = {CLASSIFICATION: "zoo.train.classification", DETECTION: "zoo.train.detection"}
+CONFIGS: dict[str, type[RunConfig]] = {CLASSIFICATION: TrainConfig, DETECTION: DetectionConfig}
 
 
-def load_classifier(
+def load(
     source: Source,
     weights: Source | None = None,
     class_names: Sequence[str] | None = None,
     image_size: int | None = None,
-) -> "Classifier":
-    """Loads a network that names what images show, as `python -m zoo.predict` does.
+) -> "Classifier | Detector":
+    """Loads a trained network, a classifier or a detector, as `python -m zoo.predict` does.
 
     Args:
         source: Folder of a finished run, local or gs://; a folder that `zoo.publish` wrote, or
@@ -41,13 +55,38 @@ def load_classifier(
             that the weights were published for.
 
     Returns:
-        A `zoo.inference.classifier.Classifier`. Called with paths of image files, images of
-        Pillow, or uint8 arrays of shape `(height, width, 3)`, RGB, it returns the most probable
-        classes of each, as `ClassScore(index, name, probability)`. It resizes and crops images
-        itself.
+        A `zoo.inference.classifier.Classifier` or a `zoo.detection.detector.Detector`. Called with
+        paths of image files, images of Pillow, or uint8 arrays of shape `(height, width, 3)`, RGB,
+        a classifier returns the most probable classes of each, as `ClassScore(index, name,
+        probability)`, and a detector its objects, as dictionaries with `name`, `score`, `bbox` and
+        maybe `segmentation`. Both resize images themselves.
 
     Raises:
         ValueError: If there is no such network, or it is damaged, or the weights do not fit.
+        FileNotFoundError: If the hub cannot be reached, and the network is not cached.
+
+    Example:
+    >>> from zoo.api import load
+    >>> load("nowhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
+    """
+    named = _named(source, weights, class_names=class_names, image_size=image_size)
+    return choose_source(named).load()
+
+
+def load_classifier(
+    source: Source,
+    weights: Source | None = None,
+    class_names: Sequence[str] | None = None,
+    image_size: int | None = None,
+) -> "Classifier":
+    """Loads a classifier; arguments are those of `load`.
+
+    Raises:
+        ValueError: If there is no such network, or it is damaged, a detector, or the weights do
+            not fit.
         FileNotFoundError: If the hub cannot be reached, and the network is not cached.
 
     Example:
@@ -64,13 +103,29 @@ def load_classifier(
     >>> sorted(score.name for score in scores)
     ['cat', 'dog']
     """
-    _check_source(source, weights, class_names=class_names, image_size=image_size)
-    use_default_backend(BACKENDS[:2])
-    from zoo.inference.classifier import Classifier
+    named = _named(source, weights, class_names=class_names, image_size=image_size)
+    return task_module(CLASSIFICATION, SOURCES).choose(named).load()
 
-    if weights is not None:
-        return Classifier.from_weights(str(source), str(weights), class_names, image_size)
-    return Classifier.load(source)
+
+def predict(source: Source, images: Any, **options: Any) -> list[Any]:
+    """Runs a network on images: `load(source)(images, **options)`.
+
+    Args:
+        source: Place of the network, as for `load`.
+        images: One image or several.
+        **options: `top` of a classifier, `threshold` of a detector.
+
+    Raises:
+        ValueError: If there is no such network, or an image is unreadable.
+
+    Example:
+    >>> from zoo.api import predict
+    >>> predict("nowhere", "photo.jpg")
+    Traceback (most recent call last):
+    ...
+    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
+    """
+    return load(source)(images, **options)
 
 
 def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
@@ -81,12 +136,13 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     Args:
         config: YAML file, or the name of a configuration of the zoo, such as
             `"lambda_resnet14_digits"`. Defaults to None.
-        **settings: Fields of `zoo.config.TrainConfig`, sections as dictionaries; they win over
-            `config`: `output_dir="runs/mine", training={"epochs": 10}`.
+        **settings: Fields of `zoo.config.TrainConfig`, or of
+            `zoo.config.detection.DetectionConfig` with `task="detection"` or a `config` of that
+            task, sections as dictionaries; they win over `config`: `output_dir="runs/mine",
+            training={"epochs": 10}`.
 
     Returns:
-        What `metrics.json` in the run folder holds: test metrics, counts, class names and the
-        history by epoch.
+        What `metrics.json` in the run folder holds: test metrics, counts and class names.
 
     Raises:
         ValueError: If a setting is wrong, the folder is in use, or images or weights do not fit.
@@ -98,13 +154,14 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ...
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
+    task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
+    if task not in CONFIGS:
+        raise ValueError(f"task: no such task. {unknown(task, CONFIGS)}")
     if config is not None:
         settings = {"config": config, **settings}
-    checked = TrainConfig.from_values(settings)
+    checked = CONFIGS[task].from_values(settings)
     use_default_backend(BACKENDS[:2])
-    from zoo.train import classification
-
-    return classification.train(checked)
+    return task_module(task, TRAIN).train(checked)
 
 
 def evaluate(
@@ -113,21 +170,23 @@ def evaluate(
     weights: Source | None = None,
     image_size: int | None = None,
     averaged: bool = True,
-) -> "Evaluation":
-    """Measures how well a model classifies test images, as `python -m zoo.evaluate` does.
+) -> Any:
+    """Measures how well a network does its task on test images, as `python -m zoo.evaluate` does.
 
     Args:
-        source: As for `load_classifier`.
-        data: Fields of `zoo.config.DataConfig`. For a run they change its own images, as
-            `{"name": "imagenet_v2"}`; else they name the images. Defaults to None: those of the
-            run, else digits.
-        weights: As for `load_classifier`; class names are those of the data.
-        image_size: As for `load_classifier`.
+        source: As for `load`.
+        data: Of a classifier, fields of `zoo.config.DataConfig`. For a run they change its own
+            images, as `{"name": "imagenet_v2"}`; else they name the images. Of a detector, `dir`,
+            a folder of shards, and `batch_size`. Defaults to None: those of the run, else digits.
+        weights: As for `load`; class names are those of the data.
+        image_size: As for `load`.
         averaged: Whether to take the moving averages of the weights, if a run has them. Defaults to
             True.
 
     Returns:
-        A `zoo.evaluate.metrics.Evaluation`, with `top1`, `top5`, `loss`, `confusion`, `by_class`.
+        Of a classifier, a `zoo.evaluate.metrics.Evaluation`, with `top1`, `top5`, `loss`,
+        `confusion`, `by_class`; of a detector a `zoo.detection.report.Evaluation`, with `figures`:
+        AP of boxes and masks.
 
     Raises:
         ValueError: If there is no such network, or it and the images do not fit each other.
@@ -140,27 +199,58 @@ def evaluate(
     ...
     ValueError: run: expected the folder of a finished run. Received: 'nowhere'
     """
-    _check_source(source, weights, image_size=image_size)
     if not isinstance(data, Mapping | None):
         raise ValueError(f"data: expected a dictionary of settings. Received: {reprlib.repr(data)}")
-    use_default_backend(BACKENDS[:2])
-    from zoo.evaluate import loading, metrics
-    from zoo.inference.published import is_published
-
-    asked = dict(data or {})
-    if weights is not None:
-        options = {"model": str(source), "weights": str(weights), "image_size": image_size}
-    elif is_published(source):
-        options = {"model": str(source)}
-    else:
-        options = {"run": str(source)}
-        asked = run_folder.test_data(location(source), asked)
-    config = check_section(DataConfig, asked, "data")
-    classifier, images = loading.of_source(ModelOptions.from_values(options), config, averaged)
-    return metrics.evaluate(classifier, images.test, config.batch_size)
+    named = _named(source, weights, image_size=image_size)
+    module = task_module(network_task(named.run, named.model), EVALUATE)
+    values = {**named.settings(), "data": dict(data or {})}
+    if not averaged:
+        values["averaged"] = False
+    return module.run(module.EvaluateConfig.from_values(values))[1]
 
 
-def _check_source(source: Source, weights: Source | None, **of_weights: Any) -> None:
+def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
+    """Exports a network to serve, as `python -m zoo.export` does.
+
+    Args:
+        source: Place of the network, as for `load`.
+        output: Folder of all exports. Defaults to "exports".
+        **settings: Other settings of the command: `format="onnx"`; `weights` of a name.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        ValueError: If there is no such network, or the export differs from it.
+
+    Example:
+    >>> from zoo.api import export
+    >>> export("nowhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
+    """
+    named = _named(source, settings.pop("weights", None))
+    module = task_module(network_task(named.run, named.model), EXPORT)
+    values = {**named.settings(), "output": output, **settings}
+    return module.run(module.ExportConfig.from_values(values))
+
+
+class _Network(NamedTuple):
+    """The settings that name a network."""
+
+    run: Any = None
+    model: str | None = None
+    weights: str | None = None
+    class_names: Sequence[str] | None = None
+    image_size: int | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns those that a command has."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def _named(source: Source, weights: Source | None, **of_weights: Any) -> _Network:
     """Checks that a source can be one, and has weights where it or other arguments need them."""
     places = {"source": source} if weights is None else {"source": source, "weights": weights}
     for name, place in places.items():
@@ -169,9 +259,10 @@ def _check_source(source: Source, weights: Source | None, **of_weights: Any) -> 
                 location(place)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    if weights is not None:
-        return
+    use_default_backend(BACKENDS[:2])
     name = os.fspath(source)
+    if weights is not None:
+        return _Network(None, str(source), str(weights), **of_weights)
     if name in TABLE and not os.path.isdir(name):
         raise ValueError(
             f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
@@ -183,3 +274,4 @@ def _check_source(source: Source, weights: Source | None, **of_weights: Any) -> 
             f"expected {' and '.join(given)} with weights alone: runs and published networks have "
             f"their own. Received: weights=None for {name!r}"
         )
+    return _Network(model=name) if is_published(name) else _Network(location(name))

@@ -1,5 +1,6 @@
 """Options that name a model: a finished run, a published one, or a name with weights."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,12 +12,14 @@ from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
 from zoo.registry import TABLE, find_model
 
 NETWORK = "lambda_keras.json"  # what zoo.publish says of a network
+MAX_BYTES = 2**22  # of a description; that of the 21,841 classes of ImageNet has half a million
+HUB = "hf://"
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
 
 
 def _check_source(weights: str) -> None:
     # As `lambda_keras.weights` has it, whose import would bring Keras.
-    if weights.startswith("hf://") or re.fullmatch(r"imagenet(-\w+)?", weights):
+    if weights.startswith(HUB) or re.fullmatch(r"imagenet(-\w+)?", weights):
         return
     if os.path.isdir(weights):
         if any(os.path.isfile(os.path.join(weights, name)) for name in IN_FOLDERS):
@@ -31,15 +34,35 @@ def _check_source(weights: str) -> None:
 
 
 def is_place(model: str) -> bool:
-    """Returns whether --model names a network of `zoo.publish`, by its folder or on the hub.
+    """Returns whether --model is a folder or an address, not the name of a model.
 
     The name of a model of the zoo is no folder; `./NAME` is.
     """
     return model not in TABLE and (os.sep in model or os.path.isdir(model))
 
 
+def is_published(place: str) -> bool:
+    """Returns whether this is an address of the hub, or a folder that `zoo.publish` wrote."""
+    return place.startswith(HUB) or os.path.isfile(os.path.join(place, NETWORK))
+
+
+def published_task(place: str) -> str | None:
+    """Returns the task in the description of a published network; None if there is none."""
+    try:
+        path = Path(place, NETWORK)
+        if place.startswith(HUB):
+            from lambda_keras.weights import hub
+
+            repository, revision = hub.parse_address(place)
+            path = hub.fetch(repository, [NETWORK], revision)
+        with path.open("rb") as file:
+            return json.loads(file.read(MAX_BYTES)).get("task")
+    except (OSError, ValueError, AttributeError):  # the command reads it again, and says why
+        return None
+
+
 def _check_place(model: str) -> None:
-    if model.startswith("hf://"):
+    if model.startswith(HUB):
         if not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", model):
             raise ValueError(
                 f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {model!r}"
@@ -53,15 +76,43 @@ def _check_place(model: str) -> None:
 Weights = Annotated[str, checked_by(_check_source)]
 
 
-class ModelOptions(Settings):
-    """Settings --run, or --model and --weights; a command adds its own."""
+class PlaceOptions(Settings):
+    """Settings --run or --model: a network with all that belongs to it; a command adds its own."""
 
-    # Settings that a run decides itself.
-    of_model: ClassVar[frozenset[str]] = frozenset({"model", "weights", "image_size"})
+    # Settings that a run or a published network decides itself.
+    of_model: ClassVar[frozenset[str]] = frozenset({"model"})
 
     config: AnyPath | None = Field(
         default=None, exclude=True, description="YAML file with these settings."
     )
+    run: AnyPath | None = Field(
+        default=None, description="Folder of a finished run, local or gs://."
+    )
+    model: str | None = Field(
+        default=None,
+        description="Network that zoo.publish wrote: its folder, or hf://OWNER/NAME.",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = self.of_model & self.model_fields_set
+        if self.run is not None and given:
+            raise ValueError(f"--run already says which model. Received: {sorted(given)}")
+        if self.run is None:
+            self._check_model()
+        return self
+
+    def _check_model(self) -> None:
+        if self.model is None:
+            raise ValueError("expected --run, or --model with a network of zoo.publish")
+        _check_place(self.model)
+
+
+class ModelOptions(PlaceOptions):
+    """Settings --run, or --model and --weights."""
+
+    of_model = frozenset({"model", "weights", "image_size"})
+
     model: str | None = Field(
         default=None,
         description="Model, by its name (see python -m zoo.list); or one that zoo.publish wrote, "
@@ -72,9 +123,6 @@ class ModelOptions(Settings):
         description="imagenet for published weights (zoo.list has more names), "
         "hf://OWNER/NAME, or a .weights.h5 or .safetensors file.",
     )
-    run: AnyPath | None = Field(
-        default=None, description="Folder of a finished run, local or gs://."
-    )
     image_size: int | None = Field(
         default=None,
         ge=8,
@@ -82,34 +130,24 @@ class ModelOptions(Settings):
         description="Height and width for --model; None: the model's own.",
     )
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        of_model = self.of_model & self.model_fields_set
-        if self.run is not None and of_model:
-            raise ValueError(f"--run already says which model. Received: {sorted(of_model)}")
-        if self.run is None and self.model is None:
+    def _check_model(self) -> None:
+        if self.model is None:
             raise ValueError("expected --run, or --model and --weights")
-        if self.is_published:
-            _check_place(str(self.model))
+        if is_place(self.model):
+            _check_place(self.model)
             given = (self.of_model & self.model_fields_set) - {"model"}
             if given:
                 raise ValueError(
                     f"--model {self.model} already says which weights, labels and size. "
                     f"Received: {sorted(given)}"
                 )
-        elif self.model is not None:
-            find_model(self.model)
-            if self.weights is None:
-                raise ValueError(
-                    f"expected --weights imagenet, or a file of weights for {self.model}: "
-                    "without weights it knows nothing. Received: weights=None"
-                )
-        return self
-
-    @property
-    def is_published(self) -> bool:
-        """Whether --model is a network of `zoo.publish`, and no name."""
-        return self.model is not None and is_place(self.model)
+            return
+        find_model(self.model)
+        if self.weights is None:
+            raise ValueError(
+                f"expected --weights imagenet, or a file of weights for {self.model}: "
+                "without weights it knows nothing. Received: weights=None"
+            )
 
 
 def read_labels(path: Path) -> list[str]:

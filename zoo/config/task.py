@@ -7,10 +7,13 @@ from typing import Any
 
 from pydantic_settings import SettingsError
 
+from zoo.cli.model_options import is_place, published_task
 from zoo.cli.settings import ConfigFile
 from zoo.errors import unknown
 
 CLASSIFICATION, DETECTION = "classification", "detection"
+# Modules with a function `choose`: which source of a network some settings name.
+SOURCES = {CLASSIFICATION: "zoo.inference.source.kinds", DETECTION: "zoo.detection.source"}
 RUN_CONFIG = "config.yaml"  # the settings in a run folder
 # Settings by which configurations without a task are recognized as those of detectors.
 _OF_DETECTORS = {"data": {"test_batch_size"}, "training": {"steps"}}
@@ -20,6 +23,8 @@ def task_of(settings: Mapping[str, Any]) -> str:
     """Returns the task of settings that were read from a file."""
     if "task" in settings:
         return settings["task"]
+    if "run" in settings or isinstance(settings.get("model"), str):
+        return network_task(settings.get("run"), settings.get("model"))
     is_detector = any(
         isinstance(section := settings.get(name), dict) and section.keys() & names
         for name, names in _OF_DETECTORS.items()
@@ -35,8 +40,25 @@ def read_task(file: str) -> str:
         return CLASSIFICATION  # whose command reads the file again, and says what is wrong
 
 
+def network_task(run: object, model: str | None) -> str:
+    """Returns the task of a run, or of a published network; that of names is classification."""
+    if run is not None:
+        return read_task(f"{run}/{RUN_CONFIG}")
+    published = model is not None and is_place(model) and published_task(model)
+    return published or CLASSIFICATION
+
+
+def choose_source(settings: Any) -> Any:
+    """Returns the source of a network that settings name, whatever its task.
+
+    Args:
+        settings: Settings with `run`, `model` and maybe `weights`.
+    """
+    return task_module(network_task(settings.run, settings.model), SOURCES).choose(settings)
+
+
 def find_task(arguments: Sequence[str]) -> str:
-    """Returns the task of a command line: of --task, of the run of --run, or of --config.
+    """Returns the task of a command line: by --task, by --run or --model, or by --config.
 
     Args:
         arguments: The words after the name of the command.
@@ -47,8 +69,8 @@ def find_task(arguments: Sequence[str]) -> str:
         given[name] = value if equals else following
     if "--task" in given:
         return given["--task"]
-    if "--run" in given:
-        return read_task(f"{given['--run']}/{RUN_CONFIG}")
+    if "--run" in given or "--model" in given:
+        return network_task(given.get("--run"), given.get("--model"))
     return read_task(given["--config"]) if "--config" in given else CLASSIFICATION
 
 
@@ -62,7 +84,15 @@ def run_by_task(arguments: Sequence[str], modules: Mapping[str, str]) -> None:
     Raises:
         ValueError: If the command has no such task.
     """
-    task = find_task(arguments)
+    task_module(find_task(arguments), modules).main(arguments)
+
+
+def task_module(task: str, modules: Mapping[str, str]) -> Any:
+    """Imports the module of a table that is for a task.
+
+    Raises:
+        ValueError: If the table has no such task.
+    """
     if task not in modules:
         raise ValueError(f"task: no such task. {unknown(task, modules)}")
-    import_module(modules[task]).main(arguments)
+    return import_module(modules[task])

@@ -13,7 +13,10 @@ from pydantic import Field
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
 from zoo.cli.settings import LocalPath, checked_by
+from zoo.config.task import CLASSIFICATION, DETECTION, choose_source, network_task, task_module
 from zoo.errors import needs_extra
+
+PAGES = {CLASSIFICATION: "zoo.demo.classification", DETECTION: "zoo.demo.detection"}
 
 MIN_PASSWORD = 8  # characters; the page does not count wrong guesses
 
@@ -40,7 +43,8 @@ class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
     """Serves a page where one drops an image, and sees what the network makes of it.
 
     It names the most probable classes, and draws where the lambda layers looked: the content map
-    and the position map of a layer at the point that one clicks. Give --run for the model of a
+    and the position map of a layer at the point that one clicks. For a detector it draws the
+    objects. Give --run for the model of a
     finished run, --model for one of zoo.publish, or --model and --weights. Examples:
 
       python -m zoo.demo --run runs/digits
@@ -73,14 +77,14 @@ def main(arguments: Sequence[str]) -> None:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read by Gradio's import
     with needs_extra("demo"):
         import gradio  # noqa: F401  # a missing one shows before the work
+    network = choose_source(config).load()
     from zoo.demo.page import serve
-    from zoo.inference.classifier import Classifier
 
-    classifier = Classifier.from_source(config)
     # Gradio's own folder for uploads is that of every page on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        serve(classifier, config.host, config.port, password, is_private)
+        demo = task_module(network_task(config.run, config.model), PAGES).Demo(network)
+        serve(demo, config.host, config.port, password, is_private)
 
 
 def _check_address(host: str, port: int) -> bool:

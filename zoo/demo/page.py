@@ -1,21 +1,14 @@
-"""The page of `zoo.demo`: predictions for an image, and lambda maps."""
+"""The page of `zoo.demo`: its server, and what the pages of every task have."""
 
 import os
 import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lambda_keras.applications import preprocess_input
 from zoo.errors import needs_extra
-from zoo.inference.classifier import Classifier
-from zoo.inference.lambda_maps import lambda_layers, lambda_maps
-from zoo.plots.lambda_maps import VIEW, draw_maps, draw_position
 
 with needs_extra("demo"):
     import gradio as gr
@@ -24,39 +17,26 @@ with needs_extra("demo"):
     from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.responses import PlainTextResponse
 
-TOP = 5
 KEPT = 3600  # seconds that images and pictures stay on the server's disk
-WIDE = 240  # pixels that the name of a layer takes; a telephone shows no two beside each other
-MEAN = -1  # in place of the number of a head
 HELP = (
-    "Drop an image (JPEG, PNG, WebP, ...). It is resized and cropped as when the accuracy of "
-    "the network was measured, and the server deletes it within two hours."
-)
-HELP_MAPS = (
-    "At each position of its grid, a lambda layer makes its output from the values of all "
-    "positions. **Click on the picture** to choose the position, and see with which weights: red "
-    "adds a value, blue subtracts it, grey leaves it out. The content map weighs a place by what "
-    "is there, the position map by where it lies as seen from the chosen position."
+    "Drop an image (JPEG, PNG, WebP, ...). It is {resized} as when the {result} of the network was "
+    "measured, and the server deletes it within two hours."
 )
 # Gradio lays the arrow of a dropdown over the end of its text.
 CSS = "input[role=combobox] { padding-right: 28px !important; text-overflow: ellipsis; }"
-NOTHING = (None, "", None)
 NOT_UPLOADED = "expected an image that was uploaded to this page"
-NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 
 
-def serve(
-    classifier: Classifier, host: str, port: int, password: str | None, is_private: bool
-) -> None:
+def serve(demo: Any, host: str, port: int, password: str | None, is_private: bool) -> None:
     """Serves the page, to those who know the password if there is one, until it is interrupted.
 
-    If the address is private, which only this computer can reach, requests that name another one
-    get nothing: a foreign page has pointed its own name here.
+    `demo.build()` lays it out. If the address is private, which only this computer can reach,
+    requests that name another one get nothing: a foreign page has pointed its own name here.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     # What ends services ends them like Ctrl+C, after which images are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    page = Demo(classifier).build()
+    page = demo.build()
     page.launch(
         server_name=host,
         server_port=port,
@@ -81,137 +61,32 @@ def serve(
     page.block_thread()
 
 
-@dataclass(frozen=True)
-class Demo:
-    """Functions of the page for one model."""
-
-    classifier: Classifier
-
-    def ask(self, photo: str | None) -> dict[str, float] | None:
-        """Returns the most probable classes of an image and their probabilities.
-
-        Raises:
-            gr.Error: If it is unreadable; the page shows the message.
-        """
-        if photo is None:
-            return None
-        with _telling_what_is_wrong(photo):
-            (answer,) = self.classifier.ask([Path(photo)], TOP)
-        names = [guess.name for guess in answer.top]
-        return {
-            f"{guess.name} ({guess.index})" if names.count(guess.name) > 1 else guess.name: (
-                guess.probability
-            )
-            for guess in answer.top
-        }
-
-    def look(
-        self, photo: str | None, layer: str, head: int, x: int, y: int
-    ) -> tuple[np.ndarray | None, str, np.ndarray | None]:
-        """Draws what the network sees of an image, and the maps of one position over it.
-
-        Args:
-            photo: Its file.
-            layer: Name of a lambda layer.
-            head: Number of a head, from 0, or `MEAN`.
-            x: Column of the position, in pixels of the network's image.
-            y: Row of the position, likewise.
-
-        Returns:
-            Picture of the image, title of the maps, picture of the maps.
-
-        Raises:
-            gr.Error: If the file is unreadable, or there is no such position.
-        """
-        if photo is None:
-            return NOTHING
-        with _telling_what_is_wrong(photo):
-            view = self.classifier.view(Path(photo))
-            grid = lambda_layers(self.classifier.model)[layer]
-            row, column = y * grid[0] // len(view), x * grid[1] // len(view)
-            found = lambda_maps(self.classifier.model, layer, preprocess_input(view), row, column)
-        maps = {
-            "Content map: weight of a place by what is there": found.content,
-            "Position map: weight of a place by where it lies": found.position,
-        }
-        shown = {
-            title: weights.mean(0) if head == MEAN else weights[head]
-            for title, weights in maps.items()
-            if weights is not None
-        }
-        who = "mean of all heads" if head == MEAN else f"head {head + 1}"
-        where = f"row {row + 1}, column {column + 1} of {grid[0]} x {grid[1]}"
-        return (
-            draw_position(view, grid, row, column),
-            f"**What goes into the output at {where}** ({layer}, {who})",
-            draw_maps(view, shown, row, column),
-        )
-
-    def build(self) -> gr.Blocks:
-        """Lays the page out."""
-        name, layers = self.classifier.name, lambda_layers(self.classifier.model)
-        with _Page(
-            title=f"What {name} sees",
-            analytics_enabled=False,
-            fill_width=True,
-            delete_cache=(KEPT, KEPT),
-        ) as page:
-            gr.Markdown(f"# What {name} sees\n{HELP}")
-            with gr.Row():
-                photo = gr.Image(
-                    label="Image",
-                    type="filepath",
-                    image_mode=None,
-                    sources=["upload", "clipboard"],
-                    height=320,
-                )
-                answer = gr.Label(label="Most probable classes", num_top_classes=TOP)
-            asked = photo.change(self.ask, photo, answer, api_name="ask", concurrency_id="model")
-            if layers:
-                self._build_maps(photo, asked, layers)
-            else:
-                gr.Markdown(NO_MAPS.format(name))
-        # Gradio would open the file itself, and say less about one that is broken.
-        photo.preprocess = lambda payload: payload and _uploaded(payload.path, photo)
-        return page
-
-    def _build_maps(self, photo: Any, asked: Any, layers: dict[str, tuple[int, int]]) -> None:
-        model: Any = self.classifier.model
-        size = model.input_shape[1]
-
-        def in_pixels(click: gr.SelectData) -> list[int]:  # of the network's image
-            return [i * size // VIEW for i in click.index]
-
-        heads = range(model.get_layer(next(iter(layers))).num_heads)
-        gr.Markdown(f"## Where it looked\n{HELP_MAPS}")
-        names = [(f"{name} ({h} x {w})", name) for name, (h, w) in layers.items()]
-        numbers = [("mean of all heads", MEAN), *((f"head {i + 1}", i) for i in heads)]
-        with gr.Row():
-            layer = gr.Dropdown(names, label="Lambda layer", min_width=WIDE)
-            head = gr.Dropdown(numbers, value=MEAN, label="Head", min_width=WIDE)
-            x, y = (
-                gr.Slider(0, size - 1, size // 2, step=1, label=f"Pixels {axis}", buttons=[])
-                for axis in ("from the left", "from the top")
-            )
-        with gr.Row():
-            with gr.Column(scale=1):
-                gr.Markdown("**What the network sees** (click on it)")
-                view = _picture("view", "What the network sees")
-            with gr.Column(scale=2):
-                title = gr.Markdown()
-                maps = _picture("maps", "Where it looked")
-        place, shown = [photo, layer, head, x, y], [view, title, maps]
-        options: dict[str, Any] = {"concurrency_id": "model", "trigger_mode": "always_last"}
-        changes = [control.input for control in (layer, head, x, y)]
-        gr.on(changes, self.look, place, shown, api_name="look", **options)
-        options["api_visibility"] = "private"
-        asked.success(self.look, place, shown, **options)
-        asked.failure(lambda: NOTHING, None, shown, **options)
-        clicked = view.select(in_pixels, None, [x, y], **options)
-        clicked.then(self.look, place, shown, **options)
+@contextmanager
+def page_of(name: str, text: str) -> Iterator["Page"]:
+    """Yields a page with a heading and a text, to lay out what follows."""
+    title = f"What {name} sees"
+    with Page(
+        title=title, analytics_enabled=False, fill_width=True, delete_cache=(KEPT, KEPT)
+    ) as page:
+        gr.Markdown(f"# {title}\n{text}")
+        yield page
 
 
-class _Page(gr.Blocks):
+def upload() -> gr.Image:
+    """Returns the part of a page that takes an image, as the path of its file."""
+    photo = gr.Image(
+        label="Image",
+        type="filepath",
+        image_mode=None,
+        sources=["upload", "clipboard"],
+        height=320,
+    )
+    # Gradio would open the file itself, and say less about one that is broken.
+    photo.preprocess = lambda payload: payload and _uploaded(payload.path, photo)
+    return photo
+
+
+class Page(gr.Blocks):
     """Refuses files that were not uploaded before Gradio opens, downloads or names them."""
 
     async def preprocess_data(self, block_fn: Any, inputs: list[Any], *others: Any, **more: Any):
@@ -252,7 +127,8 @@ def _asks_for(password: str) -> Callable[[str, str], bool]:
 
 
 @contextmanager
-def _telling_what_is_wrong(photo: str) -> Iterator[None]:
+def telling_what_is_wrong(photo: str) -> Iterator[None]:
+    """Shows an error about an image on the page, without the path of the upload."""
     try:
         yield
     except ValueError as error:  # of an image it names the copy on the server's disk
@@ -260,7 +136,8 @@ def _telling_what_is_wrong(photo: str) -> Iterator[None]:
         raise gr.Error(message, print_exception=False) from None
 
 
-def _picture(elem_id: str, label: str) -> gr.Image:
+def picture(elem_id: str, label: str) -> gr.Image:
+    """Creates an image of the page that users cannot change."""
     return gr.Image(
         label=label, elem_id=elem_id, show_label=False, interactive=False, format="png", buttons=[]
     )

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +11,18 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 from pydantic import BaseModel, Field, ValidationError
+from safetensors.numpy import save
 
+from lambda_keras.weights.files import read_safetensors
+from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
 from zoo.detection.experiment import create_experiment, create_task, precision
-from zoo.detection.shards import Categories
+from zoo.detection.shards import Categories, check_shape
 from zoo.detection.task import infer, to_coco
 from zoo.errors import first_wrong, needs_extra
+from zoo.inference.images import Image, read_pixels, several
 
 with needs_extra("detection"):
     from official.vision.serving import detection
@@ -107,23 +111,64 @@ class Detector:
         path = tf.train.latest_checkpoint(str(folder))
         if path is None:
             raise ValueError(f"run: expected checkpoints in {str(folder)!r}. Received: none")
-        # The weights come from the checkpoint, not from where training started.
+        detector = cls.build(config, categories, masks)
+        model = detector.model
+        try:
+            # Before it is read, for TensorFlow warns of every variable that it leaves as it is.
+            if _shapes(path) != Counter(tuple(variable.shape) for variable in model.variables):
+                raise ValueError("other shapes or categories")
+            status = tf.train.Checkpoint(model=model).read(path)
+            status.assert_existing_objects_matched().expect_partial()
+        except (AssertionError, ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"run: {path} is damaged or of another detector: {reason}") from None
+        return detector
+
+    @classmethod
+    def build(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
+        """Builds a detector with random weights; see `restore`."""
+        # The weights come from a file, not from where training started.
         model = config.model.model_copy(update={"weights": None})
         training = config.training.model_copy(update={"precision": "float32"})
         config = config.model_copy(update={"model": model, "training": training})
         experiment = create_experiment(config, categories, masks)
         with precision("float32"):
-            detector = create_task(experiment).build_model()
-        try:
-            # Before it is read, for TensorFlow warns of every variable that it leaves as it is.
-            if _shapes(path) != Counter(tuple(variable.shape) for variable in detector.variables):
-                raise ValueError("other shapes or categories")
-            status = tf.train.Checkpoint(model=detector).read(path)
-            status.assert_existing_objects_matched().expect_partial()
-        except (AssertionError, ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise ValueError(f"run: {path} is damaged or of another detector: {reason}") from None
-        return cls(config.model.name, detector, experiment, categories)
+            return cls(model.name, create_task(experiment).build_model(), experiment, categories)
+
+    def save_weights(self, path: Path) -> None:
+        """Writes all weights as safetensors, by their places in the model."""
+        arrays = {name: variable.numpy() for name, variable in self._variables().items()}
+        path.write_bytes(save(arrays))
+
+    def load_weights(self, path: Path) -> None:
+        """Reads what `save_weights` wrote, after comparing all names, shapes and precisions.
+
+        Raises:
+            ValueError: If the file is damaged, or of another detector.
+        """
+        arrays, _ = read_safetensors(path)
+        variables = self._variables()
+        expected = {name: (tuple(one.shape), one.dtype.name) for name, one in variables.items()}
+        received = {name: (array.shape, array.dtype.name) for name, array in arrays.items()}
+        check_fit(self.model, str(path), "array", expected, received)
+        for name, array in arrays.items():
+            check_finite(name, array, str(path))
+            variables[name].assign(array)
+
+    def _variables(self) -> dict[str, tf.Variable]:
+        """Variables by their places in the model: names of tf_keras count in every process."""
+        view, found = tf.train.TrackableView(self.model), {}
+        nodes: list[tuple[str, Any]] = [("", self.model)]
+        seen = set()
+        for prefix, node in nodes:  # which grows
+            for name, child in view.children(node).items():
+                if id(child) in seen:
+                    continue
+                seen.add(id(child))
+                nodes.append((f"{prefix}{name}/", child))
+                if isinstance(child, tf.Variable):
+                    found[prefix + name] = child
+        return found
 
     @property
     def masks(self) -> bool:
@@ -156,7 +201,7 @@ class Detector:
         images = tf.TensorSpec((None, None, None, 3), tf.uint8)
         return self.module.inference_from_image_tensors.get_concrete_function(images)
 
-    def ask(self, images: np.ndarray) -> dict[str, np.ndarray]:
+    def predict(self, images: np.ndarray) -> dict[str, np.ndarray]:
         """Runs the detector on images of one size, as its export does.
 
         Args:
@@ -197,8 +242,54 @@ class Detector:
         Args:
             image: uint8, of shape `(height, width, 3)`.
             number: The id of the image. Defaults to 0.
+
+        Raises:
+            ValueError: If nothing is left of the image when it is resized.
         """
-        return to_coco(self.ask(image[None]), [number])
+        check_shape(image.shape[0], image.shape[1], self.image_size)
+        return to_coco(self.predict(image[None]), [number])
+
+    def __call__(self, images: Image | Sequence[Image], threshold: float = 0.5) -> list[Any]:
+        """Finds objects in images of any size.
+
+        Args:
+            images: One image or several: each the path of an image file, an image of Pillow, or a
+                uint8 array `(height, width, 3)`, RGB. Several are a list, or an array `(count,
+                height, width, 3)`.
+            threshold: Score from which on objects are returned, from 0 to 1. Defaults to 0.5.
+
+        Returns:
+            Objects of an image, the highest score first: dictionaries in COCO's format of results
+            with the `name` of the category, `bbox` (left, top, width, height in pixels), `score`,
+            and `segmentation`, an RLE, of a detector with masks. A list of them for one image, a
+            list of such lists for several.
+
+        Raises:
+            ValueError: If an image is unreadable, or an array of another kind.
+        """
+        every, is_one = several(images)
+        found = [
+            [
+                {"name": self.name_of(one["category_id"]), **one}
+                for one in self.detect(read_pixels(image), number)
+                if one["score"] >= threshold
+            ]
+            for number, image in enumerate(every, start=1)
+        ]
+        return found[0] if is_one else found
+
+    @property
+    def outputs(self) -> int:
+        """Number of category ids that it has an output for, with 0, the background."""
+        return self.experiment.task.model.num_classes
+
+    def name_of(self, category: int) -> str:
+        """Returns the name of a category; its number if the id is one that the data leave out."""
+        return self.categories.get(category, str(category))
+
+    def labels(self) -> list[str]:
+        """Returns the lines of `labels.txt`: ids and names of the categories."""
+        return [f"{number}: {name}" for number, name in self.categories.items()]
 
 
 def _shapes(path: str) -> Counter[tuple[int, ...]]:

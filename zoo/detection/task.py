@@ -125,7 +125,7 @@ def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
     """Converts outputs to COCO's format of results, the most certain ones of an image first.
 
     Args:
-        outputs: Outputs of `Detector.ask`.
+        outputs: Outputs of `Detector.predict`.
         ids: Ids of the images.
 
     Returns:

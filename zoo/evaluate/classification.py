@@ -1,7 +1,7 @@
 """Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
@@ -11,6 +11,10 @@ from zoo.cli.model_options import ModelOptions
 from zoo.cli.settings import OutputFolder
 from zoo.config import DataConfig
 from zoo.files import location
+
+if TYPE_CHECKING:
+    from zoo.evaluate.metrics import Evaluation
+    from zoo.inference.classifier import Classifier
 
 
 class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
@@ -62,11 +66,9 @@ def main(arguments: Sequence[str]) -> None:
     config = EvaluateConfig.from_command_line(arguments)
     if config.output is not None:
         import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
-    from zoo.evaluate import loading, report
-    from zoo.evaluate.metrics import evaluate
+    from zoo.evaluate import report
 
-    classifier, data = loading.of_source(config, config.data, config.averaged)
-    result = evaluate(classifier, data.test, config.data.batch_size)
+    classifier, result = run(config)
     place = " ".join(filter(None, (config.data.source, config.data.name)))
     title = f"{classifier.name}{'' if config.averaged else ', raw weights,'} on {place}"
     report.print_tables(result, report.readable(classifier.class_names), title)
@@ -74,3 +76,18 @@ def main(arguments: Sequence[str]) -> None:
         settings = config.model_dump(mode="json", exclude={"output"})
         report.write(result, classifier.class_names, title, settings, config.output)
         print(f"wrote {config.output / report.RESULTS} and pictures")
+
+
+def run(config: EvaluateConfig) -> tuple["Classifier", "Evaluation"]:
+    """Loads a network and test images of its classes, and evaluates it.
+
+    Raises:
+        ValueError: If there is no such network, or it and the images do not fit each other.
+    """
+    from zoo.evaluate.metrics import check_fit, evaluate
+    from zoo.inference.source.kinds import choose
+
+    source = choose(config) if config.averaged else choose(config).without_averages()
+    classifier, images = source.load_with_images(config.data)
+    check_fit(classifier, images)
+    return classifier, evaluate(classifier, images.test, config.data.batch_size)

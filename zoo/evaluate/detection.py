@@ -1,97 +1,144 @@
 """Measures how well a detector finds objects: `python -m zoo.evaluate --run FOLDER`."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from zoo.cli.model_options import PlaceOptions
 from zoo.cli.run import BACKENDS, use_default_backend
-from zoo.cli.settings import AnyPath, OutputFolder, Settings
+from zoo.cli.settings import AnyPath, OutputFolder, Section
+from zoo.config.detection import DetectionConfig
+from zoo.run_folder import read_config
+
+if TYPE_CHECKING:
+    from zoo.detection.coco import Json
+    from zoo.detection.detector import Detector
+    from zoo.detection.report import Evaluation
 
 PICTURES = 12  # best and worst images
 
 
-class EvaluateConfig(Settings, cli_prog_name="python -m zoo.evaluate"):
-    """Measures the average precision of boxes, and of masks, as a whole and for each category.
+class ShardsConfig(Section):
+    """Test images of a detector."""
 
-    It is computed by pycocotools, in percent, beside Table 6 of the paper where that has the
-    backbone. Examples:
-
-      python -m zoo.evaluate --run runs/shapes
-      python -m zoo.evaluate --run runs/coco --dir gs://BUCKET/coco --output evaluation
-    """
-
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    run: AnyPath = Field(description="Folder of a finished run, local or gs://.")
     dir: AnyPath | None = Field(
         default=None,
-        description="Folder of shards with other test images of the same categories; None: the "
-        "run's own.",
+        description="Folder of shards with test images of the same categories; None: the run's "
+        "own.",
     )
     batch_size: int = Field(default=8, ge=1, description="Images of a step.")
+
+
+class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
+    """Measures the average precision of boxes, and of masks, as a whole and for each category.
+
+    It is computed by pycocotools, in percent, next to Table 6 of the paper where that has the
+    backbone. Give --run for the detector of a finished run, or --model for one of zoo.publish, and
+    --data.dir. Examples:
+
+      python -m zoo.evaluate --run runs/shapes
+      python -m zoo.evaluate --run runs/coco --data.dir gs://BUCKET/coco --output evaluation
+      python -m zoo.evaluate --model hf://OWNER/NAME --data.dir coco
+    """
+
+    data: ShardsConfig = ShardsConfig()
     output: OutputFolder | None = Field(
         default=None,
         description="Also write evaluation.json, detections.json in COCO's format, and best.png "
         "and worst.png here.",
     )
 
+    @property
+    def folder(self) -> Path:
+        """The folder of shards: `data.dir`, or that of the run."""
+        if self.data.dir is not None:
+            return self.data.dir
+        if self.run is None:
+            raise ValueError("data.dir: expected a folder of shards, as --model has none")
+        return read_config(self.run, DetectionConfig).data.dir
+
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then evaluates.
+    """Reads the settings, then evaluates."""
+    config = EvaluateConfig.from_command_line(arguments)
+    use_default_backend(BACKENDS[:1])
+    from zoo.detection import report
+
+    detector, result, found, annotations = run(config)
+    count = len(annotations["images"])
+    title = f"{detector.title}, {count} images of {config.folder}"
+    report.print_tables(result, detector.categories, detector.name, title)
+    if config.output is not None:
+        settings = config.model_dump(mode="json", exclude={"output"})
+        report.write(result, found, detector.categories, settings, config.output)
+        _write_pictures(config, detector, result, found, annotations)
+        print(f"wrote {config.output / report.RESULTS} and pictures")
+    print(f"{report.line(result.figures)} ({count} test images)")
+
+
+def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
+    """Loads a detector, and evaluates it on shards of its categories.
+
+    Returns:
+        The detector, its evaluation, its detections, and the annotations.
 
     Raises:
-        ValueError: If there is no such run, or the images are of other categories.
+        ValueError: If there is no such detector, or the images are of other categories.
     """
-    settings = EvaluateConfig.from_command_line(arguments)
-    use_default_backend(BACKENDS[:1])
     from rich.progress import track
 
-    from zoo import run_folder
-    from zoo.config.detection import DetectionConfig
     from zoo.detection import report, shards
-    from zoo.detection.detector import Detector
-    from zoo.plots.detections import plot_detections
+    from zoo.detection.source import choose
 
-    config = run_folder.read_config(settings.run, DetectionConfig)
-    folder = settings.dir or config.data.dir
+    folder = config.folder
     dataset = shards.Dataset.read(folder)
-    detector = Detector.from_run(settings.run)
+    detector = choose(config).load()
     if dict(detector.categories) != dataset.categories:
         raise ValueError(
-            f"dir: expected the categories of the run, {list(detector.categories.values())[:5]}. "
+            "data.dir: expected the categories of the detector, "
+            f"{list(detector.categories.values())[:5]}. "
             f"Received: {list(dataset.categories.values())[:5]}"
         )
     ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
     annotations = shards.read_annotations(folder, dataset, ids)
-    masks = detector.masks and dataset.masks
-    files = shards.pattern(folder, shards.TEST)
-    batches = detector.detect_shards(files, settings.batch_size)
-    steps = -(-dataset.val.images // settings.batch_size)
+    size = config.data.batch_size
+    batches = detector.detect_shards(shards.pattern(folder, shards.TEST), size)
+    steps = -(-dataset.val.images // size)
     found = [one for batch in track(batches, "Detecting", total=steps) for one in batch]
-    result = report.evaluate(annotations, found, masks)
-    title = f"{detector.title}, {dataset.val.images} images of {folder}"
-    report.print_tables(result, detector.categories, detector.name, title)
-    if settings.output is not None:
-        written = settings.model_dump(mode="json", exclude={"output"})
-        report.write(result, found, detector.categories, written, settings.output)
-        truth = shards.by_image(annotations)
-        order = sorted(result.by_image, key=lambda number: result.by_image[number])
-        for name, numbers in (("worst", order[:PICTURES]), ("best", order[::-1][:PICTURES])):
-            images = shards.read_images(files, ids=set(numbers))
-            plot_detections(
-                [
-                    (
-                        f"{truth[number][0]}: F1 {result.by_image[number]:.2f}",
-                        images[number],
-                        [one for one in found if one["image_id"] == number],
-                        truth[number][1],
-                    )
-                    for number in numbers
-                ],
-                detector.categories,
-                f"{detector.name}: the {name} test images",
-                settings.output / f"{name}.png",
-            )
-        print(f"wrote {settings.output / report.RESULTS} and pictures")
-    print(f"{report.line(result.figures)} ({dataset.val.images} test images)")
+    result = report.evaluate(annotations, found, detector.masks and dataset.masks)
+    return detector, result, found, annotations
+
+
+def _write_pictures(
+    config: EvaluateConfig,
+    detector: "Detector",
+    result: "Evaluation",
+    found: Sequence["Json"],
+    annotations: "Json",
+) -> None:
+    """Draws the worst and the best test images, by the F1 of their boxes."""
+    from zoo.detection import shards
+    from zoo.plots.detections import plot_detections
+
+    output: Any = config.output
+    truth = shards.by_image(annotations)
+    order = sorted(result.by_image, key=lambda number: result.by_image[number])
+    for name, numbers in (("worst", order[:PICTURES]), ("best", order[::-1][:PICTURES])):
+        files = shards.pattern(config.folder, shards.TEST)
+        images = shards.read_images(files, ids=set(numbers))
+        plot_detections(
+            [
+                (
+                    f"{truth[number][0]}: F1 {result.by_image[number]:.2f}",
+                    images[number],
+                    [one for one in found if one["image_id"] == number],
+                    truth[number][1],
+                )
+                for number in numbers
+            ],
+            detector.categories,
+            f"{detector.name}: the {name} test images",
+            output / f"{name}.png",
+        )

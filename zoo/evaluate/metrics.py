@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from zoo.data.errors import naming_errors
+from zoo.data.load import ImageData
 from zoo.data.pipeline import EvalImages
 from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
@@ -108,6 +109,32 @@ class Evaluation:
         """Mean distance of confidence and accuracy, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
         count, confidence, accuracy = self.reliability
         return float((count * np.abs(confidence - accuracy)).sum() / count.sum())
+
+
+def check_fit(classifier: Classifier, data: ImageData) -> None:
+    """Checks that images are of the classes that a model has an output for.
+
+    Raises:
+        ValueError: If they are not.
+    """
+    expected, received = list(classifier.class_names), list(data.class_names)
+    if len(expected) != len(received):
+        raise ValueError(
+            f"data: expected images of {len(expected)} classes, as {classifier.name} knows. "
+            f"Received: {len(received)} classes ({', '.join(received[:3])}, ...)"
+        )
+    for number, (own, other) in enumerate(zip(expected, received, strict=True)):
+        if own != other:
+            raise ValueError(
+                f"data: expected the classes of {classifier.name}, of which number {number} is "
+                f"{own!r}. Received: {other!r}"
+            )
+    outputs = classifier.model.output_shape
+    if outputs != (None, len(expected)):
+        raise ValueError(
+            f"expected a model with a classifier of {len(expected)} classes. Received: "
+            f"{classifier.name} with outputs of shape {outputs}"
+        )
 
 
 def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:

@@ -7,8 +7,8 @@ from zoo import model_card
 from zoo.export.formats import FORMATS
 from zoo.export.signatures import SIGNATURES
 from zoo.export.verify import Comparison
+from zoo.inference.card import classifier_fields
 from zoo.inference.classifier import Classifier
-from zoo.inference.facts import facts_of
 from zoo.model_card import megabytes, table, write_labels
 
 CARD = "model_card.md"
@@ -28,10 +28,10 @@ def write(
     """
     form, space = FORMATS[format_name], megabytes(folder)
     write_labels(folder, classifier.class_names)
-    facts = {
+    fields = {
         "Format": f"{form.TITLE}, {quantize or 'float32'}, {space:.1f} MB",
         **origin,
-        **facts_of(classifier, "the model itself"),
+        **classifier_fields(classifier, "the model itself"),
     }
     rows = [(name, *SIGNATURES[name].card(classifier)) for name in form.SIGNATURES]
     sections = {
@@ -39,7 +39,7 @@ def write(
         "Use": form.USE.format(name=classifier.name),
         "Compared with Keras": _compared(comparison),
     }
-    model_card.write(folder / CARD, classifier.name, facts, sections)
+    model_card.write(folder / CARD, classifier.name, fields, sections)
 
 
 def _compared(comparison: Comparison) -> str:

@@ -81,22 +81,18 @@ def run(config: ExportConfig) -> Path:
             the export differs from Keras.
     """
     from zoo.export.exporter import export
-    from zoo.export.verify import held_out_examples, sample_examples
-    from zoo.inference.classifier import Classifier
-    from zoo.inference.facts import origin_of
+    from zoo.export.verify import examples_for
+    from zoo.inference.source.kinds import choose
 
     calibration = find_photos([str(config.calibration)]) if config.calibration else []
     # Before the model is loaded: a missing package should not show after it.
     check_packages(config.format)
-    classifier = Classifier.from_source(config)
-    if config.run is not None:
-        examples = held_out_examples(config.run, classifier)
-    else:
-        examples = sample_examples(classifier)
+    source = choose(config)
+    classifier = source.load()
     return export(
         classifier,
-        origin_of(config),
-        examples,
+        source.card(),
+        examples_for(source, classifier),
         config.output,
         config.format,
         config.quantization,

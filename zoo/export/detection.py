@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from zoo import model_card
-from zoo.cli.settings import AnyPath, OutputFolder, Settings
+from zoo.cli.model_options import PlaceOptions
+from zoo.cli.settings import OutputFolder
 from zoo.errors import printable
 from zoo.files import next_version
 
 if TYPE_CHECKING:
-    from zoo.detection.detector import Detector, Metrics
+    from zoo.detection.detector import Detector
 
 SNIPPET = """\
 For an image file, in the folder of this card; it needs TensorFlow alone:
@@ -36,24 +37,31 @@ for box, number, score in zip(
         print(f"{score:.0%} {names[str(int(number))]}: {left}, {top} to {right}, {bottom}")
 ```
 """
+SERVE = """
+In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
+
+```sh
+docker run -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
+  -v "$PWD/{name}:/models/{name}" -e MODEL_NAME={name} tensorflow/serving
+python -m zoo.client --model {name} photo.jpg
+```
+"""
 SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
+OF_FILES = "image_bytes"
 MAX_DIFFERENCE = 1e-3  # pixels, or of a score
 
 
-class ExportConfig(Settings, cli_prog_name="python -m zoo.export"):
+class ExportConfig(PlaceOptions, cli_prog_name="python -m zoo.export"):
     """Exports a detector as a SavedModel for TensorFlow Serving.
 
-    It is written to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, beside a
-    model_card.md with inputs and outputs. A new process with TensorFlow alone has to give the
-    outputs of the detector for images, else the export is removed. Example:
+    Give --run for the detector of a finished run, or --model for one of zoo.publish. It is written
+    to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, beside a model_card.md with inputs
+    and outputs. A new process with TensorFlow alone has to give the outputs of the detector for
+    images, else the export is removed. Example:
 
       python -m zoo.export --run runs/shapes --output runs/exports
     """
 
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    run: AnyPath = Field(description="Folder of a finished run, local or gs://.")
     output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
 
 
@@ -63,18 +71,18 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(config: ExportConfig) -> Path:
-    """Exports the detector of a run.
+    """Exports a detector.
 
     Returns:
         The new folder.
 
     Raises:
-        ValueError: If there is no such run, or the export answers otherwise than the detector.
+        ValueError: If there is no such detector, or the outputs of the export are others.
     """
-    from zoo.detection.detector import Detector, load_metrics
+    from zoo.detection.source import choose
 
-    metrics = load_metrics(config.run)
-    detector = Detector.from_run(config.run)
+    source = choose(config)
+    detector, origin = source.load(), source.card()
     name = f"detector_{detector.name}"
     with next_version(config.output / name) as (folder, beside):
         beside.mkdir()
@@ -86,28 +94,67 @@ def run(config: ExportConfig) -> Path:
             print(f"  {signature}: largest difference from the detector {difference:.1e}")
         if max(differences.values()) > MAX_DIFFERENCE:
             raise ValueError("the export differs from the detector; it was removed")
-        _write_card(detector, metrics, differences, beside)
+        _write_card(detector, origin, differences, beside)
     print(f"exported to {printable(folder)}, {model_card.megabytes(folder):.1f} MB")
     return folder
 
 
 def write(detector: "Detector", folder: Path) -> None:
-    """Writes a SavedModel with the Model Garden's two signatures.
+    """Writes a SavedModel with the Model Garden's two signatures, and one for `zoo.client`.
 
     | signature | input |
     | --- | --- |
     | serving_default | inputs: JPEG or PNG files, (batch,), all of one size in pixels |
     | images_uint8 | inputs: uint8, (batch, height, width, 3), RGB |
+    | image_bytes | image_bytes: JPEG or PNG files, (batch,), of any sizes |
 
-    Outputs are those of `Detector.ask`.
+    Outputs of the first two are those of `Detector.predict`.
     """
     import tensorflow as tf
 
-    signatures = detector.module.get_inference_signatures(dict(SIGNATURES))
+    signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))
+    signatures[OF_FILES] = _of_files(detector)
     # Not the module itself: of its model tf_keras would write the training, too, and fails on it.
     root: Any = tf.Module()
     root.used = [list(signature.graph.variables) for signature in signatures.values()]
     tf.saved_model.save(root, str(folder), signatures=signatures)
+
+
+def _of_files(detector: "Detector") -> Any:
+    """Returns the function from image files to objects, with boxes in pixels of each image."""
+    import tensorflow as tf
+
+    from zoo.data.crops import decode
+    from zoo.export.graph import refuse_unfit
+
+    labels = tf.constant([detector.name_of(number) for number in range(detector.outputs)])
+
+    def find(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
+        with tf.control_dependencies([refuse_unfit(encoded)]):
+            image: Any = decode(tf.identity(encoded))
+        found = {name: value[0] for name, value in detector.module.serve(image[None]).items()}
+        boxes = found["detection_boxes"] / tf.tile(found["image_info"][2:3], [1, 2])
+        top, left, bottom, right = tf.unstack(boxes, axis=-1)
+        outputs = {
+            "boxes": tf.stack([left, top, right - left, bottom - top], -1),  # (100, 4)
+            "classes": found["detection_classes"],
+            "labels": tf.gather(labels, found["detection_classes"]),
+            "scores": found["detection_scores"],
+        }
+        if detector.masks:
+            outputs["masks"] = tf.cast(tf.round(255 * found["detection_masks"]), tf.uint8)
+            outputs["sizes"] = tf.shape(image)[:2]
+        return outputs
+
+    dtypes = {"boxes": tf.float32, "classes": tf.int32, "labels": tf.string, "scores": tf.float32}
+    if detector.masks:
+        dtypes |= {"masks": tf.uint8, "sizes": tf.int32}
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, OF_FILES)], autograph=False)
+    def of_files(image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+        return tf.map_fn(find, image_bytes, fn_output_signature=dtypes)
+
+    return of_files.get_concrete_function()
 
 
 def compare(detector: "Detector", folder: Path) -> dict[str, float]:
@@ -123,15 +170,29 @@ def compare(detector: "Detector", folder: Path) -> dict[str, float]:
     from zoo.export.runtimes import run as run_export
 
     images = np.stack(load_sample_images().images)
-    files = [bytes(tf.io.encode_png(image).numpy()) for image in images]
-    expected = detector.ask(images)
-    answers = run_export(
-        "saved_model",
-        folder,
-        # PNG files end with no zeros, which NumPy would cut off.
-        {"serving_default": {"inputs": np.array(files)}, "images_uint8": {"inputs": images}},
-    )
-    return {signature: _largest(got, expected) for signature, got in answers.items()}
+    # PNG files end with no zeros, which NumPy would cut off.
+    files = np.array([bytes(tf.io.encode_png(image).numpy()) for image in images])
+    inputs = {
+        "serving_default": {"inputs": files},
+        "images_uint8": {"inputs": images},
+        OF_FILES: {OF_FILES: files},
+    }
+    found = run_export("saved_model", folder, inputs)
+    expected = detector.predict(images)
+    scale = np.tile(expected["image_info"][:, 2:3], (1, 1, 2))
+    top, left, bottom, right = np.moveaxis(expected["detection_boxes"] / scale, -1, 0)
+    of_files = {
+        "boxes": np.stack([left, top, right - left, bottom - top], -1),
+        "classes": expected["detection_classes"],
+        "scores": expected["detection_scores"],
+    }
+    return {
+        signature: _largest(
+            {name: got[name] for name in of_files} if signature == OF_FILES else got,
+            of_files if signature == OF_FILES else expected,
+        )
+        for signature, got in found.items()
+    }
 
 
 def _largest(got: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
@@ -144,21 +205,17 @@ def _largest(got: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
 
 
 def _write_card(
-    detector: "Detector", metrics: "Metrics", differences: Mapping[str, float], folder: Path
+    detector: "Detector",
+    origin: Mapping[str, str],
+    differences: Mapping[str, float],
+    folder: Path,
 ) -> None:
-    averages = {"Box AP": metrics.test.box.AP}
-    if metrics.test.mask is not None:
-        averages["Mask AP"] = metrics.test.mask.AP
-    categories = "\n".join(f"{number}: {name}" for number, name in detector.categories.items())
-    (folder / "labels.txt").write_text(categories + "\n", encoding="utf-8")
-    facts = {
-        "Detector": f"{detector.title}, of TensorFlow's Model Garden",
-        "Images": f"resized to fit {detector.image_size} x {detector.image_size} pixels",
-        "Trained on": f"{metrics.training_images:,} images",
-        **{
-            name: f"{average} ({metrics.test_images:,} test images)"
-            for name, average in averages.items()
-        },
+    from zoo.detection.source import detector_fields
+
+    model_card.write_labels(folder, detector.labels())
+    fields = {
+        **detector_fields(detector),
+        **origin,
         "Difference from the detector": ", ".join(
             f"{name} {difference:.1e}" for name, difference in differences.items()
         ),
@@ -168,6 +225,7 @@ def _write_card(
         (
             ("`serving_default`", "`inputs`: JPEG or PNG files of one size, `(batch,)`, strings"),
             ("`images_uint8`", "`inputs`: RGB, `(batch, height, width, 3)`, uint8"),
+            ("`image_bytes`", "`image_bytes`: JPEG or PNG files, `(batch,)`, for `zoo.client`"),
         ),
     )
     outputs = model_card.table(
@@ -186,5 +244,13 @@ def _write_card(
             ("`image_info`", "`(batch, 4, 2)`: size, size with padding, scale, offset"),
         ),
     )
-    sections = {"Inputs": signatures, "Outputs": outputs, "Use": SNIPPET}
-    model_card.write(folder / "model_card.md", detector.title, facts, sections)
+    of_files = "Those of `image_bytes` are `boxes` (left, top, width, height, in pixels of the "
+    of_files += "image), `classes`, `labels` and `scores`"
+    if detector.masks:
+        of_files += ", and `masks`, from 0 to 255, with the `sizes` of the images"
+    sections = {
+        "Inputs": signatures,
+        "Outputs": f"{outputs}\n\n{of_files}.",
+        "Use": SNIPPET + SERVE.format(name=f"detector_{detector.name}"),
+    }
+    model_card.write(folder / "model_card.md", detector.title, fields, sections)

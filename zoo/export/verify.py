@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
-from zoo import run_folder
 from zoo.data.crops import decode_centre
-from zoo.data.load import held_out_files
-from zoo.errors import needs_extra
 from zoo.export.formats import FORMATS
 from zoo.export.runtimes import run
 from zoo.export.signatures import SIGNATURES, Examples
 from zoo.inference.classifier import Classifier, predict
+from zoo.inference.source.base import ClassifierSource
 
 # Largest difference from Keras by quantization; int8 is reported, whatever it is.
 MAX_DIFFERENCE = {None: 1e-5, "float16": 1e-2, "int8": float("inf")}
@@ -39,25 +36,11 @@ class Comparison:
     images: int
 
 
-def held_out_examples(folder: Path, classifier: Classifier) -> Examples:
-    """Loads images that a run was tested on."""
-    config = run_folder.load_config(folder)
-    files, labels = held_out_files(config.data, config.model.size, MAX_IMAGES)
-    return Examples(files, _views(classifier, files), labels)
-
-
-def sample_examples(classifier: Classifier) -> Examples:
-    """Cuts parts out of the two images that come with scikit-learn."""
-    with needs_extra("train"):
-        from sklearn.datasets import load_sample_images
-    parts = (
-        image[rows, columns]
-        for image in load_sample_images().images
-        for rows in (slice(None), slice(0, 300), slice(127, None))
-        for columns in (slice(None), slice(0, 400), slice(240, None))
-    )
-    files = [bytes(tf.io.encode_jpeg(part, quality=90).numpy()) for part in parts]
-    return Examples(files, _views(classifier, files))
+def examples_for(source: ClassifierSource, classifier: Classifier) -> Examples:
+    """Loads images that a network was not trained on."""
+    files, labels = source.held_out_files(MAX_IMAGES)
+    views = [decode_centre(file, classifier.preprocessing).numpy() for file in files]
+    return Examples(files, np.stack(views), labels)
 
 
 def compare(
@@ -81,7 +64,3 @@ def compare(
         None if examples.labels is None else float((predicted == examples.labels).mean()),
         len(expected),
     )
-
-
-def _views(classifier: Classifier, files: list[bytes]) -> np.ndarray:
-    return np.stack([decode_centre(file, classifier.preprocessing).numpy() for file in files])

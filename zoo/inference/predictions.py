@@ -46,7 +46,9 @@ def describe(prediction: Prediction) -> str:
 
 def write_json(config: Settings, predictions: Sequence[Prediction], path: Path) -> None:
     """Writes what was asked, and the index, name and probability of every class."""
-    settings = config.model_dump(mode="json", exclude={"photos", "output"}, exclude_none=True)
+    settings = config.model_dump(
+        mode="json", exclude={"photos", "output", "threshold"}, exclude_none=True
+    )
     photos = [
         {"photo": str(prediction.photo), "top": [score._asdict() for score in prediction.top]}
         for prediction in predictions

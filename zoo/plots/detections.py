@@ -12,11 +12,12 @@ with needs_extra("detection"):
     from matplotlib.patches import Rectangle
     from pycocotools import mask
 
-from zoo.plots.style import INK, Axes, image_grid, save_figure
+from zoo.plots.style import INK, Axes, image_grid, new_figure, save_figure, to_pixels
 
 COLORS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
 Object = Mapping[str, Any]
 OPACITY = 0.45  # of masks
+SIDE = 6  # longer side of a figure of one image, in inches
 
 
 def plot_detections(
@@ -54,6 +55,20 @@ def plot_detections(
         _draw(axis, image, objects, categories)
         axis.set_title(printable(heading)[:50], loc="left", fontsize=9, color=INK, parse_math=False)
     save_figure(figure, path)
+
+
+def draw_detections(
+    image: np.ndarray, found: Sequence[Object], categories: Mapping[int, str]
+) -> np.ndarray:
+    """Draws an image, uint8 of shape `(height, width, 3)`, with its objects, as an RGB image."""
+    height, width = image.shape[:2]
+    scale = SIDE / max(height, width)
+    figure = new_figure(max(width * scale, 1), max(height * scale, 1))
+    figure.set_layout_engine("none")
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    _draw(axis, image, found[::-1], categories)  # the most certain ones on top
+    return to_pixels(figure, 130)
 
 
 def _draw(

@@ -1,15 +1,14 @@
 """Figures on the page of `zoo.demo`."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zoo.plots.style import INK, TEST, WRONG, new_figure
+from zoo.plots.style import INK, TEST, WRONG, new_figure, to_pixels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 VIEW = 480  # height and width of the image that users click on, in pixels
 
@@ -25,7 +24,7 @@ def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int
     axis.set_axis_off()
     _show(axis, view / 255, grid)
     _frame(axis, row, column)
-    return _pixels(figure, 100)
+    return to_pixels(figure, 100)
 
 
 def draw_maps(
@@ -65,7 +64,7 @@ def draw_maps(
         bar.set_label("weight of the value at a place", color=INK)
         bar.ax.tick_params(colors=INK)
         bar.outline.set_visible(False)
-    return _pixels(figure, 130)
+    return to_pixels(figure, 130)
 
 
 def _show(axis: "Axes", image: np.ndarray, grid: tuple[int, ...]) -> None:
@@ -82,10 +81,3 @@ def _frame(axis: "Axes", row: int, column: int) -> None:
         axis.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, lw=width, ec=color, zorder=3)
         )
-
-
-def _pixels(figure: "Figure", dpi: int) -> np.ndarray:
-    figure.set_dpi(dpi)
-    canvas: Any = figure.canvas
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -1,6 +1,9 @@
 """Common style of figures: colors, sizes, titles, files."""
 
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from zoo.errors import needs_extra
 from zoo.files import atomic_write
@@ -48,3 +51,11 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Writes a PNG file, whole or not at all."""
     with atomic_write(path) as beside:
         figure.savefig(beside, dpi=130)
+
+
+def to_pixels(figure: Figure, dpi: int) -> np.ndarray:
+    """Returns a figure as an RGB image."""
+    figure.set_dpi(dpi)
+    canvas: Any = figure.canvas
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

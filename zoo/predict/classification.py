@@ -46,7 +46,7 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the images, then asks the model."""
+    """Reads the settings, checks the images, then runs the model."""
     config = PredictConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     outputs = _outputs(config.output, len(photos))
@@ -56,11 +56,11 @@ def main(arguments: Sequence[str]) -> None:
     if config.output is not None and config.output.suffix == ".png":
         import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
     check_readable([str(photo) for photo in photos])
-    from zoo.inference.classifier import Classifier
+    from zoo.inference.source.kinds import choose
 
-    classifier = Classifier.from_source(config)
+    classifier = choose(config).load()
     predictions = []
-    for prediction in classifier.ask(photos, config.top):
+    for prediction in classifier.predict_files(photos, config.top):
         print(describe(prediction), flush=True)
         predictions.append(prediction)
     for i, output in enumerate(outputs):

@@ -12,6 +12,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
+from zoo.config.task import choose_source
 from zoo.errors import printable
 from zoo.files import check_output
 
@@ -48,9 +49,9 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
     """Writes the model of a finished run for others, into a folder or to the Hugging Face hub.
 
     They give the folder, or hf://OWNER/NAME, as --model to zoo.predict, zoo.evaluate, zoo.export
-    and zoo.demo, and as --model.weights to zoo.train. Labels and preprocessing are in it. Keras
-    itself loads it, too, after import lambda_keras. The hub needs a login: hf auth login, or a
-    token in HF_TOKEN. Examples:
+    and zoo.demo. Labels and preprocessing are in it. zoo.train takes a classifier as
+    --model.weights, and Keras itself loads it, too, after import lambda_keras. The hub needs a
+    login: hf auth login, or a token in HF_TOKEN. Examples:
 
       python -m zoo.publish --run runs/digits published/digits
       python -m zoo.publish --run runs/digits hf://OWNER/NAME --license apache-2.0 --private true
@@ -86,6 +87,10 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
         return self
 
     @property
+    def model(self) -> None:
+        """None: a published network is not published again."""
+
+    @property
     def repository(self) -> str | None:
         """OWNER/NAME on the hub; None for a folder."""
         return self.target.removeprefix(HUB) if self.target.startswith(HUB) else None
@@ -99,13 +104,13 @@ def main(arguments: Sequence[str]) -> None:
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        folder.write(config.run, target, config.license, target.resolve().name)
+        folder.write(choose_source(config), target, config.license, target.resolve().name)
         print(f"published to {printable(target)}")
         return
     user = upload.check_login()
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) / "network"
-        folder.write(config.run, written, config.license, config.target)
+        folder.write(choose_source(config), written, config.license, config.target)
         print(f"uploading as {user}", flush=True)
         page = upload.upload(written, config.repository, config.private)
     print(f"published to {printable(page)}")

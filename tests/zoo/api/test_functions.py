@@ -40,7 +40,7 @@ def weights(tmp_path) -> str:
 def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, china):
     path = tmp_path / "china.png"
     Image.fromarray(china).save(path)
-    (expected,) = classifier.ask([path], 3)
+    (expected,) = classifier.predict_files([path], 3)
     assert classifier(path, top=3) == classifier(str(path), top=3) == expected.top
     assert classifier(china, top=3) == expected.top
     assert classifier(Image.fromarray(china), top=3) == expected.top
@@ -152,7 +152,7 @@ def test_raw_weights_of_a_run_that_has_none(run):
 
 
 def test_evaluation_of_weights(weights):
-    with pytest.raises(ValueError, match="for the 10 classes of the data"):
+    with pytest.raises(ValueError, match="with 10 classes: "):
         evaluate("lambda_resnet14", weights=weights, image_size=32)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -24,8 +25,8 @@ from support.loopback import free_port
 from zoo.demo import __main__ as demo
 from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
-from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers
+from zoo.inference.source.run import Run
 
 fail = partial(commands.fail, demo.main)
 
@@ -96,7 +97,7 @@ def china(tmp_path_factory) -> Path:
 
 def test_names_what_an_image_shows(client, run, china):
     answer = client.predict(handle_file(china), api_name="/ask")
-    (expected,) = Classifier.from_run(run).ask([china], 5)
+    (expected,) = Run(run).load().predict_files([china], 5)
     assert answer["label"] == expected.top[0].name
     assert [(row["label"], row["confidence"]) for row in answer["confidences"]] == [
         (guess.name, pytest.approx(guess.probability, abs=1e-5)) for guess in expected.top
@@ -104,7 +105,7 @@ def test_names_what_an_image_shows(client, run, china):
 
 
 def test_shows_where_a_layer_looked(client, run, china):
-    layer = list(lambda_layers(Classifier.from_run(run).model))[-1]
+    layer = list(lambda_layers(Run(run).load().model))[-1]
     pictures = []
     for head, x, y in ((-1, 8, 8), (0, 8, 8), (-1, 2, 8)):
         answer = client.predict(handle_file(china), layer, head, x, y, api_name="/look")
@@ -330,12 +331,13 @@ PAGE = """
 import sys
 import keras
 from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.demo.classification import Demo
 from zoo.demo.page import serve
 from zoo.inference.classifier import Classifier
 inputs = keras.Input((8, 8, 3))
 outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
 plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
-serve(plain, "127.0.0.1", int(sys.argv[1]), "größe 12", is_private=False)
+serve(Demo(plain), "127.0.0.1", int(sys.argv[1]), "größe 12", is_private=False)
 """
 
 
@@ -381,7 +383,7 @@ def test_a_password_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
-    monkeypatch.setattr(Classifier, "from_source", lambda _: None)
+    monkeypatch.setattr(demo, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")
     monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
     served, modes = [], []

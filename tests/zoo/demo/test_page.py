@@ -13,8 +13,9 @@ from support.networks import randomize, tiny_model
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import LambdaSpec
-from zoo.demo import page as demo_page
-from zoo.demo.page import MEAN, Demo
+from zoo.demo import classification as demo_page
+from zoo.demo.classification import MEAN, Demo
+from zoo.demo.page import NOT_UPLOADED
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
@@ -37,7 +38,7 @@ def photo(tmp_path) -> str:
 
 def test_classes_of_the_same_name_are_told_apart(photo):
     names = ("crane", "temple", "crane")
-    answer = demo(names).ask(photo)
+    answer = demo(names).classify(photo)
     assert sorted(answer) == ["crane (0)", "crane (2)", "temple"]
     assert sum(answer.values()) == pytest.approx(1, abs=1e-5)
 
@@ -45,7 +46,7 @@ def test_classes_of_the_same_name_are_told_apart(photo):
 def test_without_an_image_there_is_nothing():
     page = demo()
     layer = next(iter(lambda_layers(page.classifier.model)))
-    assert page.ask(None) is None
+    assert page.classify(None) is None
     assert page.look(None, layer, MEAN, 0, 0) == demo_page.NOTHING
 
 
@@ -87,7 +88,7 @@ def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
     layer = next(iter(lambda_layers(page.classifier.model)))
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no")
-    for ask in (page.ask, lambda path: page.look(path, layer, MEAN, 0, 0)):
+    for ask in (page.classify, lambda path: page.look(path, layer, MEAN, 0, 0)):
         with pytest.raises(gr.Error, match=r"^.unreadable image: broken.png \("):
             ask(str(broken))
     with pytest.raises(gr.Error, match="expected a position in the grid"):
@@ -100,7 +101,7 @@ def test_a_model_without_lambda_layers_says_so():
 import gradio as gr
 import keras
 from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.demo.page import Demo
+from zoo.demo.classification import Demo
 from zoo.inference.classifier import Classifier
 inputs = keras.Input((8, 8, 3))
 outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
@@ -119,5 +120,5 @@ except gr.Error as error:
     )
     assert "markdown plain has no lambda layers, so there is no map" in result.stdout
     assert "Where it looked" not in result.stdout
-    assert f"refused: {demo_page.NOT_UPLOADED}" in result.stdout
+    assert f"refused: {NOT_UPLOADED}" in result.stdout
     assert [line.split()[0] for line in result.stdout.splitlines()].count("image") == 1

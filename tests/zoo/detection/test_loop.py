@@ -134,7 +134,7 @@ def test_export_answers_through_a_server(finished, photo, tmp_path):
             process.terminate()
     assert answer.status_code == 200, answer.text
     (found,) = answer.json()["predictions"]
-    expected = Detector.from_run(finished[0]).ask(read(photo)[None])
+    expected = Detector.from_run(finished[0]).predict(read(photo)[None])
     assert found.keys() == expected.keys()
     for name, value in found.items():
         np.testing.assert_allclose(value, expected[name][0], atol=1e-3)
@@ -165,8 +165,8 @@ def test_other_categories_are_refused(finished, sharded, tmp_path):
     dataset = json.loads((sharded / "dataset.json").read_text())
     dataset["categories"]["1"] = "circle"
     (tmp_path / "dataset.json").write_text(json.dumps(dataset))
-    with pytest.raises(ValueError, match="dir: expected the categories of the run"):
-        evaluate.main(["--run", str(finished[0]), "--dir", str(tmp_path)])
+    with pytest.raises(ValueError, match=r"data\.dir: expected the categories of the detector"):
+        evaluate.main(["--run", str(finished[0]), "--data.dir", str(tmp_path)])
 
 
 def test_finished_run_is_refused(finished, sharded):

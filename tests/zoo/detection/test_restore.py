@@ -52,7 +52,7 @@ def test_boxes_lie_within_the_image(untrained):
     assert not detector.masks
     assert detector.title == "Faster R-CNN on lambda_resnet14"
     image = np.random.default_rng(0).integers(0, 256, (40, 80, 3)).astype("uint8")
-    outputs = detector.ask(image[None])
+    outputs = detector.predict(image[None])
     (size, padded, scale, _), boxes = outputs["image_info"][0], outputs["detection_boxes"][0]
     assert size.tolist() == [40, 80]
     assert padded.tolist() == [64, 64]

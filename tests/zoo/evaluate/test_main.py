@@ -20,8 +20,9 @@ from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
-from zoo.evaluate import loading, metrics
+from zoo.evaluate import metrics
 from zoo.evaluate.classification import EvaluateConfig
+from zoo.inference.source import base
 from zoo.registry import create_model
 
 fail = partial(commands.fail, evaluate.main)
@@ -127,7 +128,7 @@ def test_weights(weights, digits, tmp_path, capsys):
 def test_images_are_preprocessed_as_those_of_the_weights(weights, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        loading, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0
+        base, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
         evaluate.main(["--model", "lambda_resnet14", "--weights", weights[0]])
@@ -275,7 +276,7 @@ def test_weights_of_another_number_of_classes(weights, photos, monkeypatch, caps
     images = ["--data.source", "image_folder", "--data.dir", str(photos)]
     model = ["--model", "lambda_resnet14", "--weights", weights[0]]
     message = fail(monkeypatch, capsys, *model, *images)
-    assert "for the 2 classes of the data" in message
+    assert "with 2 classes: " in message
     assert "do not fit the model" in message
 
 

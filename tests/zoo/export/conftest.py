@@ -5,6 +5,7 @@ from support.servables import small_servable
 
 from zoo.export import saved_model
 from zoo.inference.classifier import Classifier
+from zoo.inference.source.weights import Weights
 
 NAMES = ["Tempel", "größe", "a b", "d", "e", "f", "g"]
 
@@ -20,7 +21,7 @@ def weights(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def servable(weights) -> Classifier:
     """The same model for images of 16 pixels."""
-    return Classifier.from_weights("lambda_resnet14", weights, NAMES, 16)
+    return Weights("lambda_resnet14", weights, NAMES, 16).load()
 
 
 @pytest.fixture(scope="session")

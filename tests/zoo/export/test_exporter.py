@@ -19,7 +19,8 @@ from zoo.export import classification as export
 from zoo.export import exporter, signatures, verify
 from zoo.export.classification import ExportConfig
 from zoo.files import is_partial
-from zoo.inference.classifier import Classifier, predict
+from zoo.inference.classifier import predict
+from zoo.inference.source.weights import Weights
 
 
 def config(*arguments: object) -> ExportConfig:
@@ -79,6 +80,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from zoo.export.__main__ import main
+from zoo.inference.source.weights import Weights
 replace = os.replace
 def killed(source, target):
     if Path(target).name == "1":
@@ -133,7 +135,7 @@ def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys
     loaded = tf.saved_model.load(str(folder))
     got = loaded.signatures["serving_default"](images=tf.constant(images))["probabilities"]
     arguments = ("lambda_resnet14", of_weights[3], list("abcdefg"), 16)
-    expected = predict(Classifier.from_weights(*arguments).model, images)
+    expected = predict(Weights(*arguments).load().model, images)
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
@@ -205,7 +207,7 @@ def _run_the_code_of_the_card(folder: Path) -> None:
 
 @pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])
 def test_output_that_cannot_be_written(of_weights, tmp_path, monkeypatch, output):
-    monkeypatch.setattr(Classifier, "from_weights", lambda *_: pytest.fail("the model came first"))
+    monkeypatch.setattr(Weights, "load", lambda *_: pytest.fail("the model came first"))
     with pytest.raises(ValueError, match=r"output: expected a folder to write to\. "):
         export.run(config(*of_weights[:-1], tmp_path / output))
 

@@ -18,7 +18,8 @@ from lambda_keras.applications import feature_extractor, preprocess_input
 from zoo.data.crops import decode_centre
 from zoo.export import saved_model
 from zoo.export.saved_model import WARM_UP
-from zoo.inference.classifier import Classifier, predict
+from zoo.inference.classifier import predict
+from zoo.inference.source.weights import Weights
 from zoo.registry import create_model
 
 
@@ -128,7 +129,7 @@ def test_files(signatures, servable, count):
 def test_models_of_fewer_classes_name_all(tmp_path):
     path = tmp_path / "random.weights.h5"
     create_model("lambda_resnet14", classes=2, input_shape=(16, 16, 3)).save_weights(path)
-    served = Classifier.from_weights("lambda_resnet14", str(path), ["x", "y"], 16)
+    served = Weights("lambda_resnet14", str(path), ["x", "y"], 16).load()
     saved_model.write(served, tmp_path / "1")
     loaded = tf.saved_model.load(str(tmp_path / "1"))
     got = loaded.signatures["image_bytes"](image_bytes=tf.constant(files()[:1]))

@@ -11,13 +11,15 @@ from zoo.data.crops import decode_centre
 from zoo.export import verify
 from zoo.export.runtimes import run as run_export
 from zoo.export.signatures import SIGNATURES, Examples, largest_difference, top_difference
-from zoo.inference.classifier import Classifier, predict
+from zoo.inference.classifier import predict
+from zoo.inference.source.run import Run
+from zoo.inference.source.weights import Weights
 from zoo.registry import create_model
 
 
 @pytest.fixture(scope="module")
-def examples(servable) -> Examples:
-    return verify.sample_examples(servable)
+def examples(weights, servable) -> Examples:
+    return verify.examples_for(Weights("lambda_resnet14", weights), servable)
 
 
 def test_samples_are_examples(servable, examples):
@@ -31,8 +33,7 @@ def test_samples_are_examples(servable, examples):
 
 
 def test_held_out_images_of_a_run(run):
-    served = Classifier.from_run(run)
-    held_out = verify.held_out_examples(run, served)
+    held_out = verify.examples_for(Run(run), Run(run).load())
     assert held_out.images.shape == (360, 16, 16, 3)
     assert len(held_out.files) == len(held_out.labels) == 360
     assert set(held_out.labels) == set(range(10))

@@ -15,7 +15,11 @@ from lambda_keras.applications.preprocessing import Preprocessing, preprocessing
 from zoo.cli.model_options import ClassifierOptions
 from zoo.data.crops import decode_centre
 from zoo.inference import classifier as inference
+from zoo.inference import images as image_reading
 from zoo.inference.classifier import Classifier, predict
+from zoo.inference.source.kinds import choose
+from zoo.inference.source.run import Run
+from zoo.inference.source.weights import Weights
 from zoo.registry import create_model
 
 LABELS = ["temple", "flower", "digit"]
@@ -60,8 +64,8 @@ def test_answers_are_those_of_the_model(china, tmp_path, weights):
         saved(china, tmp_path / "china.png"),
         saved(china.convert("L").resize((30, 90)), tmp_path / "tall.png"),
     ]
-    classifier = Classifier.from_weights("lambda_resnet14", str(weights), LABELS)
-    answers = list(classifier.ask(photos, top=2))
+    classifier = Weights("lambda_resnet14", str(weights), LABELS).load()
+    answers = list(classifier.predict_files(photos, top=2))
 
     model = create_model("lambda_resnet14", classes=3, input_shape=(32, 32, 3), weights=weights)
     preprocessing = preprocessing_of("lambda_resnet14", 32)
@@ -80,10 +84,10 @@ def test_answers_are_those_of_the_model(china, tmp_path, weights):
 def test_images_are_read_a_few_at_a_time(china, tmp_path, weights, monkeypatch):
     photo = saved(china, tmp_path / "china.png")
     monkeypatch.setattr(inference, "BATCH_SIZE", 2)
-    classifier = Classifier.from_weights("lambda_resnet14", str(weights), LABELS)
+    classifier = Weights("lambda_resnet14", str(weights), LABELS).load()
     read = []
-    monkeypatch.setattr(inference, "check_header", read.append)
-    answers = classifier.ask([photo] * 5, top=9)
+    monkeypatch.setattr(image_reading, "check_header", read.append)
+    answers = classifier.predict_files([photo] * 5, top=9)
     first = next(answers)
     assert len(read) == 2
     rest = list(answers)
@@ -97,7 +101,7 @@ def test_images_are_read_a_few_at_a_time(china, tmp_path, weights, monkeypatch):
 def test_weights_for_another_size_and_for_imagenet(tmp_path):
     path = tmp_path / "random.weights.h5"
     create_model("lambda_resnet14", input_shape=(16, 16, 3)).save_weights(path)
-    classifier = Classifier.from_weights("lambda_resnet14", str(path), image_size=16)
+    classifier = Weights("lambda_resnet14", str(path), image_size=16).load()
     assert classifier.preprocessing == preprocessing_of("lambda_resnet14", 16)
     assert classifier.model.input_shape == (None, 16, 16, 3)
     assert len(classifier.class_names) == 1000
@@ -105,20 +109,20 @@ def test_weights_for_another_size_and_for_imagenet(tmp_path):
 
 
 def test_weights_that_are_not_numbers(china, tmp_path, weights):
-    classifier = Classifier.from_weights("lambda_resnet14", str(weights), LABELS)
+    classifier = Weights("lambda_resnet14", str(weights), LABELS).load()
     classifier.model.get_layer("predictions").bias.assign([np.nan, 0, 0])
     with pytest.raises(ValueError, match=r"lambda_resnet14 returns .* not finite"):
-        list(classifier.ask([saved(china, tmp_path / "china.png")], top=1))
+        list(classifier.predict_files([saved(china, tmp_path / "china.png")], top=1))
 
 
 def test_a_run_knows_its_classes_and_what_its_test_images_went_through(run, tmp_path, china):
-    classifier = Classifier.from_run(run)
+    classifier = Run(run).load()
     assert (classifier.name, classifier.class_names) == ("lambda_resnet14", list("0123456789"))
     assert classifier.preprocessing == Preprocessing(16, 1, "bilinear")
-    (answer,) = classifier.ask([saved(china, tmp_path / "china.png")], top=10)
+    (answer,) = classifier.predict_files([saved(china, tmp_path / "china.png")], top=10)
     assert sorted(guess.name for guess in answer.top) == list("0123456789")
     with pytest.raises(ValueError, match="folder of a finished run"):
-        Classifier.from_run(tmp_path)
+        Run(tmp_path).load()
 
 
 def test_a_run_whose_weights_are_not_finite_is_refused(run, tmp_path):
@@ -129,15 +133,15 @@ def test_a_run_whose_weights_are_not_finite_is_refused(run, tmp_path):
     layer.bias.assign(np.full(10, np.nan))
     model.save(tmp_path / "model.keras")
     with pytest.raises(ValueError, match=r"finite weights .* Received: nan in predictions/bias"):
-        Classifier.from_run(tmp_path)
+        Run(tmp_path).load()
 
 
 @pytest.mark.parametrize(
     ("name", "labels", "message"),
     [
         ("lambda_resnet14", None, r"1000 classes of ImageNet \(--labels names others\): .*do not"),
-        ("lambda_resnet14", "a\nb\n", "with the 2 classes of --labels: .*do not fit the model"),
-        ("mobilenet_v2", "a\nb\nc\n", "with the 3 classes of --labels: .*do not fit the model"),
+        ("lambda_resnet14", "a\nb\n", "with 2 classes: .*do not fit the model"),
+        ("mobilenet_v2", "a\nb\nc\n", "with 3 classes: .*do not fit the model"),
     ],
 )
 def test_weights_that_do_not_fit(weights, tmp_path, name, labels, message):
@@ -147,7 +151,7 @@ def test_weights_that_do_not_fit(weights, tmp_path, name, labels, message):
         run=None, model=name, weights=str(weights), labels=labels and path, image_size=32
     )
     with pytest.raises(ValueError, match=message):
-        Classifier.from_source(source)
+        choose(source).load()
 
 
 def test_predict_batches():

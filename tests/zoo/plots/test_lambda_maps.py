@@ -45,9 +45,9 @@ def test_the_image_shines_through():
 
 
 def test_maps_stand_side_by_side_with_their_titles_and_scales(monkeypatch):
-    figures, pixels = [], lambda_maps._pixels
+    figures, pixels = [], lambda_maps.to_pixels
     monkeypatch.setattr(
-        lambda_maps, "_pixels", lambda figure, dpi: figures.append(figure) or pixels(figure, dpi)
+        lambda_maps, "to_pixels", lambda figure, dpi: figures.append(figure) or pixels(figure, dpi)
     )
     maps = {"content": np.full((2, 3), 0.25), "position": np.full((2, 3), -4.0)}
     draw_maps(BLACK, maps, 1, 2)

@@ -15,10 +15,13 @@ from support import commands
 from support.zoo_weights import same_weights
 
 from zoo import files
+from zoo.api import load_classifier
 from zoo.cli.model_options import read_labels
 from zoo.config import ModelConfig
 from zoo.inference.classifier import Classifier
+from zoo.inference.source.run import Run
 from zoo.publish import __main__ as publish
+from zoo.publish import classification
 from zoo.publish import folder as publish_folder
 from zoo.run_folder import load_metrics
 from zoo.train.network import create_network, prepare
@@ -32,7 +35,7 @@ FILES |= {"model.safetensors", "model.weights.h5"}
 @pytest.fixture(scope="module")
 def own(run) -> Classifier:
     """The network of the run."""
-    return Classifier.from_run(run)
+    return Run(run).load()
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def test_folder_is_complete(published):
 
 
 def test_it_answers_as_the_run_does(own, published):
-    other = Classifier.load(published)
+    other = load_classifier(published)
     assert (other.name, other.preprocessing) == (own.name, own.preprocessing)
     assert list(other.class_names) == list(own.class_names)
     assert same_weights(own.model, other.model)
@@ -115,7 +118,7 @@ def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch
     def refuse(*_):
         raise ValueError("not the same")
 
-    monkeypatch.setattr(publish_folder, "_check_same", refuse)
+    monkeypatch.setattr(publish_folder, "check_same", refuse)
     before = (copy / "README.md").read_text()
     for target in (tmp_path / "new", copy):
         arguments = ["--run", str(run), str(target), "--overwrite", "true"]
@@ -140,7 +143,7 @@ def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
         patch.setattr(files, "restore", lambda _: None)  # which a killed process cannot do
-        patch.setattr(publish_folder, "_check_same", lambda *_: None)
+        patch.setattr(publish_folder, "check_same", lambda *_: None)
         with pytest.raises(SystemExit, match="killed"):
             publish.main(arguments)
     assert copy.is_dir() is (step != 1)
@@ -148,7 +151,7 @@ def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
     line = fail(monkeypatch, capsys, *arguments[:-2])  # which restores it, and is refused
     assert "with a published network" in line
     assert ((copy / "README.md").read_text() == old) is (step < 2)
-    assert Classifier.load(copy)
+    assert load_classifier(copy)
     publish.main(arguments)
     assert [path.name for path in copy.parent.iterdir()] == ["copy"]
     assert {path.name for path in copy.iterdir()} == FILES
@@ -174,7 +177,7 @@ def test_full_disk(run, copy, monkeypatch, capsys, name):
 
 
 def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):
-    monkeypatch.setattr(publish_folder, "_check_same", lambda *_: (copy / "notes.md").touch())
+    monkeypatch.setattr(publish_folder, "check_same", lambda *_: (copy / "notes.md").touch())
     with pytest.raises(ValueError, match=r"other files \(notes\.md\)"):
         publish.main(["--run", str(run), str(copy), "--overwrite", "true"])
     assert {path.name for path in copy.iterdir()} == FILES | {"notes.md"}
@@ -208,14 +211,14 @@ def test_run_with_a_model_without_layers(run, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("part", ["model.safetensors", "model.weights.h5"])
 def test_other_weights_than_those_of_the_run_are_noticed(run, own, copy, part):
-    other = Classifier.from_run(run)
+    other = Run(run).load()
     bias = other.model.get_layer("predictions").bias
     bias.assign(bias + 1)
     if part == "model.weights.h5":
         other.model.save(copy, zipped=False)
         other = own
     with pytest.raises(ValueError, match="expected copy to hold the weights of the run"):
-        publish_folder._check_same(other, copy)
+        publish_folder.check_same(classification, other, copy)
 
 
 ROWS = [

@@ -10,7 +10,8 @@ from support import commands
 from support import hub as stand_in
 from support.zoo_weights import same_weights
 
-from zoo.inference.classifier import Classifier
+from zoo.api import load_classifier
+from zoo.inference.source.run import Run
 from zoo.publish import __main__ as publish
 from zoo.publish import folder
 
@@ -42,12 +43,12 @@ def test_uploaded_network_comes_back(served, run, capsys):
     assert {"README.md", "lambda_keras.json", "model.safetensors", "config.json"} <= set(names)
     assert f"load_classifier('{ADDRESS}')" in served.files["owner/digits/README.md"].decode()
 
-    own, other = Classifier.from_run(run), Classifier.load(ADDRESS)
+    own, other = Run(run).load(), load_classifier(ADDRESS)
     assert list(other.class_names) == list(own.class_names)
     assert other.preprocessing == own.preprocessing
     assert same_weights(own.model, other.model)
     assert same_weights(own.model, keras.saving.load_model(ADDRESS))
-    pinned = Classifier.load(f"{ADDRESS}@{stand_in.COMMIT}")
+    pinned = load_classifier(f"{ADDRESS}@{stand_in.COMMIT}")
     assert same_weights(own.model, pinned.model)
 
 
@@ -57,13 +58,13 @@ def test_changed_weights_on_the_hub_are_noticed(served, published):
     name = "owner/digits/model.safetensors"
     served.files[name] = served.files[name][:-1] + b"\0"
     with pytest.raises(ValueError, match="damaged file: expected checksum"):
-        Classifier.load(ADDRESS)
+        load_classifier(ADDRESS)
 
 
 def test_repository_that_is_none_of_ours(served):
     served.files["owner/other/model.safetensors"] = b"weights"
     with pytest.raises(ValueError, match=r"a repository with lambda_keras\.json"):
-        Classifier.load("hf://owner/other")
+        load_classifier("hf://owner/other")
 
 
 @pytest.mark.usefixtures("no_model")

@@ -24,7 +24,8 @@ from zoo.config import TrainConfig
 from zoo.data.load import load_data
 from zoo.devices import find_devices
 from zoo.evaluate import __main__ as evaluate
-from zoo.inference.classifier import Classifier, predict
+from zoo.inference.classifier import predict
+from zoo.inference.source.run import Run
 from zoo.train import classification
 from zoo.train.callbacks import SaveProgress
 from zoo.train.classification import ClassificationRun
@@ -124,8 +125,8 @@ def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
     expected = {path.name for path in run.iterdir()}
     assert {path.name for path in folder.iterdir()} == expected
     assert len(list((folder / "logs" / "train").glob("events*"))) == 3
-    model = Classifier.from_run(folder).model
-    whole = Classifier.from_run(run).model
+    model = Run(folder).load().model
+    whole = Run(run).load().model
     for one, other in zip(model.get_weights(), whole.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     evaluate.main(["--run", str(folder)])
@@ -191,7 +192,7 @@ def test_run_that_is_removed_does_not_end_well(tmp_path, run, monkeypatch):
         return json.loads((run / "metrics.json").read_text())
 
     monkeypatch.setattr(ClassificationRun, "fit", fit)
-    monkeypatch.setattr(classification, "create_network", lambda *_: Classifier.from_run(run).model)
+    monkeypatch.setattr(classification, "create_network", lambda *_: Run(run).load().model)
     with pytest.raises(ValueError, match="run was removed while the run went on"):
         classification.train(config)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import keras
 import pytest
 
-from zoo.inference import published as source
-from zoo.inference.classifier import Classifier
+from zoo.api import load_classifier
+from zoo.inference.source import published as source
+from zoo.inference.source.published import ClassifierDescription
 
 
 @pytest.fixture
@@ -23,13 +24,13 @@ def change(folder: Path, **changes) -> None:
 
 
 def test_description_survives_writing(copy):
-    network, weights = source.read(str(copy))
+    network, weights = source.read(str(copy), ClassifierDescription)
     assert weights == copy / "model.safetensors"
     assert (network.model, network.license) == ("lambda_resnet14", "CC-BY-4.0")
     assert network.trained_on == "digits, 1,437 images, 1 epochs"
     assert network.test.images == 360
-    (copy / "lambda_keras.json").write_text(source.to_json(network))
-    assert source.read(str(copy))[0] == network
+    (copy / "lambda_keras.json").write_text(network.to_json())
+    assert source.read(str(copy), ClassifierDescription)[0] == network
 
 
 VIEW = {
@@ -64,7 +65,7 @@ VIEW = {
 def test_a_description_that_cannot_be_is_refused(copy, changes, message):
     change(copy, **changes)
     with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json") as caught:
-        source.read(str(copy))
+        source.read(str(copy), ClassifierDescription)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -73,7 +74,7 @@ def test_a_description_that_cannot_be_is_refused(copy, changes, message):
 def test_what_is_no_description_is_refused(copy, content):
     (copy / "lambda_keras.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json"):
-        source.read(str(copy))
+        source.read(str(copy), ClassifierDescription)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_what_is_no_description_is_refused(copy, content):
 def test_a_description_of_another_network_is_refused(copy, changes, message):
     change(copy, **changes)
     with pytest.raises(ValueError, match=message):
-        Classifier.load(copy)
+        load_classifier(copy)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +102,13 @@ def test_a_description_of_a_huge_network_takes_no_memory(copy, overrides):
     change(copy, overrides=overrides)
     builder = keras.layers.Layer.add_weight
     with pytest.raises(ValueError, match="do not fit the model that lambda_keras") as caught:
-        Classifier.load(copy)
+        load_classifier(copy)
     assert "\n" not in str(caught.value)
     assert keras.layers.Layer.add_weight is builder
 
 
 def test_other_threads_build_what_they_like(published):
-    with source.bounded_by(published / "model.safetensors"):
+    with source.bounded_by(published / "model.safetensors", keras.layers.Layer):
         building = threading.Thread(target=keras.layers.Dense(12345).build, args=((1, 2),))
         building.start()
         building.join()
@@ -121,10 +122,10 @@ def test_damaged_or_missing_weights_are_refused(copy):
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match="damaged file: expected SHA-256"):
-        source.read(str(copy))
+        source.read(str(copy), ClassifierDescription)
     path.unlink()
     with pytest.raises(ValueError, match=r"expected model\.safetensors in .*No such file"):
-        source.read(str(copy))
+        source.read(str(copy), ClassifierDescription)
 
 
 def test_weights_are_of_the_commit_of_their_description(copy, monkeypatch):
@@ -136,7 +137,7 @@ def test_weights_are_of_the_commit_of_their_description(copy, monkeypatch):
         return copy / names[0]
 
     monkeypatch.setattr(source.hub, "fetch", fetch)
-    source.read("hf://owner/name@v1")
+    source.read("hf://owner/name@v1", ClassifierDescription)
     assert asked == [
         ("owner/name", ["lambda_keras.json"], "v1"),
         ("owner/name", ["model.safetensors"], copy.name),
@@ -145,6 +146,6 @@ def test_weights_are_of_the_commit_of_their_description(copy, monkeypatch):
 
 def test_a_folder_of_something_else(tmp_path):
     with pytest.raises(ValueError, match=r"a folder of python -m zoo\.publish"):
-        source.read(str(tmp_path))
+        source.read(str(tmp_path), ClassifierDescription)
     with pytest.raises(ValueError, match="the folder of a finished run"):
-        Classifier.load(tmp_path)
+        load_classifier(tmp_path)

@@ -7,7 +7,8 @@ import keras
 import pytest
 
 from zoo import run_folder
-from zoo.inference import facts
+from zoo.inference.source.run import Run
+from zoo.inference.source.weights import Weights
 from zoo.registry import create_model
 
 
@@ -21,7 +22,7 @@ def weights(tmp_path) -> str:
 
 
 def test_origin_of_a_run(run, monkeypatch):
-    origin = facts.origin_of_run(run)
+    origin = Run(run).card()
     assert origin["Weights"] == "run quick, not averaged"
     assert "`import lambda_keras` comes before" in origin["Keras model"]
     assert origin["Trained on"] == "digits, 1,437 images, 1 epochs"
@@ -31,16 +32,16 @@ def test_origin_of_a_run(run, monkeypatch):
         update={"training": config.training.model_copy(update={"ema": 0.99})}
     )
     monkeypatch.setattr(run_folder, "load_config", lambda _: averaged)
-    weights = facts.origin_of_run(run)["Weights"]
+    weights = Run(run).card()["Weights"]
     assert weights == "run quick, moving averages, decay 0.99"
 
 
 def test_origin_of_weights(weights):
-    origin = facts.origin_of_weights("lambda_resnet14", weights)
+    origin = Weights("lambda_resnet14", weights).card()
     digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()
     assert origin["Weights"] == f"random.weights.h5, SHA-256 {digest}"
-    origin = facts.origin_of_weights("lambda_resnet26t", "imagenet")
+    origin = Weights("lambda_resnet26t", "imagenet").card()
     assert "huggingface.co/timm/lambda_resnet26t" in origin["Weights"]
     assert origin["License"] == "Apache-2.0"
     assert origin["Published accuracy"].startswith("79.126 %")
-    assert facts.origin_of_weights("x", "hf://a/b")["Weights"] == "hf://a/b"
+    assert Weights("x", "hf://a/b").card()["Weights"] == "hf://a/b"

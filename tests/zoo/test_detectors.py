@@ -1,0 +1,260 @@
+"""Every verb on a detector: the run in `tests/fixtures`, and what `zoo.publish` writes of it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import commands
+
+pytest.importorskip("official")
+
+
+from zoo import api, client
+from zoo.config.task import find_task
+from zoo.demo import __main__ as demo
+from zoo.demo import detection as demo_page
+from zoo.detection import coco, convert, objects
+from zoo.detection.detector import Detector
+from zoo.detection.source import DetectorDescription
+from zoo.evaluate import __main__ as evaluate
+from zoo.inference.source.published import read
+from zoo.predict import __main__ as predict
+from zoo.publish import __main__ as publish
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector of the fixtures")]
+
+ROOT = Path(__file__).parents[2]
+RUN = ROOT / "tests" / "fixtures" / "detector_run"
+CATEGORIES = {1: "disc", 2: "square", 4: "triangle"}
+FILES = {"README.md", "labels.txt", "lambda_keras.json", "model.safetensors"}
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    return api.load(RUN)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("published") / "shapes"
+    publish.main(["--run", str(RUN), str(folder), "--license", "CC-BY-4.0"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(published) -> Detector:
+    """The published detector."""
+    return api.load(published)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> list[Path]:
+    """Two images of different sizes."""
+    folder = tmp_path_factory.mktemp("photos")
+    sizes = {"wide.png": (40, 80, 3), "tall.jpg": (90, 50, 3)}
+    for name, size in sizes.items():
+        pixels = np.random.default_rng(0).integers(0, 256, size).astype("uint8")
+        Image.fromarray(pixels).save(folder / name)
+    return [folder / name for name in sizes]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory) -> Path:
+    """Drawn shapes with the categories of the detector."""
+    from zoo.detection import shapes
+
+    folder = tmp_path_factory.mktemp("shapes")
+    shapes.write(folder / "coco", 4, 4, 64)
+    parts = []
+    for part in ("train", "val"):
+        path = folder / "coco" / f"{part}.json"
+        content = json.loads(path.read_text())
+        for one in (*content["annotations"], *content["categories"]):
+            key = "id" if "name" in one else "category_id"
+            one[key] = 4 if one[key] == 3 else one[key]
+        path.write_text(json.dumps(content))
+        parts.append(coco.read(path, folder / "coco" / part))
+    convert.write(*parts, folder / "shards", 2)
+    return folder / "shards"
+
+
+def test_published_folder(published):
+    assert {path.name for path in published.iterdir()} == FILES
+    assert (published / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"
+    card = (published / "README.md").read_text()
+    assert "pipeline_tag: object-detection" in card
+    assert "library_name: lambda_keras" in card
+    assert "| Box AP | 1.5 (2 test images) |" in card
+    assert "| License | CC-BY-4.0 |" in card
+    assert "detector = load('shapes')" in card
+    assert str(RUN.parent) not in card
+    described, _ = read(str(published), DetectorDescription)
+    assert described.categories == CATEGORIES
+    assert find_task(["--model", str(published)]) == "detection"
+
+
+def test_published_detector_is_that_of_the_run(detector, loaded, photos):
+    assert (loaded.title, loaded.image_size) == (detector.title, detector.image_size)
+    assert all(map(np.array_equal, loaded.model.get_weights(), detector.model.get_weights()))
+    found = [one(photos, threshold=0) for one in (detector, loaded)]
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 5
+
+
+def test_images_may_be_files_or_pixels(detector, photos):
+    path = photos[0]
+    with Image.open(path) as image:
+        found = [detector(one, threshold=0) for one in (path, image, np.asarray(image))]
+    assert found[0] == found[1] == found[2]
+    assert detector(path) == []  # scores are under 0.5
+    with pytest.raises(ValueError, match="expected images less than 128 times as long as wide"):
+        detector(np.zeros((1, 200, 3), "uint8"))
+
+
+def change(folder: Path, **changes) -> None:
+    path = folder / "lambda_keras.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "magic"}, "task: "),
+        ({"model": "lambda_resnet15"}, "did you mean"),
+        ({"overrides": {"weights": "/etc/passwd"}}, "Received: weights"),
+        ({"image_size": 65}, "multiple of 64"),
+        ({"categories": {"0": "disc"}}, "categories.0"),
+        ({"sha256": "abc"}, "sha256: String should match"),
+        ({"code": "import os"}, "code: Extra inputs are not permitted"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_description_that_cannot_be_is_refused(published, tmp_path, changes, message):
+    copy = shutil.copytree(published, tmp_path / "copy")
+    change(copy, **changes)
+    with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json") as caught:
+        read(str(copy), DetectorDescription)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"overrides": {"stem": "rs", "filters": 2**16}}, "expected an array of shape"),
+        ({"heads": {"decoder": {"fpn": {"num_filters": 2**16}}}}, "expected an array of shape"),
+        ({"heads": {"decoder": {"magic": 3}}}, "model.heads: expected fields"),
+        ({"masks": False}, "do not fit the model"),
+        ({"categories": {"9": "disc"}}, "do not fit the model"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_description_of_another_detector_takes_no_memory(published, tmp_path, changes, message):
+    copy = shutil.copytree(published, tmp_path / "copy")
+    change(copy, **changes)
+    with pytest.raises(ValueError, match=message):
+        api.load(copy)
+
+
+def test_commands_take_runs_and_published_detectors(published, shards, photos, tmp_path, capsys):
+    printed = []
+    for source in (["--run", str(RUN)], ["--model", str(published)]):
+        evaluate.main([*source, "--data.dir", str(shards)])
+        printed.append([capsys.readouterr().out.splitlines()[-1]])
+        output = tmp_path / "found.json"
+        predict.main([*source, str(photos[0]), "--threshold", "0", "--output", str(output)])
+        printed[-1] += [capsys.readouterr().out, output.read_text()]
+    assert printed[0] == printed[1]
+    assert printed[0][0].startswith("box AP ")
+    assert "triangle, " in printed[0][1]
+    with pytest.raises(ValueError, match=r"data\.dir: expected a folder of shards"):
+        evaluate.main(["--model", str(published)])
+
+
+def test_functions(published, shards, photos, detector):
+    result = api.evaluate(published, {"dir": str(shards), "batch_size": 4})
+    assert result.figures.keys() == {"box", "mask"}
+    assert api.predict(published, photos[0], threshold=0) == detector(photos[0], threshold=0)
+    with pytest.raises(ValueError, match=r"a run of classification\. Received: .*, of detection"):
+        api.load_classifier(RUN)
+    with pytest.raises(ValueError, match=r"data\.dri: no such setting"):
+        api.evaluate(published, {"dri": "x"})
+    with pytest.raises(ValueError, match="averaged: no such setting"):
+        api.evaluate(published, {"dir": str(shards)}, averaged=False)
+    with pytest.raises(ValueError, match=r"training\.epochs: no such setting"):
+        api.train(task="detection", training={"epochs": 3})
+
+
+@pytest.fixture(scope="module")
+def server(published, tmp_path_factory):
+    """Address of a server of an export: a process of TensorFlow alone."""
+    folder = tmp_path_factory.mktemp("exports")
+    exported = api.export(published, folder)
+    assert exported == folder / "detector_lambda_resnet14" / "1"
+    card = (exported / "model_card.md").read_text()
+    assert "python -m zoo.client --model detector_lambda_resnet14" in card
+    assert "image_bytes " in card
+    script = ROOT / "tests" / "serving" / "server.py"
+    command = [sys.executable, "-P", str(script), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            ports = json.loads(process.stdout.readline())
+            yield {scheme: f"{scheme}://127.0.0.1:{ports[key]}" for scheme, key in
+                   (("http", "rest"), ("grpc", "grpc"))}  # fmt: skip
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_client(server, scheme, photos, detector, tmp_path, capsys):
+    arguments = ["--url", server[scheme], "--model", "detector_lambda_resnet14"]
+    arguments += ["--threshold", "0", *map(str, photos)]
+    client.main([*arguments, "--output", str(tmp_path / "found.json")])
+    printed = capsys.readouterr().out
+    expected = detector(photos, threshold=0)
+    for photo, found in zip(photos, expected, strict=True):
+        assert objects.describe(photo, found, 0) in printed
+    written = json.loads((tmp_path / "found.json").read_text())
+    wanted = [one for found in expected for one in found]
+    assert len(written) == len(wanted)
+    for got, one in zip(written, wanted, strict=True):
+        assert (got["image_id"], got["category_id"]) == (one["image_id"], one["category_id"])
+        np.testing.assert_allclose(got["bbox"], one["bbox"], atol=2e-3)
+        sizes = [mask["segmentation"]["size"] for mask in (got, one)]
+        assert sizes[0] == sizes[1]
+        masks = [coco.decode_mask(mask["segmentation"], *sizes[0]) for mask in (got, one)]
+        assert (masks[0] != masks[1]).mean() < 0.005  # they are rounded
+    client.main([*arguments, "--output", str(tmp_path / "sheet.png")])
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.size[0] > 300
+
+
+def test_page(detector, photos):
+    page = demo_page.Demo(detector)
+    picture, rows = page.detect(str(photos[0]), 0)
+    assert picture.shape[2] == 3
+    assert len(rows) == len(detector(photos[0], threshold=0))
+    assert rows[0][0] in CATEGORIES.values()
+    assert page.detect(str(photos[0]), 0.5)[1] == []
+    assert page.detect(None, 0) == (None, [])
+    # In a process of its own, for Gradio leaves an event loop open.
+    script = (
+        "from types import SimpleNamespace; from zoo.demo.detection import Demo;"
+        "print(Demo(SimpleNamespace(title='shapes')).build().config)"
+    )
+    built = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert "Lambda maps are of classifiers" in built.stdout, built.stderr
+    assert "What shapes sees" in built.stdout
+
+
+def test_settings_of_classifiers_are_refused(published, tmp_path, monkeypatch, capsys):
+    (tmp_path / "labels.txt").write_text("a\nb\n")
+    fail = partial(commands.fail, demo.main, monkeypatch, capsys)
+    arguments = ["--model", str(published), "--labels", str(tmp_path / "labels.txt")]
+    assert "already says which weights, labels and size" in fail(*arguments)

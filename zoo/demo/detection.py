@@ -1,0 +1,63 @@
+"""The page of a detector: the objects in an image."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import numpy as np
+
+from zoo.demo.page import HELP, page_of, picture, telling_what_is_wrong, upload
+from zoo.detection.detector import Detector
+from zoo.inference.images import read_pixels
+from zoo.plots.detections import draw_detections
+
+THRESHOLD = 0.5
+HEADS = ["object", "score", "left", "top", "width", "height"]
+NO_MAPS = "Lambda maps are of classifiers: a detector has none."
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Functions of the page for one detector."""
+
+    detector: Detector
+
+    def detect(
+        self, photo: str | None, threshold: float
+    ) -> tuple[np.ndarray | None, list[list[Any]]]:
+        """Returns an image with the objects in it, and a row for each of them.
+
+        Raises:
+            gr.Error: If the image is unreadable; the page shows the message.
+        """
+        if photo is None:
+            return None, []
+        with telling_what_is_wrong(photo):
+            image = read_pixels(Path(photo))
+            found = self.detector(image, threshold)
+        rows = [
+            [one["name"], f"{one['score']:.1%}", *(round(side) for side in one["bbox"])]
+            for one in found
+        ]
+        return draw_detections(image, found, self.detector.categories), rows
+
+    def build(self) -> gr.Blocks:
+        """Lays the page out."""
+        text = HELP.format(resized="resized", result="average precision")
+        with page_of(self.detector.title, f"{text} {NO_MAPS}") as page:
+            with gr.Row():
+                photo = upload()
+                shown = picture("objects", "Objects")
+            threshold = gr.Slider(0, 1, THRESHOLD, step=0.05, label="Lowest score", buttons=[])
+            table = gr.Dataframe(headers=HEADS, interactive=False, label="Objects, in pixels")
+            gr.on(
+                [photo.change, threshold.input],
+                self.detect,
+                [photo, threshold],
+                [shown, table],
+                api_name="detect",
+                concurrency_id="model",
+                trigger_mode="always_last",
+            )
+        return page

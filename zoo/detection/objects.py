@@ -1,0 +1,110 @@
+"""Found objects, printed, drawn, or written in COCO's format of results."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo.errors import needs_extra, printable
+from zoo.files import atomic_write
+
+MOST = 100  # images on a picture
+Objects = list[dict[str, Any]]  # in COCO's format of results, with the names of the categories
+SUFFIXES = (".png", ".json")
+
+
+def check_output(output: Path | None, photos: Sequence[Path]) -> None:
+    """Checks that a picture can hold all images.
+
+    Raises:
+        ValueError: If there are too many.
+    """
+    if output is not None and output.suffix == ".png" and len(photos) > MOST:
+        raise ValueError(
+            f"photos: expected at most {MOST} on a picture. Received: {len(photos)} (write .json)"
+        )
+
+
+def describe(photo: Path, found: Objects, threshold: float) -> str:
+    """Returns the lines about an image: its name, then scores, names and boxes of its objects."""
+    lines = [printable(photo)]
+    for one in found:
+        if one["score"] >= threshold:
+            left, top, width, height = one["bbox"]
+            lines.append(
+                f"{one['score']:8.1%}  {printable(one['name'])}, "
+                f"{width:.0f} x {height:.0f} pixels at ({left:.0f}, {top:.0f})"
+            )
+    return "\n".join([*lines, ""])
+
+
+def paste(
+    mask: Sequence[Sequence[int]], box: Sequence[float], size: Sequence[int]
+) -> dict[str, Any]:
+    """Returns an RLE of a mask that fills a box of an image.
+
+    Args:
+        mask: From 0 to 255, over the box.
+        box: Left, top, width and height in pixels.
+        size: Height and width of the image in pixels.
+    """
+    with needs_extra("detection"):
+        from PIL import Image
+        from pycocotools import mask as coco_mask
+
+    # As the Model Garden does it: zeros around the mask, and a larger box of whole pixels.
+    padded = np.pad(np.array(mask, "float32"), 1)
+    (rows, columns), (height, width) = padded.shape, size
+    larger = columns / (columns - 2)
+    middle, half = box[0] + box[2] / 2, box[2] / 2 * larger
+    left, right = int(middle - half), int(middle + half) + 1
+    middle, half = box[1] + box[3] / 2, box[3] / 2 * larger
+    top, bottom = int(middle - half), int(middle + half) + 1
+    across, down = columns / (right - left), rows / (bottom - top)
+    affine = (across, 0, -left * across, 0, down, -top * down)
+    large = Image.fromarray(padded).transform(
+        (width, height), Image.Transform.AFFINE, affine, Image.Resampling.BILINEAR
+    )
+    inside = np.zeros((height, width), bool)
+    area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
+    inside[area] = np.asarray(large)[area] > 127.5
+    encoded: Any = coco_mask.encode(np.asfortranarray(inside.astype("uint8")))
+    return {"size": [height, width], "counts": encoded["counts"].decode()}
+
+
+def write(
+    results: Sequence[tuple[Path, Objects]], title: str, threshold: float, output: Path
+) -> None:
+    """Draws images with their objects (.png), or writes all objects (.json)."""
+    if output.suffix == ".png":
+        _draw(results, title, threshold, output)
+        return
+    rows = [
+        {**{key: value for key, value in one.items() if key != "name"}, "file_name": str(photo)}
+        for photo, found in results
+        for one in found
+    ]
+    with atomic_write(output) as beside:
+        # Of a name that is not UTF-8, JSON knows the bytes by the same escapes as Python.
+        text = json.dumps(rows, indent=1, ensure_ascii=False)
+        beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def _draw(
+    results: Iterable[tuple[Path, Objects]], title: str, threshold: float, output: Path
+) -> None:
+    from zoo.plots.detections import plot_detections
+
+    with needs_extra("detection"):
+        from PIL import Image, ImageOps
+
+    images, names = [], {}
+    for photo, found in results:
+        with Image.open(photo) as image:
+            pixels = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+        images.append((photo.name, pixels, found, None))
+        names |= {one["category_id"]: one["name"] for one in found}
+    title = f"{title}: objects with a score from {threshold:.0%}"
+    plot_detections(images, names, title, output, threshold, 2)

@@ -1,0 +1,136 @@
+"""Sources of a detector: a finished run, or a published folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import tf_keras
+from keras.layers import Layer
+from pydantic import Field, ValidationError, model_validator
+
+from zoo.config.detection import DetectionConfig
+from zoo.detection.detector import Detector, TestMetrics, load_metrics
+from zoo.detection.shards import Categories
+from zoo.errors import first_wrong
+from zoo.inference.card import versions
+from zoo.inference.source import base
+from zoo.inference.source.base import LICENSE, Source
+from zoo.inference.source.published import Description, bounded_by, read
+from zoo.model_card import LABELS
+
+
+class DetectorDescription(Description):
+    """The description of a detector in `lambda_keras.json`.
+
+    Attributes:
+        task: Distinguishes it from that of a classifier.
+        image_size: Height and width that images are resized to fit, in pixels.
+        heads: Other values of the Model Garden's fields.
+        categories: Names of the categories by their ids.
+        masks: Whether it finds masks, too.
+        test: AP on test images.
+        test_images: Their number.
+    """
+
+    task: Literal["detection"]
+    image_size: int
+    heads: dict[str, Any]
+    categories: Categories
+    masks: bool
+    test: TestMetrics
+    test_images: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _buildable(self) -> Self:
+        try:
+            self.config()
+        except ValidationError as error:
+            raise ValueError(first_wrong(error, "model")) from None
+        return self
+
+    def config(self) -> DetectionConfig:
+        """Returns the settings of the detector; those of its training are the defaults."""
+        names = ("overrides", "image_size", "heads")
+        model = {name: getattr(self, name) for name in names}
+        return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
+
+
+@dataclass(frozen=True)
+class Run(Source[Detector]):
+    """A run folder, local or gs://."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, settings: Any) -> Self | None:
+        """Returns the run of the setting `run`."""
+        return None if settings.run is None else cls(settings.run)
+
+    def load(self) -> Detector:
+        """Loads the detector from the last checkpoint."""
+        return Detector.from_run(self.folder)
+
+    def card(self) -> dict[str, str]:
+        """Returns card fields about the weights and the training."""
+        metrics = load_metrics(self.folder)
+        return {
+            "Weights": f"run {self.folder.resolve().name}",
+            "Trained on": f"{metrics.training_images:,} images",
+            **average_precision(metrics.test, metrics.test_images),
+            "License": LICENSE,
+        }
+
+
+@dataclass(frozen=True)
+class Published(Source[Detector]):
+    """A folder of `zoo.publish`, or the address of one that it uploaded."""
+
+    place: str
+
+    @classmethod
+    def of(cls, settings: Any) -> Self | None:
+        """Returns the detector of the setting `model`."""
+        return None if settings.model is None else cls(settings.model)
+
+    def load(self) -> Detector:
+        """Builds the detector of the description, and loads its weights."""
+        described, weights = read(self.place, DetectorDescription)
+        with bounded_by(weights, Layer, tf_keras.layers.Layer):
+            detector = Detector.build(described.config(), described.categories, described.masks)
+        detector.load_weights(weights)
+        return detector
+
+    def card(self) -> dict[str, str]:
+        """Returns card fields about the weights and the training."""
+        described, weights = read(self.place, DetectorDescription)
+        precision = average_precision(described.test, described.test_images)
+        return described.weights_fields(self.place, weights) | precision
+
+
+KINDS: tuple[type[Source[Detector]], ...] = (Run, Published)
+
+
+def choose(settings: Any) -> Source[Detector]:
+    """Returns the source that the settings of a command name."""
+    return base.choose(settings, KINDS)
+
+
+def detector_fields(detector: Detector) -> dict[str, str]:
+    """Returns card fields about a detector and its images."""
+    return {
+        "Detector": f"{detector.title}, of TensorFlow's Model Garden",
+        "Images": f"resized to fit {detector.image_size} x {detector.image_size} pixels",
+        "Categories": f"{len(detector.categories)}, with their ids in {LABELS}",
+        "Written with": versions("lambda_keras", "tensorflow", "tf-models-official"),
+    }
+
+
+def average_precision(test: TestMetrics, images: int) -> dict[str, str]:
+    """Returns card fields about the AP on test images."""
+    kinds: Mapping[str, Any] = {"Box AP": test.box, "Mask AP": test.mask}
+    return {
+        name: f"{precision.AP} ({images:,} test images)"
+        for name, precision in kinds.items()
+        if precision is not None
+    }

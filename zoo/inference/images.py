@@ -1,0 +1,68 @@
+"""Images as functions take them: paths of files, images of Pillow, or pixels."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from zoo.data.crops import check_header, decode
+from zoo.data.errors import reason
+from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
+from zoo.errors import printable
+from zoo.files import why_no_file
+
+Image = Any  # a file's path, an image of Pillow, or pixels
+
+
+def several(images: Any) -> tuple[list[Image], bool]:
+    """Returns images as a list, and whether they came as one image alone.
+
+    Raises:
+        ValueError: If they are neither.
+    """
+    every: Any = images
+    is_one = isinstance(images, str | os.PathLike) or is_pillow(images)
+    if is_one or getattr(images, "ndim", None) == 3:
+        return [images], True
+    try:
+        return list(every), False
+    except TypeError:
+        raise ValueError(f"expected images. Received: a {type(images).__name__}") from None
+
+
+def read_pixels(image: Image) -> np.ndarray:
+    """Decodes an image, upright and on white: uint8 of shape `(height, width, 3)`, RGB.
+
+    Raises:
+        ValueError: If it is unreadable, or an array of another kind.
+    """
+    if isinstance(image, str | os.PathLike):
+        return _read_file(Path(image))
+    if is_pillow(image):
+        try:
+            return decode(to_png(image)).numpy()
+        except (OSError, ValueError) as error:  # a file that was opened and is read now
+            raise ValueError(f"unreadable image of Pillow: {printable(error)}") from None
+    shape: Any = getattr(image, "shape", ())
+    is_image = isinstance(image, np.ndarray) and image.dtype == "uint8" and image.ndim == 3
+    if not is_image or shape[2] != 3 or 0 in shape:
+        raise ValueError(
+            "expected the path of an image, an image of Pillow, or a uint8 array of shape "
+            "(height, width, 3). "
+            f"Received: a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, "
+            f"shape={tuple(shape)}"
+        )
+    return image
+
+
+def _read_file(photo: Path) -> np.ndarray:
+    try:
+        if why := why_no_file(photo):  # a pipe would be waited for
+            raise ValueError(why)
+        content = to_jpeg_or_png(photo.read_bytes())
+        check_header(content)
+        return decode(content).numpy()
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(f"unreadable image: {printable(photo)} ({reason(error)})") from None

@@ -1,0 +1,93 @@
+"""The interface of sources of a network."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.config import DataConfig
+from zoo.data.load import ImageData, load_data
+from zoo.errors import needs_extra
+from zoo.inference.classifier import Classifier
+
+LICENSE = "code Apache-2.0; weights as their author says, who may be bound by the training images'"
+
+N = TypeVar("N")
+
+
+class Source(ABC, Generic[N]):
+    """A place that a trained network is loaded from."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, settings: Any) -> Self | None:
+        """Returns the source that settings name, if it is of this kind.
+
+        Args:
+            settings: Settings with `run`, `model` and, unless these are places, `weights`.
+        """
+
+    @abstractmethod
+    def load(self) -> N:
+        """Loads the network.
+
+        Raises:
+            ValueError: If there is none, it is damaged, or its parts do not fit each other.
+            FileNotFoundError: If the hub cannot be reached, and it is not cached.
+        """
+
+    @abstractmethod
+    def card(self) -> dict[str, str]:
+        """Returns card fields about the weights: origin, training, accuracy and license."""
+
+
+AnySource = TypeVar("AnySource", bound=Source)
+
+
+def choose(settings: Any, kinds: Iterable[type[AnySource]]) -> AnySource:
+    """Returns the source that the settings of a command name, of the first kind that fits."""
+    return next(source for kind in kinds if (source := kind.of(settings)) is not None)
+
+
+class ClassifierSource(Source[Classifier]):
+    """A place that a classifier is loaded from."""
+
+    def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
+        """Returns the source for images of these classes and this size, if it has none itself."""
+        return self
+
+    def without_averages(self) -> Self:
+        """Returns the source with raw weights in place of the EMA weights."""
+        raise ValueError("averaged: only a run has other weights than the averaged ones")
+
+    @abstractmethod
+    def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
+        """Loads the classifier, and test images with its preprocessing."""
+
+    def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
+        """Returns image files that the network was not trained on, and their labels, if known.
+
+        Here, they are parts of the two images that come with scikit-learn.
+        """
+        with needs_extra("train"):
+            from sklearn.datasets import load_sample_images
+        parts = (
+            image[rows, columns]
+            for image in load_sample_images().images
+            for rows in (slice(None), slice(0, 300), slice(127, None))
+            for columns in (slice(None), slice(0, 400), slice(240, None))
+        )
+        return [bytes(tf.io.encode_jpeg(part, quality=90).numpy()) for part in parts], None
+
+
+def load_images(
+    config: DataConfig, image_size: int, preprocessing: Preprocessing | None = None
+) -> ImageData:
+    """Loads test images; without preprocessing they have the default of their data source."""
+    # Sets like imagenet_v2 have no images to train on; so those of the test stand in for them.
+    changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
+    config = config.model_copy(update=changes)
+    return load_data(config, image_size, preprocessing=preprocessing)

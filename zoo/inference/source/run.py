@@ -1,0 +1,106 @@
+"""A classifier of a finished run of `zoo.train`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from lambda_keras.weights import load_weights
+from lambda_keras.weights.fit import check_finite
+from zoo import run_folder
+from zoo.config import DataConfig
+from zoo.data.load import ImageData, held_out_files, held_out_preprocessing
+from zoo.files import local_copy
+from zoo.inference.classifier import Classifier
+from zoo.inference.source.base import LICENSE, ClassifierSource, load_images
+
+
+@dataclass(frozen=True)
+class Run(ClassifierSource):
+    """A run folder, local or gs://.
+
+    Attributes:
+        folder: The folder.
+        averaged: Whether the weights are the EMA weights, if there are any, or the raw ones.
+    """
+
+    folder: Path
+    averaged: bool = True
+
+    @classmethod
+    def of(cls, settings: Any) -> Self | None:
+        """Returns the run of the setting `run`."""
+        return None if settings.run is None else cls(settings.run)
+
+    def load(self) -> Classifier:
+        """Loads the model, with the preprocessing of its test images."""
+        config = run_folder.load_config(self.folder)
+        names = run_folder.load_metrics(self.folder).class_names
+        model = _load_model(self.folder / run_folder.MODEL)
+        if model.output_shape[-1] != len(names):
+            raise ValueError(
+                f"run: expected {model.output_shape[-1]} class_names, one for each output of the "
+                f"model, in {self.folder / run_folder.METRICS}. Received: {len(names)}"
+            )
+        if not self.averaged:
+            with local_copy(self.folder / run_folder.RAW_WEIGHTS) as here:
+                load_weights(model, here, config.model.name)
+        preprocessing = held_out_preprocessing(config.data, config.model.size)
+        return Classifier(config.model.name, model, preprocessing, names)
+
+    def card(self) -> dict[str, str]:
+        """Returns card fields about the weights and the training."""
+        config = run_folder.load_config(self.folder)
+        metrics = run_folder.load_metrics(self.folder)
+        decay = config.training.ema
+        kind = "not averaged" if decay is None else f"moving averages, decay {decay}"
+        data = " ".join(filter(None, (config.data.source, config.data.name)))
+        return {
+            "Weights": f"run {self.folder.resolve().name}, {kind}",
+            "Keras model": f"{run_folder.MODEL} of the run; `import lambda_keras` comes before "
+            "`keras.models.load_model`",
+            "Trained on": f"{data}, {metrics.training_images:,} images, "
+            f"{config.training.epochs} epochs",
+            "Test accuracy": f"{metrics.test.accuracy:.4f} ({metrics.test_images:,} images)",
+            "License": LICENSE,
+        }
+
+    def without_averages(self) -> Self:
+        """Returns the run with its raw weights.
+
+        Raises:
+            ValueError: If it has no others than those of its model.
+        """
+        raw = self.folder / run_folder.RAW_WEIGHTS
+        if not raw.is_file():
+            raise ValueError(
+                f"averaged: expected true, for {self.folder} has no other weights ({raw.name}), as "
+                "it was trained without training.ema. Received: false"
+            )
+        return replace(self, averaged=False)
+
+    def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
+        """Loads the classifier, and test images of its size."""
+        classifier = self.load()
+        return classifier, load_images(data, classifier.image_size)
+
+    def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
+        """Returns files of the test images of the run, at most so many, and their labels."""
+        config = run_folder.load_config(self.folder)
+        return held_out_files(config.data, config.model.size, most)
+
+
+def _load_model(path: Path) -> keras.Model:
+    try:
+        with local_copy(path) as here:
+            model: Any = keras.models.load_model(here)
+        if not model.built:  # as an empty Sequential
+            raise ValueError("a model without layers")
+        for weight in model.weights:
+            check_finite(weight.path, keras.ops.convert_to_numpy(weight), str(path))
+    except Exception as error:  # those of ZIP files, of HDF5 and of Keras are many kinds
+        reason = " ".join(str(error).split())
+        raise ValueError(f"run: expected an intact model. Received: {path} ({reason})") from error
+    return model

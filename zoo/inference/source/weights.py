@@ -1,0 +1,103 @@
+"""A network of the zoo by its name, with weights."""
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from lambda_keras.applications import imagenet_classes, preprocessing_of
+from lambda_keras.layers.arguments import is_positive_integer
+from lambda_keras.weights import find_published, is_published_name
+from lambda_keras.weights.files import find_weights
+from lambda_keras.weights.hub import PREFIX, sha256
+from zoo.config import DataConfig
+from zoo.data.load import ImageData
+from zoo.inference.classifier import Classifier
+from zoo.inference.source.base import LICENSE, ClassifierSource, load_images
+from zoo.registry import create_model, find_model
+
+
+@dataclass(frozen=True)
+class Weights(ClassifierSource):
+    """A name and weights.
+
+    Attributes:
+        model: Name of the network, one of `zoo.registry.list_models()`.
+        weights: Argument of its constructor: "imagenet", a file, or an address of the hub.
+        class_names: Names of the classes. Defaults to those of ImageNet.
+        image_size: Height and width of images in pixels. Defaults to that of the weights.
+        overrides: Other arguments of the constructor.
+    """
+
+    model: str
+    weights: str
+    class_names: Sequence[str] | None = None
+    image_size: int | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Any) -> Self | None:
+        """Returns the network of the settings `model` and `weights`."""
+        if settings.weights is None:
+            return None
+        optional = ("class_names", "image_size", "overrides")
+        given = {name: getattr(settings, name) for name in optional if hasattr(settings, name)}
+        return cls(settings.model, str(settings.weights), **given)
+
+    def load(self) -> Classifier:
+        """Builds the network."""
+        names = self.class_names
+        if names is None:
+            names = [label.replace("_", " ") for _, label in imagenet_classes()]
+        labels = _checked_names(names)
+        size = find_model(self.model).size_for(self.weights)
+        if self.image_size is not None:
+            size = self.image_size
+        if not is_positive_integer(size) or not 8 <= size <= 2048:
+            raise ValueError(f"image_size: expected an integer from 8 to 2048. Received: {size!r}")
+        arguments = {"classes": len(labels), "input_shape": (size, size, 3), **self.overrides}
+        try:
+            model = create_model(self.model, weights=self.weights, **arguments)
+        except ValueError as error:
+            of = " of ImageNet (--labels names others)" if self.class_names is None else ""
+            raise ValueError(f"with {len(labels)} classes{of}: {error}") from None
+        return Classifier(self.model, model, preprocessing_of(self.model, size), labels)
+
+    def card(self) -> dict[str, str]:
+        """Returns card fields about the weights."""
+        if is_published_name(self.weights):
+            found = find_published(self.model, self.weights)
+            return {
+                "Weights": f"{found.page}, {found.revision}",
+                "Published accuracy": f"{found.top1} % on ImageNet, "
+                f"{found.image_size} x {found.image_size} pixels",
+                "License": found.license,
+            }
+        if self.weights.startswith(PREFIX):
+            return {"Weights": self.weights, "License": LICENSE}
+        path = find_weights(self.weights, self.model)
+        return {"Weights": f"{path.name}, SHA-256 {sha256(path)}", "License": LICENSE}
+
+    def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
+        """Returns the network with an output for each of these classes."""
+        return replace(self, class_names=class_names, image_size=image_size)
+
+    def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
+        """Loads test images, and the network for their classes."""
+        size = self.image_size or find_model(self.model).size_for(self.weights)
+        images = load_images(data, size, preprocessing_of(self.model, size))
+        return self.for_data(images.class_names, size).load(), images
+
+
+def _checked_names(class_names: Any) -> list[str]:
+    names = []
+    if isinstance(class_names, Sequence | np.ndarray) and not isinstance(class_names, str):
+        names = list(class_names)
+    if len(names) < 2 or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(
+            "class_names: expected the names of two or more classes. "
+            f"Received: {reprlib.repr(class_names)}"
+        )
+    return list(map(str, names))
