@@ -111,7 +111,7 @@ class Devices:
             if self.host.count == 1:
                 raise
             print(
-                "another host of this run was lost; the same command on every host goes on from "
+                "another host of this run was lost; the same command on every host resumes from "
                 "the last checkpoint",
                 file=sys.stderr,
                 flush=True,

@@ -96,7 +96,7 @@ class ZooNetwork(Network):
         # 0, and TensorFlow joins a convolution with its activation only if a bias stands between.
         random = np.random.default_rng(0)
         for weight in model.trainable_variables:
-            if len(weight.shape) == 1 and not keras.ops.any(weight):
+            if len(weight.shape) == 1 and not keras.ops.convert_to_numpy(weight).any():
                 weight.assign(random.uniform(0.1, 0.3, weight.shape))
         return model
 

@@ -174,6 +174,7 @@ def in_new_process(function: Callable, *arguments: Any, seconds: float) -> dict[
 
 
 def _send(sender: Any, function: Callable, arguments: Sequence[Any]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libtpu warns of a TPU that is not there
     try:
         sender.send(function(*arguments))
     except Exception as error:  # of any library; the other process goes on

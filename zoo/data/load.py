@@ -27,13 +27,13 @@ class ImageData:
     """Training images, held-out test images and the names of the classes.
 
     Attributes:
-        findings: Dataset warnings, one line each.
+        warnings: Dataset warnings, one line each.
     """
 
     train: TrainingImages
     test: EvalImages
     class_names: tuple[str, ...]
-    findings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def load_data(
@@ -70,13 +70,13 @@ def load_data(
         preprocessing = held_out_preprocessing(config, image_size)
     read_train, read_test = _readers(config, source, preprocessing)
     train = TrainingImages(split.train, read_train, seed, either(config.mixup, config.cutmix))
-    findings = list(split.warnings)
+    warnings = list(split.warnings)
     if train.labels is not None:
-        findings += class_warnings(
+        warnings += class_warnings(
             train.labels, split.class_names, config.class_weights is not None
         )
     test = EvalImages(split.test, read_test)
-    return ImageData(train, test, split.class_names, tuple(findings))
+    return ImageData(train, test, split.class_names, tuple(warnings))
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:

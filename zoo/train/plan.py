@@ -26,7 +26,7 @@ def plan(config: TrainConfig, data: ImageData) -> list[str]:
             f"training images of a class: {counts[least]:,} ({printable(data.class_names[least])}) "
             f"to {counts[most]:,} ({printable(data.class_names[most])})",
         )
-    return [*lines, *(f"warning: {one}" for one in (*_of_random_weights(config), *data.findings))]
+    return [*lines, *(f"warning: {one}" for one in (*_of_random_weights(config), *data.warnings))]
 
 
 def _of_random_weights(config: TrainConfig) -> list[str]:

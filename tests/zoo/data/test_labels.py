@@ -10,9 +10,9 @@ from zoo.data.labels import balanced_weights, class_warnings
 from zoo.data.load import load_data
 
 
-def findings(folder, size=24, **settings):
+def warnings(folder, size=24, **settings):
     config = DataConfig(source="image_folder", dir=str(folder), batch_size=2, **settings)
-    return load_data(config, size).findings
+    return load_data(config, size).warnings
 
 
 def test_the_same_file_in_training_and_test(photos, tmp_path):
@@ -22,14 +22,14 @@ def test_the_same_file_in_training_and_test(photos, tmp_path):
     (folder / "val" / "blue").mkdir()
     Image.new("RGB", (40, 40)).save(folder / "val" / "red" / "new.png")
     shutil.copy(photos / "red" / "3.jpg", folder / "val" / "blue" / "other name.jpg")
-    (line,) = findings(folder)
+    (line,) = warnings(folder)
     assert line.startswith("1 of 2 test images are in training, too")
     assert line.endswith(f"other name.jpg = {folder}/train/red/3.jpg")
 
 
 def test_images_smaller_than_what_the_network_gets(photos):
-    assert not [line for line in findings(photos, 30) if "smaller than the" in line]
-    line = next(line for line in findings(photos, 31) if "smaller than the 31 pixels" in line)
+    assert not [line for line in warnings(photos, 30) if "smaller than the" in line]
+    line = next(line for line in warnings(photos, 31) if "smaller than the 31 pixels" in line)
     assert "of 16 training images" in line
     assert "(40 x 30)" in line
 

@@ -15,7 +15,7 @@ def test_plan_of_digits():
         training={"epochs": 30, "gradient_accumulation_steps": 4},
         model={"image_size": 16},
     )
-    data = replace(load_data(config.data, 16), findings=("something is odd",))
+    data = replace(load_data(config.data, 16), warnings=("something is odd",))
     classes, steps, warning = plan(config, data)
     assert classes == "training images of a class: 139 (8) to 146 (1)"
     assert steps.startswith("30 epochs of 22 steps, 660 in all, of 64 images of 16 x 16 pixels in")

@@ -25,7 +25,7 @@ class Split:
         train: Records to train on.
         test: Records to test on.
         class_names: Names of the classes.
-        warnings: Problems with the images, one line each.
+        warnings: Dataset warnings, one line each.
     """
 
     train: Records
