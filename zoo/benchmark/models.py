@@ -61,19 +61,19 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Measures, prints and writes."""
+    """Runs the benchmark, and prints and writes the results."""
     networks = [parse(text, config.batch, config.dtype) for text in config.models]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
-        import_module(package)  # the LLVM of PyTorch's compiler crashes if TensorFlow's is there
+        import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
     bench = Bench(config, arguments, CONVENTIONS, packages)
     bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
     bench.finish()
 
 
 def compare(batch: int, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
-    """Adds images per second, and their ratio to those of the first network."""
+    """Adds images per second, and their ratio to the first network."""
     del mode
     first = next(iter(found.values()))["ms"]
     for one in found.values():
