@@ -1,4 +1,4 @@
-"""Exports a model to serve: `python -m zoo.export --run runs/FOLDER`."""
+"""Exports a classifier for serving: `python -m zoo.export --run runs/FOLDER`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:
-        """The quantization of weights, or None."""
+        """Quantization of the weights, or None."""
         return None if self.quantize == "none" else self.quantize
 
     @model_validator(mode="after")
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(config: ExportConfig) -> Path:
-    """Exports what the settings say.
+    """Exports a classifier as configured.
 
     Returns:
         The new folder.
@@ -85,7 +85,7 @@ def run(config: ExportConfig) -> Path:
     from zoo.inference.source.kinds import choose
 
     calibration = find_photos([str(config.calibration)]) if config.calibration else []
-    # Before the model is loaded: a missing package should not show after it.
+    # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
     source = choose(config)
     classifier = source.load()

@@ -1,4 +1,4 @@
-"""Finds objects in images: `python -m zoo.predict --run FOLDER photo.jpg`."""
+"""Detects objects in images: `python -m zoo.predict --run FOLDER photo.jpg`."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -29,7 +29,7 @@ def _check_target(target: str) -> None:
 
 
 def _check_place(folder: Path) -> None:
-    """Makes sure that a new folder can take the place of one that may be there."""
+    """Checks that a new folder can replace an existing one."""
     place = folder.absolute()
     here = Path.cwd()
     if Path(os.path.realpath(place)) in (here, *here.parents) or os.path.ismount(place):
@@ -88,7 +88,7 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
 
     @property
     def model(self) -> None:
-        """None: a published network is not published again."""
+        """None: published networks are not published again."""
 
     @property
     def repository(self) -> str | None:
@@ -97,7 +97,7 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, writes the folder, and uploads it if it is for the hub."""
+    """Reads the settings, writes the folder, and uploads it if the hub is named."""
     config = PublishConfig.from_command_line(arguments)
     from zoo.publish import folder, upload
 
