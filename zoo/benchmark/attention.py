@@ -48,7 +48,7 @@ Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS))]
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention"):
-    """Times lambda layers and the attention that the paper compares them with, on maps.
+    """Times lambda layers, and the attention layers that the paper compares them with, on maps.
 
     Whole networks with them, as in Table 4: python -m zoo.benchmark models with
     resnet50@224:placement=LLLL:mixer=global and so on.

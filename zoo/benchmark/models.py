@@ -32,15 +32,15 @@ COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_b
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
-    """Times whole networks, forward and training step, against those of keras.applications.
+    """Times whole networks, forward and training step, compared with keras.applications.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
     zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or timm.NAME
-    of timm on PyTorch. Networks of the zoo have the image size of their published accuracy if there
-    is no SIZE. Arguments are those of the zoo's constructors,
+    of timm on PyTorch. For networks of the zoo, SIZE defaults to the image size of their published
+    accuracy. Arguments are the arguments of the zoo's constructors, as in
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
-    zoo.predict runs it, without training; compile=true for timm's networks by PyTorch's compiler,
-    channels_last=true for the other one of its memory formats.
+    zoo.predict runs it, for inference only; for networks of timm, compile=true for PyTorch's
+    compiler, and channels_last=true for the other memory format.
 
     All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
     in turn in one process. Ratios are to the first network.

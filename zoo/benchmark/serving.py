@@ -49,11 +49,11 @@ def _of_the_zoo(text: str) -> None:
 
 
 class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving"):
-    """Times Keras predict, zoo.predict, a tf.function and every export on the CPU, in turn.
+    """Times Keras' predict, zoo.predict, a tf.function and all exports on the CPU, in turn.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is
     exported to a temporary folder as zoo.export does it, with random weights, and runs one batch
-    after another: latency as the median and the 99th percentile of single calls.
+    after another. Latency is the median and the 99th percentile of single calls.
     """
 
     extra = "export"

@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
     """Prints a Markdown table of the JSON files of the other commands.
 
-    Columns are keys of their rows, forward.ms of nested ones, or of the report itself, such as
+    Columns are keys of rows, such as forward.ms for nested ones, or of the whole report, such as
     hardware.cpu. Example:
 
       python -m zoo.benchmark table layer.json --columns size --across scope --values forward.ms

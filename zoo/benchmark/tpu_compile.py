@@ -85,9 +85,9 @@ def parse_step(text: str, dtype: MixedDtype = "mixed_bfloat16") -> Network:
 class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark tpu-compile"):
     """Compiles for TPU v5e on a machine without one: operations, bytes and memory.
 
-    The lambda layer in all its implementations; or, with --model, the whole training step of
+    Compiles all implementations of the lambda layer; or, with --model, the whole training step of
     networks: forward, backward and SGD with momentum, dropout included. Nothing is executed: all
-    numbers are XLA's own for the compiled program. Needs JAX and libtpu. Example:
+    numbers are XLA's analysis of the compiled program. Needs JAX and libtpu. Example:
 
       python -m zoo.benchmark tpu-compile --model lambda_resnet50@160x128:dropout_rate=0.2
     """

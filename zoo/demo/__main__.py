@@ -40,11 +40,10 @@ def read_password(path: Path) -> str:
 
 
 class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
-    """Serves a page where one drops an image, and sees what the network makes of it.
+    """Serves a page with predictions and lambda maps for uploaded images.
 
-    It names the most probable classes, and draws where the lambda layers looked: the content map
-    and the position map of a layer at the point that one clicks. For a detector it draws the
-    objects. Give --run for the model of a
+    For a classifier it shows the most probable classes, and the content map and position map of a
+    lambda layer at the clicked point; for a detector, the objects. Pass --run for the model of a
     finished run, --model for one of zoo.publish, or --model and --weights. Examples:
 
       python -m zoo.demo --run runs/digits

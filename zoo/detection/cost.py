@@ -16,9 +16,9 @@ from zoo.registry import find_model
 
 
 class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
-    """Counts trainable parameters and floating-point operations of a detector for one image.
+    """Counts trainable parameters and FLOPs of a detector for one image.
 
-    Operations are those of convolutions and matrix products of the whole network, two for each
+    FLOPs are counted for convolutions and matrix products of the whole network, two for each
     multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Examples:
 
       python -m zoo.detection.cost resnet_rs101_no_se lambda_resnet101

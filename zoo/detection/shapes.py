@@ -17,7 +17,7 @@ from zoo.files import atomic_write
 CATEGORIES = ("disc", "square", "triangle")
 SIDES = (0.08, 0.5)  # sides of a shape, as fractions of the image
 MOST = 5  # drawn objects per image
-EMPTY_EVERY, CROWD_EVERY = 12, 10  # images without objects, and with a crowd
+EMPTY_EVERY, CROWD_EVERY = 12, 10  # intervals of images without objects, and with a crowd
 CROWD = 8  # shapes per crowd
 VISIBLE = 0.5  # smallest visible fraction of a shape
 

@@ -91,7 +91,7 @@ class Evaluator:
         masks: Whether masks are evaluated, too.
     """
 
-    name = "coco_metric"  # the Model Garden's key
+    name = "coco_metric"  # key of the Model Garden
 
     def __init__(self, annotations: coco.Json, masks: bool) -> None:
         self._annotations, self._masks = annotations, masks

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
-    r"""Measures accuracy and loss of a model on test images, as a whole and for each class.
+    r"""Measures accuracy and loss of a model on test images, overall and for each class.
 
-    Give --run for the model of a finished run. Its test images are the default; --data settings
-    name others of the same classes. Or give --model and --data: a model of zoo.publish, or one by
+    Pass --run for the model of a finished run. Its test images are the default; --data settings
+    name others of the same classes. Or pass --model and --data: a model of zoo.publish, or one by
     its name with --weights. Examples:
 
       python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation

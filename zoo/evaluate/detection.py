@@ -32,11 +32,11 @@ class ShardsConfig(Section):
 
 
 class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
-    """Measures the average precision of boxes, and of masks, as a whole and for each category.
+    """Measures the average precision of boxes and masks, overall and for each category.
 
-    It is computed by pycocotools, in percent, next to Table 6 of the paper where that has the
-    backbone. Give --run for the detector of a finished run, or --model for one of zoo.publish, and
-    --data.dir. Examples:
+    It is computed by pycocotools, in percent, and compared with Table 6 of the paper if that has
+    the backbone. Pass --run for the detector of a finished run, or --model for one of zoo.publish,
+    and --data.dir. Examples:
 
       python -m zoo.evaluate --run runs/shapes
       python -m zoo.evaluate --run runs/coco --data.dir gs://BUCKET/coco --output evaluation

@@ -17,7 +17,7 @@ with needs_extra("train"):
     from rich.progress import track
 
 TOP = 5  # classes of top-5 accuracy
-BINS = 15  # of confidence, as is usual for the calibration error
+BINS = 15  # bins of confidence, as usual for the calibration error
 SUREST = 32  # most confident errors, kept for a figure
 
 

@@ -15,12 +15,11 @@ from zoo.inference.photos import find_photos
 class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     r"""Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
-    Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
-    --weights. A SavedModel is written
-    to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
-    OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
-    new process with only the runtime of the format has to give the outputs of Keras for images, to
-    1e-5, else the export is removed. Examples:
+    Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    --weights. A SavedModel is written to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so
+    on; other formats to OUTPUT/MODEL/FORMAT/1. Next to it are model_card.md, with inputs and
+    outputs, and labels.txt. A new process with only the runtime of the format has to reproduce the
+    outputs of Keras for images, to 1e-5, else the export is removed. Examples:
 
       python -m zoo.export --run runs/digits
       python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx

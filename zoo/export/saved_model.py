@@ -36,7 +36,7 @@ def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
     | signature | input | outputs |
     | --- | --- | --- |
     | serving_default | images: float32, (batch, size, size, 3), RGB in [0, 255] | probabilities |
-    | images_uint8 | images: uint8, likewise | probabilities |
+    | images_uint8 | images: uint8, otherwise the same | probabilities |
     | image_bytes | image_bytes: files, JPEG or PNG, (batch,) | classes, labels, scores |
     | features | images: float32 | c2, c3, c4, c5 |
 

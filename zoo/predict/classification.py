@@ -25,7 +25,7 @@ ANSWERS = (".png", ".json")
 class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     """Prints the most probable classes of images.
 
-    Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
     --weights. Images are resized and cropped as when the accuracy of the model was measured.
 
     Examples:

@@ -46,10 +46,10 @@ def _check_license(name: str) -> None:
 
 
 class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
-    """Writes the model of a finished run for others, into a folder or to the Hugging Face hub.
+    """Publishes the model of a finished run, in a folder or on the Hugging Face Hub.
 
-    They give the folder, or hf://OWNER/NAME, as --model to zoo.predict, zoo.evaluate, zoo.export
-    and zoo.demo. Labels and preprocessing are in it. zoo.train takes a classifier as
+    zoo.predict, zoo.evaluate, zoo.export and zoo.demo accept the folder, or hf://OWNER/NAME, as
+    --model. Labels and preprocessing are included. zoo.train accepts a classifier as
     --model.weights, and Keras itself loads it, too, after import lambda_keras. The hub needs a
     login: hf auth login, or a token in HF_TOKEN. Examples:
 

@@ -19,7 +19,7 @@ N = TypeVar("N")
 
 
 class Source(ABC, Generic[N]):
-    """A place that a trained network is loaded from."""
+    """Source of a trained network."""
 
     @classmethod
     @abstractmethod
@@ -53,7 +53,7 @@ def choose(settings: Any, kinds: Iterable[type[AnySource]]) -> AnySource:
 
 
 class ClassifierSource(Source[Classifier]):
-    """A place that a classifier is loaded from."""
+    """Source of a classifier."""
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
         """Returns the source with these classes and this size, unless it has its own."""

@@ -71,7 +71,7 @@ class Run(ClassifierSource):
         """Returns the run with its raw weights.
 
         Raises:
-            ValueError: If it has no raw weights next to those of its model.
+            ValueError: If the run has no separate raw weights.
         """
         raw = self.folder / run_folder.RAW_WEIGHTS
         if not raw.is_file():
