@@ -32,12 +32,12 @@ from zoo.errors import first_wrong, needs_extra, printable
 from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
-INPUT = "image_bytes"  # of the signature; only gRPC names it
-COLUMNS = ("classes", "labels", "scores")  # of every export
+INPUT = "image_bytes"  # input of the signature; only gRPC names it
+COLUMNS = ("classes", "labels", "scores")  # outputs of every export
 OF_DETECTORS = ("boxes", "masks", "sizes")
-# A request holds this many images, and more than one of them up to this many bytes.
+# Limits of a request: images, and bytes if there is more than one image.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
-# More is no answer to a request, which takes some kilobytes.
+# Larger responses are refused: predictions take some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
 
 
@@ -97,7 +97,7 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
         expected = "expected http://HOST:PORT, https://HOST:PORT or grpc://HOST:PORT"
         try:
             parts = urlsplit(url)
-            # Without a port, HTTP has one to fall back on.
+            # Only HTTP has a default port.
             complete = parts.hostname and (parts.port or parts.scheme != "grpc")
         except ValueError as error:
             raise ValueError(f"{expected} ({error}). Received: {url!r}") from None
@@ -107,17 +107,17 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
         return url.rstrip("/")
 
 
-Side = Annotated[int, Field(ge=1, le=2**16)]  # of an image, in pixels
+Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
 
 
 class ServedPrediction(BaseModel):
-    """The server's prediction for an image, the highest score first."""
+    """Prediction of the server for an image, the highest score first."""
 
     model_config = ConfigDict(strict=True)
 
     classes: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
     labels: list[Annotated[str, Field(max_length=1000)]]
-    # Rounding may make a probability slightly more than 1.
+    # Rounding may lift a probability slightly above 1.
     scores: list[Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]]
     boxes: list[Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]] | None = None
     masks: list[list[list[Annotated[int, Field(ge=0, le=255)]]]] | None = None
@@ -137,10 +137,10 @@ class ServedPrediction(BaseModel):
         return [ClassScore(*score) for score in zip(*columns, strict=True)]
 
     def found(self, number: int) -> objects.Objects:
-        """Returns the objects that a detector found in the image of a number."""
+        """Returns the objects that a detector found; `number` is the id of the image."""
         found = []
         for place, box in enumerate(self.boxes or ()):
-            # A score of 0 fills up the hundred; boxes of the padding alone are cut to nothing.
+            # Score 0 is padding; boxes within the padding of the image are clipped to nothing.
             if self.scores[place] <= 0 or min(box[2:]) <= 0:
                 continue
             one: dict[str, Any] = {
@@ -157,21 +157,21 @@ class ServedPrediction(BaseModel):
 
 
 class Predictions(BaseModel):
-    """TensorFlow Serving's answer to a request by rows."""
+    """Response of TensorFlow Serving in row format."""
 
     predictions: list[ServedPrediction]
 
 
 class Refused(Exception):
-    """A server that answers, but not with predictions; says why."""
+    """Error of a server that responds, but without predictions."""
 
 
-# Takes the bytes of images.
+# Function from the bytes of images to predictions.
 Predict = Callable[[Sequence[bytes]], list[ServedPrediction]]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the images, then asks the server."""
+    """Reads the settings, checks the images, then requests predictions."""
     config = ClientConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
@@ -213,7 +213,7 @@ def _write(
 
 
 def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
-    """Creates a client, of REST or gRPC; nothing is sent yet."""
+    """Creates a REST or gRPC client; nothing is sent yet."""
     return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
 
 
@@ -223,7 +223,7 @@ def predict_files(
     """Yields each image with its prediction.
 
     Raises:
-        ValueError: If the server refuses an image, or gives no answer.
+        ValueError: If the server refuses an image, or does not respond.
     """
     for batch in _batches(photos):
         yield from _predict_batch(predict, url, batch)
@@ -237,7 +237,7 @@ def _predict_batch(
     except Refused as refusal:
         if len(photos) == 1:
             raise ValueError(f"{url} refused {photos[0]}: {refusal}") from None
-        # One by one: only some may be wrong, or only their sum too large.
+        # Images are retried one by one: one of them may be faulty, or the batch too large.
         for photo in photos:
             yield from _predict_batch(predict, url, [photo])
         return
@@ -248,7 +248,7 @@ def _predict_batch(
 
 def _content(photo: Path) -> bytes:
     content = photo.read_bytes()
-    with suppress(ValueError):  # the server says what is wrong with it
+    with suppress(ValueError):  # the server reports the error
         content = to_jpeg_or_png(content)
     return content
 
@@ -278,7 +278,7 @@ def _rest(config: ClientConfig) -> Iterator[Predict]:
 
         def post() -> tuple[Any, bytes]:
             content = bytearray()
-            # Its limit is that between two bytes; here, it ends what nobody waits for any more.
+            # This limit is between two bytes; it only ends requests that have been given up.
             timeout = config.timeout + 1
             with session.post(url, json=body, timeout=timeout, stream=True) as response:
                 for part in response.iter_content(2**16):
@@ -341,7 +341,7 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
             ]
         except ValidationError as error:
             raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
-        except (TypeError, ValueError) as error:  # of tensors that are none
+        except (TypeError, ValueError) as error:  # malformed tensors
             raise _unexpected(config, _one_line(str(error))) from None
 
     decoded = np.vectorize(bytes.decode, otypes=[object])
@@ -363,10 +363,10 @@ def _no_answer(config: ClientConfig, why: str) -> ValueError:
 
 
 def _within(seconds: float, work: Callable[[], Any]) -> Any:
-    """Returns the result of `work`.
+    """Runs `work` in a thread, with a time limit.
 
     Raises:
-        TimeoutError: If there is none in time.
+        TimeoutError: If it takes longer.
     """
     result: Future = Future()
 
@@ -395,7 +395,7 @@ def _root_cause(error: BaseException) -> str:
 
 
 def _error_text(body: str) -> str:
-    """Returns TensorFlow Serving's message, or all that another server said."""
+    """Returns the message of TensorFlow Serving, or the whole response of another server."""
     try:
         return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):

@@ -1,9 +1,9 @@
-"""Model cards: what people read about a trained network beside its files."""
+"""Model cards: Markdown files that describe a trained network, next to its files."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-LABELS = "labels.txt"  # names of the classes, which lie beside a card
+LABELS = "labels.txt"  # names of the classes, next to a card
 
 
 def write(
@@ -13,9 +13,9 @@ def write(
     sections: Mapping[str, str],
     front_matter: str = "",
 ) -> None:
-    """Writes a Markdown file: a head line, a table of facts, and sections by their headings.
+    """Writes a Markdown file: a title, a table of card fields, and sections by their headings.
 
-    `front_matter` is YAML for what indexes such files, without the lines around it.
+    `front_matter` is YAML metadata, without the lines around it.
     """
     parts = [f"---\n{front_matter.strip()}\n---"] if front_matter else []
     parts += [f"# {title}", table(("", ""), facts.items())]
@@ -24,7 +24,7 @@ def write(
 
 
 def write_labels(folder: Path, class_names: Iterable[str]) -> None:
-    """Writes the names of classes into `labels.txt`, one in each line."""
+    """Writes the class names to `labels.txt`, one per line."""
     text = "".join(f"{name}\n" for name in class_names)
     (folder / LABELS).write_text(text, encoding="utf-8")
 

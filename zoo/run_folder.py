@@ -18,7 +18,7 @@ CONFIG = RUN_CONFIG
 METRICS = "metrics.json"
 MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
-RAW_WEIGHTS = "raw.weights.h5"  # without averaging, of runs with averages
+RAW_WEIGHTS = "raw.weights.h5"  # raw weights, in runs with EMA weights
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EPOCHS = "epochs.jsonl"
@@ -29,18 +29,18 @@ HEAD = f"# In Python: import keras, lambda_keras; model = keras.models.load_mode
 
 C = TypeVar("C", bound=RunConfig)
 
-SHARED_WITHIN_S = 30.0  # the time for which a network file system may remember what was not there
+SHARED_WITHIN_S = 30.0  # time for which a network file system may cache that a file is missing
 
 
 def check(config: RunConfig) -> bool:
-    """Makes sure that a run destroys nothing.
+    """Checks that a run would destroy nothing.
 
     Returns:
-        Whether the folder holds the same run, unfinished, which is resumed.
+        Whether the folder holds the same run, unfinished, to be resumed.
 
     Raises:
-        ValueError: If the folder holds anything else, unless that is a run and may be removed,
-            cannot be made or written, or is in a bucket that does not answer.
+        ValueError: If the folder holds anything else, unless that is a run and may be removed;
+            cannot be made or written; or is in a bucket that does not respond.
     """
     folder = config.output_dir
     with answering(folder):
@@ -67,7 +67,7 @@ def check(config: RunConfig) -> bool:
 
 
 def differing(config: RunConfig) -> list[str]:
-    """Returns the names of the settings that the run in the folder has otherwise."""
+    """Returns the names of the settings in which the run in the folder differs."""
     before, now = (
         settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
         for settings in (type(config).from_file(config.output_dir / CONFIG), config)
@@ -76,7 +76,7 @@ def differing(config: RunConfig) -> list[str]:
 
 
 def _differing(one: Any, other: Any, name: str = "") -> list[str]:
-    """Names of the settings that differ."""
+    """Returns the names of the settings that differ."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return [name] * (one != other)
     return [
@@ -89,10 +89,10 @@ def _differing(one: Any, other: Any, name: str = "") -> list[str]:
 def start(config: RunConfig, head: str = HEAD) -> Path:
     """Creates the folder, without the files of an earlier run, and saves the settings in it.
 
-    The head is a comment above them.
+    `head` is a comment above them.
     """
     folder = config.output_dir
-    # The metrics go first and the settings last: what is interrupted here is an unfinished run.
+    # Metrics are removed first, and settings last: an interruption leaves an unfinished run.
     written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, CURVES, PREDICTIONS)
     for name in (METRICS, *written, CONFIG):
         remove(folder / name)
@@ -102,7 +102,7 @@ def start(config: RunConfig, head: str = HEAD) -> Path:
 
 
 def finite(values: Any) -> Any:
-    """Returns values as JSON has them: None in place of numbers that are not finite."""
+    """Replaces numbers that are not finite by None, for JSON."""
     if isinstance(values, dict):
         return {name: finite(value) for name, value in values.items()}
     if isinstance(values, list):
@@ -150,7 +150,7 @@ def load_metrics(folder: Path) -> Metrics:
 
 
 def check_still_there(folder: Path) -> None:
-    """Makes sure that nobody has removed the run meanwhile.
+    """Checks that the run has not been removed meanwhile.
 
     Raises:
         ValueError: If its settings are gone.
@@ -168,8 +168,8 @@ def read_config(folder: Path, kind: type[C]) -> C:
     """Returns the settings of a finished run.
 
     Args:
-        folder: The run folder.
-        kind: Of its settings.
+        folder: Run folder.
+        kind: Class of its settings.
 
     Raises:
         ValueError: If the folder is missing or holds no finished run.
@@ -187,7 +187,7 @@ def read_config(folder: Path, kind: type[C]) -> C:
 
 
 def test_data(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the images of a run as settings, changed as asked; of another source, those alone.
+    """Returns the data settings of a run, updated by `asked`; only `asked` for another source.
 
     Raises:
         ValueError: If the folder is missing or holds no finished run.
@@ -197,7 +197,7 @@ def test_data(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_shared(folder: Path) -> bool:
-    """Returns whether this host sees the run that another one has started, now or soon."""
+    """Waits until this host sees the run that another one has started; False if it never does."""
     end = time.monotonic() + SHARED_WITHIN_S
     while not (folder / CONFIG).is_file():
         if time.monotonic() > end:

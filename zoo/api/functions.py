@@ -1,4 +1,4 @@
-"""The functions of `zoo.api`: thin, over what the commands call."""
+"""Functions of `zoo.api`: thin wrappers around the code of the commands."""
 
 import os
 import reprlib
@@ -48,15 +48,15 @@ def load(
         source: Folder of a finished run, local or gs://; a folder that `zoo.publish` wrote, or
             `"hf://owner/name"`, where it uploaded one; or with `weights` the name of a model, one
             of `zoo.registry.list_models()`.
-        weights: For a model by its name: `"imagenet"`, `"hf://owner/name"`, or a file. Defaults to
-            None.
+        weights: Weights of a model by its name: `"imagenet"`, `"hf://owner/name"`, or a file.
+            Defaults to None.
         class_names: Names of the classes of `weights`. Defaults to the 1000 of ImageNet.
-        image_size: Height and width of images in pixels, for `weights`. Defaults to None: those
+        image_size: Height and width of images in pixels, for `weights`. Defaults to None: the size
             that the weights were published for.
 
     Returns:
         A `zoo.inference.classifier.Classifier` or a `zoo.detection.detector.Detector`. Called with
-        paths of image files, images of Pillow, or uint8 arrays of shape `(height, width, 3)`, RGB,
+        paths of image files, Pillow images, or uint8 arrays of shape `(height, width, 3)`, RGB,
         a classifier returns the most probable classes of each, as `ClassScore(index, name,
         probability)`, and a detector its objects, as dictionaries with `name`, `score`, `bbox` and
         maybe `segmentation`. Both resize images themselves.
@@ -113,7 +113,7 @@ def predict(source: Source, images: Any, **options: Any) -> list[Any]:
     Args:
         source: Place of the network, as for `load`.
         images: One image or several.
-        **options: `top` of a classifier, `threshold` of a detector.
+        **options: `top` for a classifier, `threshold` for a detector.
 
     Raises:
         ValueError: If there is no such network, or an image is unreadable.
@@ -131,18 +131,18 @@ def predict(source: Source, images: Any, **options: Any) -> list[Any]:
 def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     """Trains a model and writes a run folder, as `python -m zoo.train` does.
 
-    An interrupted run goes on when it is called with the same settings again.
+    An interrupted run resumes when it is called again with the same settings.
 
     Args:
         config: YAML file, or the name of a configuration of the zoo, such as
             `"lambda_resnet14_digits"`. Defaults to None.
         **settings: Fields of `zoo.config.TrainConfig`, or of
             `zoo.config.detection.DetectionConfig` with `task="detection"` or a `config` of that
-            task, sections as dictionaries; they win over `config`: `output_dir="runs/mine",
+            task, sections as dictionaries; they override `config`: `output_dir="runs/mine",
             training={"epochs": 10}`.
 
     Returns:
-        What `metrics.json` in the run folder holds: test metrics, counts and class names.
+        Content of `metrics.json` in the run folder: test metrics, counts and class names.
 
     Raises:
         ValueError: If a setting is wrong, the folder is in use, or images or weights do not fit.
@@ -171,25 +171,25 @@ def evaluate(
     image_size: int | None = None,
     averaged: bool = True,
 ) -> Any:
-    """Measures how well a network does its task on test images, as `python -m zoo.evaluate` does.
+    """Evaluates a network on test images, as `python -m zoo.evaluate` does.
 
     Args:
-        source: As for `load`.
-        data: Of a classifier, fields of `zoo.config.DataConfig`. For a run they change its own
-            images, as `{"name": "imagenet_v2"}`; else they name the images. Of a detector, `dir`,
-            a folder of shards, and `batch_size`. Defaults to None: those of the run, else digits.
-        weights: As for `load`; class names are those of the data.
-        image_size: As for `load`.
-        averaged: Whether to take the moving averages of the weights, if a run has them. Defaults to
-            True.
+        source: Place of the network, as for `load`.
+        data: Test images. For a classifier, fields of `zoo.config.DataConfig`; they change the
+            images of a run, as `{"name": "imagenet_v2"}`, else they name the images. For a
+            detector, `dir`, a folder of shards, and `batch_size`. Defaults to None: the images of
+            the run, else digits.
+        weights: Weights, as for `load`; class names are those of the data.
+        image_size: Height and width of images, as for `load`.
+        averaged: Whether to use the EMA weights, if a run has them. Defaults to True.
 
     Returns:
-        Of a classifier, a `zoo.evaluate.metrics.Evaluation`, with `top1`, `top5`, `loss`,
-        `confusion`, `by_class`; of a detector a `zoo.detection.report.Evaluation`, with `figures`:
-        AP of boxes and masks.
+        For a classifier, a `zoo.evaluate.metrics.Evaluation`, with `top1`, `top5`, `loss`,
+        `confusion`, `by_class`; for a detector, a `zoo.detection.report.Evaluation`, with
+        `figures`: AP of boxes and masks.
 
     Raises:
-        ValueError: If there is no such network, or it and the images do not fit each other.
+        ValueError: If there is no such network, or the images do not fit it.
         FileNotFoundError: If the hub cannot be reached, and the network is not cached.
 
     Example:
@@ -210,12 +210,13 @@ def evaluate(
 
 
 def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
-    """Exports a network to serve, as `python -m zoo.export` does.
+    """Exports a network for serving, as `python -m zoo.export` does.
 
     Args:
         source: Place of the network, as for `load`.
         output: Folder of all exports. Defaults to "exports".
-        **settings: Other settings of the command: `format="onnx"`; `weights` of a name.
+        **settings: Other settings of the command, such as `format="onnx"`, or `weights` of a model
+            by its name.
 
     Returns:
         The new folder.
@@ -237,7 +238,7 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
 
 
 class _Network(NamedTuple):
-    """The settings that name a network."""
+    """Settings that name a network."""
 
     run: Any = None
     model: str | None = None
@@ -246,12 +247,12 @@ class _Network(NamedTuple):
     image_size: int | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Returns those that a command has."""
+        """Returns the settings that are not None."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def _named(source: Source, weights: Source | None, **of_weights: Any) -> _Network:
-    """Checks that a source can be one, and has weights where it or other arguments need them."""
+    """Checks the form of a source, and that weights are passed where they are needed."""
     places = {"source": source} if weights is None else {"source": source, "weights": weights}
     for name, place in places.items():
         try:

@@ -1,4 +1,4 @@
-"""Finds the command: `python -m zoo.benchmark layer --help`."""
+"""Runs a benchmark command: `python -m zoo.benchmark layer --help`."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -7,7 +7,7 @@ from types import ModuleType
 from zoo.cli.run import BACKENDS, run_command
 from zoo.errors import unknown
 
-# Each command is a module with `Config` and `run`, which is imported when it is named.
+# Each command is a module with `Config` and `run`, imported on demand.
 COMMANDS = {
     "layer": "time and memory of every implementation of the layer",
     "attention": "lambda layers and attention: time, memory, growth (Table 4)",
@@ -30,7 +30,7 @@ def command_module(name: str) -> ModuleType:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the command that the first argument names with the other ones.
+    """Runs the command that the first argument names, with the other arguments.
 
     Raises:
         ValueError: If there is no such command, or one of its settings is wrong.

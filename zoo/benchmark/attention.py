@@ -14,7 +14,7 @@ from zoo.benchmark.report import columns
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.cli.settings import checked_by
 
-LAMBDA = "lambda"  # the others are compared with it
+LAMBDA = "lambda"  # baseline of the comparisons
 CONVENTIONS = {
     "mixer": "of lambda_keras.models.mixers with the hyper-parameters of its networks: attention "
     "of 8 heads, lambda layers of 4 with k=16 and scope 23, halo attention in blocks of 7 with a "
@@ -22,12 +22,12 @@ CONVENTIONS = {
     "ratio": "time divided by that of the lambda layer",
 }
 COLUMNS = columns("ms", "ratio", "temporary_bytes")
-HEADS = 8  # of attention; local attention has keys of an even depth, too
+HEADS = 8  # heads of attention; local attention also needs keys of an even depth
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixerLayer(LayerCase):
-    """A layer in which the positions of a map interact, by the name of its mixer."""
+    """A layer that mixes the positions of a feature map, by the name of its mixer."""
 
     kind: ClassVar = "mixer"
 
@@ -48,7 +48,7 @@ Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS))]
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention"):
-    """Times lambda layers and the attention that the paper compares them with, on maps.
+    """Times lambda layers, and the attention layers that the paper compares them with, on maps.
 
     Whole networks with them, as in Table 4: python -m zoo.benchmark models with
     resnet50@224:placement=LLLL:mixer=global and so on.
@@ -69,10 +69,10 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
     dense_limit_gb: DenseLimit = 2
 
     def cases(self) -> list[list[MixerLayer]]:
-        """Lists the layers that are compared on each map, lambda first. Imports Keras.
+        """Lists the layers to compare on each map, lambda first. Imports Keras.
 
         Raises:
-            ValueError: If there is no such mixer, or it has no such argument.
+            ValueError: If a mixer, or an argument of it, is unknown.
         """
         from lambda_keras.models.mixers import check_mixer
 
@@ -87,7 +87,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Measures, prints and writes."""
+    """Runs the benchmark, and prints and writes the results."""
     bench = Bench(config, arguments, CONVENTIONS)
     bench.draws_layers()
     for cases in config.cases():
@@ -96,7 +96,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 
 def compare(mode: str, found: Mapping[str, dict[str, Any]]) -> None:
-    """Adds the ratio to the first one."""
+    """Adds the ratios to the first layer."""
     del mode
     first = next(iter(found.values()))["ms"]
     for one in found.values():

@@ -19,12 +19,12 @@ from keras import ops
 class Step:
     """A compiled computation together with its inputs."""
 
-    start: Callable[[], Any]  # returns its outputs, maybe before they are done
+    start: Callable[[], Any]  # returns the outputs, possibly before they are computed
     backend: "Backend"  # waits for them, and measures memory
-    program: Any = None  # what JAX compiled
+    program: Any = None  # compiled program of JAX
 
     def run(self, calls: int) -> None:
-        """Computes so many times and waits for the end."""
+        """Runs the computation `calls` times, and waits for the end."""
         at_once = self.backend.accelerator is not None
         outputs = None
         for _ in range(calls):
@@ -35,7 +35,7 @@ class Step:
 
 
 def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
-    """Returns standard normal numbers."""
+    """Draws a tensor of standard normal numbers."""
     numbers = np.random.default_rng(seed).standard_normal(shape, "float32")
     return ops.cast(ops.convert_to_tensor(numbers), dtype)
 
@@ -47,9 +47,9 @@ class Backend(ABC):
         xla: Whether TensorFlow compiles with XLA.
     """
 
-    package: str  # its module, and the distribution whose version matters
-    accelerator: Any = None  # name of the GPU or TPU that computations run on, if there is one
-    memory_method: Any = None  # how `temporary_bytes` measures; None if it cannot, on this hardware
+    package: str  # module and distribution
+    accelerator: Any = None  # name of the GPU or TPU, if there is one
+    memory_method: Any = None  # method of `temporary_bytes`; None if there is none on this hardware
 
     def __init__(self, xla: bool = False):
         self.xla = xla
@@ -60,32 +60,32 @@ class Backend(ABC):
         """Compiles a function of tensors."""
 
     def forward(self, layer: keras.layers.Layer, inputs: Any) -> Step:
-        """Compiles the layer in inference."""
+        """Compiles a layer in inference mode."""
         return self.compile(lambda x: layer(x, training=False), inputs)
 
     @abstractmethod
     def forward_backward(self, layer: keras.layers.Layer, inputs: Any, cotangent: Any) -> Step:
-        """Compiles the layer in training, and the gradients of `sum(outputs * cotangent)`.
+        """Compiles a layer in training mode, with the gradients of `sum(outputs * cotangent)`.
 
-        Returns outputs, updated statistics and gradients by inputs and weights: what nobody asked
-        for, a compiler would leave out.
+        The step returns outputs, updated statistics, and gradients by inputs and weights: compilers
+        would eliminate results that are not returned.
         """
 
     @abstractmethod
     def train(self, model: keras.Model, images: Any, labels: Any) -> Step:
-        """Compiles the training step of a compiled model, Keras' own, with a built optimizer."""
+        """Compiles Keras' own training step of a compiled model with a built optimizer."""
 
     @abstractmethod
     def wait(self, outputs: Any) -> None:
-        """Returns when the outputs are computed."""
+        """Waits until the outputs are computed."""
 
     @abstractmethod
     def temporary_bytes(self, step: Step) -> int:
-        """Peak memory of a step beside its inputs and weights."""
+        """Peak memory of a step in addition to its inputs and weights."""
 
 
 class TensorFlow(Backend):
-    """`tf.function`, with XLA or without."""
+    """TensorFlow: `tf.function`, with or without XLA."""
 
     package = "tensorflow"
 
@@ -101,7 +101,7 @@ class TensorFlow(Backend):
 
     def compile(self, function, *tensors):
         compiled = self.module.function(function, jit_compile=self.xla, autograph=False)
-        # Traced here, because TensorFlow warns when many functions of one name are traced by calls.
+        # Tracing takes place here: TensorFlow warns if calls trace many functions of one name.
         concrete = compiled.get_concrete_function(*tensors)
         return Step(lambda: concrete(*tensors), self)
 
@@ -119,7 +119,7 @@ class TensorFlow(Backend):
         return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
 
     def wait(self, outputs):
-        if self.gpus:  # on a CPU, a function has computed its outputs when it returns
+        if self.gpus:  # on CPUs, functions return after computing their outputs
             self.module.test.experimental.sync_devices()
 
     def _memory(self) -> dict[str, int]:
@@ -133,7 +133,7 @@ class TensorFlow(Backend):
     def memory_method(self):
         try:
             self._memory()
-        except (RuntimeError, ValueError):  # TensorFlow without oneDNN leaves the CPU to malloc
+        except (RuntimeError, ValueError):  # without oneDNN, the CPU allocator is malloc
             return None
         return (
             f"peak of TensorFlow's allocator on {self._device} in a call, outputs included; "
@@ -149,7 +149,7 @@ class TensorFlow(Backend):
 
 
 class Jax(Backend):
-    """`jax.jit`."""
+    """JAX: `jax.jit`."""
 
     package = "jax"
     memory_method = "temporary memory of the compiled program, by XLA's own analysis"
@@ -184,7 +184,7 @@ class Jax(Backend):
         return self.compile(*self.training(model, images, labels))
 
     def training(self, model: keras.Model, images: Any, labels: Any) -> tuple[Any, ...]:
-        """Returns Keras' training step and its arguments: what it changes, images and labels."""
+        """Returns Keras' training step and its arguments: state, images and labels."""
         variables = (*_weights(model), model.optimizer.variables, model.metrics_variables)
         state = tuple([getattr(v, "value", v) for v in group] for group in variables)
         return lambda s, x, y: model.train_step(s, (x, y)), state, images, labels

@@ -1,4 +1,4 @@
-"""Benchmark cases, and the bench that times them on a Keras backend."""
+"""Benchmark cases, and the benchmark that times them on a Keras backend."""
 
 import math
 from abc import ABC, abstractmethod
@@ -27,20 +27,20 @@ CONVENTIONS = {
 
 @dataclass(frozen=True)
 class Case(ABC):
-    """A benchmark case. Its fields are plain data, so that another process can build it, too."""
+    """A benchmark case: plain data, from which other processes can build it, too."""
 
-    name: str  # in tables
+    name: str  # name in tables
 
     @property
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Fields of reports in addition to measurements."""
+        """Fields that identify the case in reports."""
 
     @abstractmethod
     def step(self, mode: str, backend: "Backend") -> "Step":
-        """Compiles a step of a mode."""
+        """Compiles the step of a mode."""
 
-    def __getstate__(self) -> dict[str, Any]:  # without what it has built
+    def __getstate__(self) -> dict[str, Any]:  # without cached objects
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -49,13 +49,13 @@ class LayerCase(Case):
     """One layer on random inputs, on a square map or a sequence.
 
     Args:
-        name: The layer.
+        name: Name of the layer.
         size: Height and width of the map, or length of the sequence.
-        depth: Channels, before and after the layer.
-        batch: Examples.
-        axes: 2 for maps, 1 for sequences.
+        depth: Number of input and output channels.
+        batch: Batch size.
+        axes: Number of spatial axes: 2 for maps, 1 for sequences.
         dtype: Keras dtype policy.
-        dense_limit_gb: Larger tensors with numbers of all pairs of positions are refused.
+        dense_limit_gb: Largest size in GB of tensors over all pairs of positions.
     """
 
     size: int
@@ -65,26 +65,26 @@ class LayerCase(Case):
     dtype: str = "float32"
     dense_limit_gb: float = math.inf
 
-    kind: ClassVar[str]  # what differs between the cases that are compared
+    kind: ClassVar[str]  # key of `name` in reports
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Sizes of the axes."""
+        """Sizes of the spatial axes."""
         return (self.size,) * self.axes
 
     @property
     def positions(self) -> int:
-        """Number of positions of one example."""
+        """Number of positions per example."""
         return math.prod(self.grid)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of the inputs, and of the outputs."""
+        """Shape of the inputs and outputs."""
         return (self.batch, *self.grid, self.depth)
 
     @property
     def title(self) -> str:
-        """Sizes that all compared cases share, as a heading."""
+        """Heading with the sizes that all compared cases share."""
         return f"{'x'.join(map(str, self.grid))}, depth {self.depth}, batch {self.batch}"
 
     @property
@@ -98,13 +98,13 @@ class LayerCase(Case):
 
     @abstractmethod
     def dense_numbers(self) -> int:
-        """Counts the numbers of the largest tensor of all pairs of positions; 0: there is none."""
+        """Counts the elements of the largest tensor over all position pairs; 0 if there is none."""
 
     def build(self) -> "keras.layers.Layer":
-        """Builds the layer; its weights are drawn from a fixed seed.
+        """Builds the layer, with weights drawn from a fixed seed.
 
         Raises:
-            MemoryError: If it needs a larger tensor than the limit.
+            MemoryError: If it needs a tensor above the limit.
         """
         import keras
 
@@ -129,13 +129,13 @@ class LayerCase(Case):
 
 
 class Bench(Report):
-    """The report of what is timed on a Keras backend.
+    """Report of cases that are timed on a Keras backend.
 
     Args:
         config: Settings of the command.
-        arguments: Its command line arguments.
+        arguments: Command line arguments.
         conventions: Definitions of the measurements.
-        packages: Distributions whose versions matter besides Keras and its backend.
+        packages: Distributions to list, in addition to Keras and its backend.
 
     Raises:
         ImportError: If the backend is not installed.
@@ -163,14 +163,14 @@ class Bench(Report):
         compare: Callable[[str, Mapping[str, dict[str, Any]]], None],
         title: str = "",
     ) -> None:
-        """Times cases and prints a table for each mode; each case has a row in the report.
+        """Times cases and prints a table for each mode; each case becomes a row of the report.
 
         Args:
-            cases: What to time.
-            modes: Modes that they know.
+            cases: Cases to time.
+            modes: Modes of their steps.
             columns: Columns of the tables.
-            compare: Adds comparisons to the measurements of a mode, which it gets by name of case.
-            title: Start of the heads of the tables.
+            compare: Function that adds comparisons to the measurements of a mode, by name of case.
+            title: Prefix of the headings of the tables.
         """
         rows = {}
         for case in cases:
@@ -183,12 +183,12 @@ class Bench(Report):
             compare(mode, found)
             for name, row in rows.items():
                 row[mode] = found[name]
-            self.write()  # after every table, so that nothing is lost
+            self.write()  # after every table, so that interruptions lose nothing
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
 
     def draws_layers(self) -> None:
-        """Lets the report have a figure; a missing matplotlib should not show after hours."""
+        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
         if self.output is not None:
             from zoo.benchmark.plots import plot_layers
 
@@ -206,11 +206,11 @@ def measure_in_turn(
     """Measures cases, all timed in turn in this process; returns the results by name.
 
     Args:
-        cases: What to time.
-        mode: A mode that they know.
-        config: How often, and whether to measure memory.
-        backend: The backend that Keras runs on.
-        head: Start of the lines that show progress.
+        cases: Cases to time.
+        mode: Mode of their steps.
+        config: Settings of rounds and memory measurement.
+        backend: Backend that Keras runs on.
+        head: Prefix of the progress lines.
     """
     steps: dict[str, Step] = {}
 

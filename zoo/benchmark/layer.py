@@ -39,8 +39,8 @@ class Implementation(LayerCase):
     """An implementation of the lambda layer, by its name in `lambda_keras.layers.LambdaLayer`.
 
     Args:
-        scope: Its size along each axis.
-        causal: Whether queries see only what comes before them.
+        scope: Size of the scope along each axis.
+        causal: Whether queries see only earlier positions.
     """
 
     scope: int
@@ -84,7 +84,7 @@ def _check_odd(scope: int) -> None:
 
 
 def parse_size(size: str, divisor: int = HEADS) -> list[int]:
-    """Reads `SIZExDEPTH` or `SIZExDEPTHxBATCH`, with a depth that a number divides."""
+    """Parses `SIZExDEPTH` or `SIZExDEPTHxBATCH`; `divisor` has to divide the depth."""
     if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
         raise ValueError(
             f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
@@ -96,7 +96,7 @@ def parse_size(size: str, divisor: int = HEADS) -> list[int]:
 
 
 def shapes(sizes: Sequence[str], batch: int) -> list[dict[str, int]]:
-    """Reads the sizes of cases, which have this batch if they do not say."""
+    """Parses the sizes of cases; `batch` is the default batch size."""
     names = ("size", "depth", "batch")
     return [{"batch": batch, **dict(zip(names, parse_size(size), strict=False))} for size in sizes]
 
@@ -107,7 +107,7 @@ Scopes = Annotated[
     Field(description="Scopes: odd numbers."),
 ]
 AS = "Square feature maps or sequences, as SIZExDEPTH or SIZExDEPTHxBATCH."
-Text = Annotated[str, Field(coerce_numbers_to_str=True)]  # command lines have numbers, too
+Text = Annotated[str, Field(coerce_numbers_to_str=True)]  # command lines also pass numbers
 Sizes = Annotated[
     tuple[Annotated[Text, checked_by(parse_size)], ...], EachOnce, Field(description=AS)
 ]
@@ -148,7 +148,7 @@ class LayerSettings(BenchmarkSettings):
                     f"implementations: no such implementation. {unknown(name, existing)}"
                 )
         names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
-        ordered = sorted(names, key=lambda name: name == "auto")  # last: it quotes the others
+        ordered = sorted(names, key=lambda name: name == "auto")  # last: it refers to the others
         common = {"axes": self.axes, "dtype": self.dtype, "causal": self.causal}
         common["dense_limit_gb"] = dense_limit_gb
         return [
@@ -169,7 +169,7 @@ class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchm
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Measures, prints and writes."""
+    """Runs the benchmark, and prints and writes the results."""
     bench = Bench(config, arguments, CONVENTIONS)
     bench.draws_layers()
     for cases in config.cases(config.dense_limit_gb):
@@ -179,7 +179,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 
 def compare(case: LayerCase, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
-    """Adds the time per position, and ratios to the baseline and to the fastest."""
+    """Adds the time per position, and the ratios to the baseline and to the fastest."""
     del mode
     others = [one["ms"] for name, one in found.items() if name != "auto"]
     best = min(filter(None, others), default=None)

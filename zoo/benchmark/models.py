@@ -32,15 +32,15 @@ COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_b
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
-    """Times whole networks, forward and training step, against those of keras.applications.
+    """Times whole networks, forward and training step, compared with keras.applications.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
     zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or timm.NAME
-    of timm on PyTorch. Networks of the zoo have the image size of their published accuracy if there
-    is no SIZE. Arguments are those of the zoo's constructors,
+    of timm on PyTorch. For networks of the zoo, SIZE defaults to the image size of their published
+    accuracy. Arguments are the arguments of the zoo's constructors, as in
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
-    zoo.predict runs it, without training; compile=true for timm's networks by PyTorch's compiler,
-    channels_last=true for the other one of its memory formats.
+    zoo.predict runs it, for inference only; for networks of timm, compile=true for PyTorch's
+    compiler, and channels_last=true for the other memory format.
 
     All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
     in turn in one process. Ratios are to the first network.
@@ -61,19 +61,19 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Measures, prints and writes."""
+    """Runs the benchmark, and prints and writes the results."""
     networks = [parse(text, config.batch, config.dtype) for text in config.models]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
-        import_module(package)  # the LLVM of PyTorch's compiler crashes if TensorFlow's is there
+        import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
     bench = Bench(config, arguments, CONVENTIONS, packages)
     bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
     bench.finish()
 
 
 def compare(batch: int, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
-    """Adds images per second, and their ratio to those of the first network."""
+    """Adds images per second, and their ratio to the first network."""
     del mode
     first = next(iter(found.values()))["ms"]
     for one in found.values():

@@ -1,4 +1,4 @@
-"""Networks on random images, by their names on the command line."""
+"""Benchmark cases of whole networks, by their names on the command line."""
 
 import re
 from abc import abstractmethod
@@ -21,8 +21,8 @@ from zoo.errors import unknown
 from zoo.registry import create_model, find_model, trainable_parameters
 
 MODES = (FORWARD, TRAINING)
-SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments nobody may set
-FOLDED = "folded"  # argument of networks of the zoo that is none of their constructors
+SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments that are not options
+FOLDED = "folded"  # extra argument of the zoo's networks, unknown to their constructors
 FORM = (
     "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
     "resnet50@224:placement=LLLL"
@@ -39,11 +39,11 @@ class Network(Case):
     """A network of one library with random weights on random images of one size.
 
     Args:
-        name: The network as it was given, `NAME[@SIZE][:ARGUMENT=VALUE]...`.
-        model: Its name in its library.
+        name: Name on the command line, `NAME[@SIZE][:ARGUMENT=VALUE]...`.
+        model: Name in the library.
         image_size: Height and width of the images in pixels.
         overrides: Arguments of its constructor.
-        batch: Images.
+        batch: Batch size.
         dtype: Keras dtype policy.
     """
 
@@ -54,12 +54,12 @@ class Network(Case):
     dtype: Dtype
 
     library: ClassVar[str]
-    arguments: ClassVar[frozenset[str] | None] = frozenset()  # that may be given; None: any
-    packages: ClassVar[tuple[str, ...]] = ()  # to be installed, besides Keras and its backend
+    arguments: ClassVar[frozenset[str] | None] = frozenset()  # allowed arguments; None: any
+    packages: ClassVar[tuple[str, ...]] = ()  # required in addition to Keras and its backend
 
     @abstractmethod
     def build(self) -> Any:
-        """Creates the network as its library has it."""
+        """Creates the network with its library."""
 
     @property
     @abstractmethod
@@ -77,7 +77,7 @@ class Network(Case):
 
 
 class ZooNetwork(Network):
-    """A network of the zoo; with `folded=true` as zoo.predict runs it, without training."""
+    """A network of the zoo; with `folded=true` as zoo.predict runs it, for inference only."""
 
     library = "lambda_keras"
     arguments = None
@@ -92,8 +92,8 @@ class ZooNetwork(Network):
             model = self.create((self.image_size, self.image_size, 3))
         finally:
             keras.config.set_dtype_policy(policy)
-        # Trained networks have no scales and shifts of 0. Compilers leave out what is multiplied by
-        # 0, and TensorFlow joins a convolution with its activation only if a bias stands between.
+        # Unlike trained networks, new ones have scales and shifts of 0. Compilers drop products
+        # with 0, and TensorFlow fuses a convolution with its activation only if there is a bias.
         random = np.random.default_rng(0)
         for weight in model.trainable_variables:
             if len(weight.shape) == 1 and not keras.ops.convert_to_numpy(weight).any():
@@ -107,7 +107,7 @@ class ZooNetwork(Network):
 
     @cached_property
     def built(self) -> Any:
-        """The model that steps share."""
+        """Model that all steps share."""
         return self.build()
 
     @property
@@ -141,7 +141,7 @@ class ZooNetwork(Network):
     def compile(self) -> None:
         """Compiles the model with a loss and an optimizer.
 
-        With rate 0 every step sees the same weights, so that none can run into NaN.
+        The learning rate is 0: weights stay the same, so that no step can run into NaN.
         """
         import keras
 
@@ -170,7 +170,7 @@ class KerasNetwork(ZooNetwork):
 class TimmNetwork(Network):
     """A network of timm on PyTorch, eager or, with `compile=true`, by its own compiler.
 
-    Neither of PyTorch's memory formats is always the faster one: `channels_last=true` chooses.
+    `channels_last=true` chooses the memory format; neither one is always faster.
     """
 
     library = "timm"
@@ -204,7 +204,7 @@ class TimmNetwork(Network):
         layout = torch.channels_last if last else torch.contiguous_format
         module = self.build().to(device).train(mode == TRAINING)
         for weight in module.parameters():
-            if weight.ndim == 4:  # `Module.to(memory_format)` fails on those of Conv3d
+            if weight.ndim == 4:  # `Module.to(memory_format)` fails on Conv3d
                 weight.data = weight.data.to(memory_format=layout)
         images = torch.randn(self.batch, 3, self.image_size, self.image_size)
         images = images.to(device, memory_format=layout)
@@ -238,12 +238,12 @@ def parse(
     dtype: Dtype = "float32",
     libraries: Mapping[str, type[Network]] = LIBRARIES,
 ) -> Network:
-    """Reads `NAME[@SIZE][:ARGUMENT=VALUE]...`; without a size it is the published one.
+    """Parses `NAME[@SIZE][:ARGUMENT=VALUE]...`; the size defaults to the published one.
 
-    The kind of network is the one that `libraries` has for what stands before the name.
+    `libraries` maps the prefix of the name to the kind of network.
 
     Raises:
-        ValueError: If it reads otherwise, or there is no such network.
+        ValueError: If the text has another form, or there is no such network.
 
     Example:
     >>> from zoo.benchmark.networks import parse
@@ -279,7 +279,7 @@ def read_arguments(text: str) -> tuple[str, dict[str, Any]]:
     """Splits `NAME[:ARGUMENT=VALUE]...` into the name and the arguments.
 
     Raises:
-        ValueError: If it reads otherwise.
+        ValueError: If the text has another form.
     """
     if not re.fullmatch(r"[^:]+(:\w+=[^:]+)*", text):
         raise ValueError(f"{FORM}. Received: {text!r}")

@@ -1,4 +1,4 @@
-"""Figures of benchmarks: time and memory of layers against the size of the map."""
+"""Figures of benchmarks: time and memory of layers against map size."""
 
 from collections.abc import Mapping
 from itertools import cycle, pairwise, product
@@ -19,9 +19,9 @@ AUTO = "#c0d2ed"
 COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
 COLORS += ("#3b3b3b", "#a3a847")
 MARKERS = "osD^vP<>Xp"
-FIRST = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5}  # the others are compared with it
+FIRST = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5}  # the baseline
 STYLES = {
-    # A broad band under the line of whatever it takes, and a mark where one size makes no line.
+    # A broad band below the line of the chosen implementation; a marker if there is one size only.
     "auto": {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 14},
     BASELINE: {**FIRST, "label": f"{BASELINE} (the paper's)"},
     "lambda": FIRST,
@@ -47,9 +47,9 @@ MEMORY: Panel = ("temporary_bytes", "Temporary memory", "MB", 1e-6)
 def plot_layers(result: dict[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
-    Of implementations on maps of one depth it is the time for each position, which shows how it
-    grows. Only the maps with the batch of the first one are drawn; others would not be comparable.
-    A cross at the head of a panel marks what could not be measured, for want of memory mostly.
+    For implementations on maps of one depth, time is per position, to show its growth. Only maps
+    with the batch size of the first one are drawn, for comparability. A cross at the top of a panel
+    marks missing measurements, mostly out of memory.
     """
     batch = result["rows"][0]["batch"]
     rows = [row for row in result["rows"] if row["batch"] == batch]
@@ -85,7 +85,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _labels(rows: list[dict[str, Any]], one_depth: bool) -> dict[int, str]:
-    """Labels of sizes, with their depths where these differ."""
+    """Returns labels of sizes, with depths where these differ."""
     depths: dict[int, list[str]] = {}
     for size, depth in sorted({(row["size"], row["depth"]) for row in rows}):
         depths.setdefault(size, []).append(str(depth))
@@ -95,21 +95,21 @@ def _labels(rows: list[dict[str, Any]], one_depth: bool) -> dict[int, str]:
 
 
 def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
-    """Makes both axes logarithmic, with these labels of sizes."""
+    """Makes both axes logarithmic, and labels the sizes."""
     axis.set_yscale("log")
     axis.set_xscale("log", base=2)
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.yaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter("{x:g}")
     ordered = sorted(sizes)
-    # Labels of sizes that the next one all but covers are left out.
+    # Labels that the next one would almost cover are left out.
     covered = {size for size, after in pairwise(ordered) if after < 1.2 * size}
     axis.set_xticks(ordered, ["" if size in covered else sizes[size] for size in ordered])
     axis.xaxis.set_minor_locator(NullLocator())
 
 
 def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str, factor: float) -> None:
-    """Draws a measurement over sizes where there is one, a line for each implementation."""
+    """Draws a measurement against size, one line per implementation."""
     others = zip(cycle(COLORS), cycle(MARKERS))
     crosses: dict[int, int] = {}
     for name in dict.fromkeys(map(_name, rows)):

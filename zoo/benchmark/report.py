@@ -24,7 +24,7 @@ from zoo.model_card import table
 
 
 def digits(number: float, factor: float = 1.0) -> str:
-    """Formats a number with three significant digits."""
+    """Formats a number, multiplied by `factor`, with three significant digits."""
     number *= factor
     return f"{number:.0f}" if abs(number) >= 100 else f"{number:#.3g}".rstrip(".")
 
@@ -51,7 +51,7 @@ class Column:
 
 
 _mega, _giga = partial(digits, factor=1e-6), partial(digits, factor=1e-9)
-# Title and format of measurements; the others are called by their keys.
+# Titles and formats of measurements; other columns have their keys as titles.
 _KNOWN = {
     "images_per_second": ("images/s", digits),
     "us_per_position": ("µs/position", digits),
@@ -83,7 +83,7 @@ def column(key: str) -> Column:
 
 
 def columns(*keys: str) -> tuple[Column, ...]:
-    """Returns the columns of some keys."""
+    """Returns the columns of keys."""
     return tuple(map(column, keys))
 
 
@@ -94,9 +94,9 @@ def _plain(value: Any) -> str:
 def print_table(
     title: str, name: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Prints a Markdown table, and below it what could not be measured, and why.
+    """Prints a Markdown table, followed by the reasons for missing measurements.
 
-    `name` is the key of the first column. Rows have a `reason` where a figure is missing.
+    `name` is the key of the first column. Rows without measurements have a `reason`.
     """
     rows = list(rows)
     cells = ([row[name], *(one.cell(row) for one in columns)] for row in rows)
@@ -110,7 +110,7 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
     """Looks up the versions of packages.
 
     Raises:
-        ImportError: If one is not there; with the command that installs it.
+        ImportError: If one is not installed; names the command that installs it.
     """
     versions = {}
     for package in packages:
@@ -122,14 +122,14 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
 
 
 class Report:
-    """The results of one benchmark. Create it when the backend is chosen: it imports Keras.
+    """Results of a benchmark. Create it after the backend is chosen: it imports Keras.
 
     Args:
         config: Settings of the benchmark.
-        arguments: Its command line arguments.
-        packages: Distributions whose versions matter, besides Keras and NumPy.
+        arguments: Command line arguments.
+        packages: Distributions to list, in addition to Keras and NumPy.
         conventions: Definitions of the measurements.
-        hardware: What matters besides the CPU.
+        hardware: Hardware in addition to the CPU.
     """
 
     def __init__(
@@ -174,13 +174,13 @@ class Report:
     def table(
         self, title: str, name: str, columns: Sequence[Column], rows: Iterable[dict[str, Any]]
     ) -> None:
-        """Takes the rows of a table, writes all so far, so that nothing is lost, and prints it."""
+        """Adds the rows of a table, prints it, and writes the report so far."""
         self.rows += (rows := list(rows))
         self.write()
         print_table(title, name, columns, rows)
 
     def write(self) -> None:
-        """Writes the JSON file, whole or not at all; nothing if none is wanted."""
+        """Writes the JSON file atomically, if there is an output."""
         if self.output is not None:
             with atomic_write(self.output) as beside:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
@@ -203,7 +203,7 @@ def cores() -> int:
 
 
 def threads() -> int:
-    """Counts the threads that TensorFlow computes with on this CPU."""
+    """Counts the threads that TensorFlow uses on this CPU."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
 
 
@@ -214,12 +214,12 @@ def place(report: Mapping[str, Any]) -> str:
 
 
 def progress(text: str) -> None:
-    """Shows what is going on in one line that is overwritten; nothing where nobody watches.
+    """Shows progress in a line that is overwritten, on terminals only.
 
-    No spinner: its thread would disturb what is timed.
+    A spinner would disturb measurements with its thread.
     """
     if sys.stderr.isatty():
-        line = text[1 - shutil.get_terminal_size().columns :]  # of two lines one would stay
+        line = text[1 - shutil.get_terminal_size().columns :]  # must not wrap
         print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Times inference as servers run it: `python -m zoo.benchmark serving`."""
+"""Times serving on the CPU: `python -m zoo.benchmark serving`."""
 
 import os
 import tempfile
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zoo.inference.classifier import Classifier
 
-Predict = Callable[["np.ndarray"], "np.ndarray"]  # images in [0, 255] to probabilities
+Predict = Callable[["np.ndarray"], "np.ndarray"]  # from images in [0, 255] to probabilities
 
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
@@ -49,11 +49,11 @@ def _of_the_zoo(text: str) -> None:
 
 
 class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving"):
-    """Times Keras predict, zoo.predict, a tf.function and every export on the CPU, in turn.
+    """Times Keras' predict, zoo.predict, a tf.function and all exports on the CPU, in turn.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is
     exported to a temporary folder as zoo.export does it, with random weights, and runs one batch
-    after another: latency as the median and the 99th percentile of single calls.
+    after another. Latency is the median and the 99th percentile of single calls.
     """
 
     extra = "export"
@@ -73,10 +73,10 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving")
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Measures, prints and writes."""
+    """Runs the benchmark, and prints and writes the results."""
     if config.threads is not None:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the other runtimes are on the CPU, too
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
     use_backend("tensorflow")
     packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
     report = Report(config, arguments, packages, CONVENTIONS, {"threads": threads()})
@@ -87,7 +87,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 
 def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
-    """Exports a network and yields the rows of each batch size, one for each path."""
+    """Exports a network, and yields the rows of each batch size, one per path of inference."""
     import numpy as np
 
     from zoo.export.formats import FORMATS
@@ -137,7 +137,7 @@ def _classifier(network: Network) -> "Classifier":
 
 
 def _paths(classifier: "Classifier", folder: Path, name: str) -> dict[str, Predict]:
-    """Writes every format to a folder; returns the ways to run the network by name."""
+    """Exports all formats to a folder; returns the functions that run the network, by name."""
     import tensorflow as tf
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
@@ -158,7 +158,7 @@ def _paths(classifier: "Classifier", folder: Path, name: str) -> dict[str, Predi
     for kind, form in FORMATS.items():
         progress(f"{name}: writing {form.TITLE}")
         form.write(classifier, folder / kind)
-        # TensorFlow's threads are those of the process.
+        # The number of TensorFlow's threads is set for the whole process.
         settings = {} if kind == "saved_model" else {"threads": threads()}
         infer = partial(form.Runtime(folder / kind, **settings).run, "serving_default")
         paths[form.TITLE] = lambda images, infer=infer: infer({"images": images})["probabilities"]

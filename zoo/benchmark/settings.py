@@ -1,4 +1,4 @@
-"""Settings that commands share."""
+"""Settings that benchmark commands share."""
 
 import os
 from importlib import import_module
@@ -33,7 +33,7 @@ MinMs = Annotated[
 class BenchmarkSettings(Settings):
     """Settings of every benchmark."""
 
-    extra: ClassVar[str] = "train"  # the dependency group of lambda_keras that it needs
+    extra: ClassVar[str] = "train"  # required dependency group of lambda_keras
 
     output: Annotated[OutputFile, named(".json")] | None = Field(
         default=None, description="JSON file to write; a figure .png next to it where there is one."
@@ -70,7 +70,7 @@ class BackendSettings(BenchmarkSettings):
 
         Raises:
             ImportError: If the backend is not installed.
-            ValueError: If memory is to be measured and cannot be.
+            ValueError: If memory is to be measured, which the backend cannot.
         """
         use_backend(self.keras_backend)
         with needs_extra(self.keras_backend):

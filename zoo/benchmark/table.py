@@ -1,4 +1,4 @@
-"""Markdown tables of reports: `python -m zoo.benchmark table --help`."""
+"""Markdown tables from reports: `python -m zoo.benchmark table --help`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
     """Prints a Markdown table of the JSON files of the other commands.
 
-    Columns are keys of their rows, forward.ms of nested ones, or of the report itself, such as
+    Columns are keys of rows, such as forward.ms for nested ones, or of the whole report, such as
     hardware.cpu. Example:
 
       python -m zoo.benchmark table layer.json --columns size --across scope --values forward.ms
@@ -37,10 +37,10 @@ class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Reads and prints.
+    """Reads the reports and prints the table.
 
     Raises:
-        ValueError: If a file is no report, or no row has one of the keys.
+        ValueError: If a file is no report, or no row has a requested key.
     """
     del arguments
     rows = [row for path in config.files for row in read(path)]
@@ -73,7 +73,7 @@ def read(path: Path) -> list[Row]:
 def markdown(
     rows: Sequence[Row], columns: Sequence[Column], across: str | None, values: Sequence[Column]
 ) -> str:
-    """Formats rows as a table; rows that differ in `across` only become one line."""
+    """Formats rows as a table; merges rows that differ in `across` only."""
     if across is None:
         head = [one.title for one in (*columns, *values)]
         return table(head, ([one.cell(row) for one in (*columns, *values)] for row in rows))
@@ -98,6 +98,6 @@ def markdown(
 
 
 def _name(across: Column, row: Row) -> str:
-    """Head of a column: a text as it is, a number with what it is."""
+    """Returns the heading of a column: texts as they are, numbers with the title of `across`."""
     is_text = isinstance(across.value(row), str)
     return across.cell(row) if is_text else f"{across.title} {across.cell(row)}"

@@ -1,4 +1,4 @@
-"""Timing of several computations in turn, so that what disturbs the machine disturbs all alike."""
+"""Timing of several computations in turn, so that disturbances affect all of them alike."""
 
 import math
 import random
@@ -13,11 +13,11 @@ from typing import Any
 from zoo.benchmark.report import cores, progress
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
-STOLEN = 0.03  # of the processors' time; a round that loses more to others of a host is repeated
-ATTEMPTS = 6  # to have a round without that
-_TICK = 0.01  # s, of Linux' statistics
+STOLEN = 0.03  # fraction of processor time; rounds in which the host takes more are repeated
+ATTEMPTS = 6  # for an undisturbed round
+_TICK = 0.01  # s, resolution of Linux' statistics
 
-Run = Callable[[int], list[float]]  # computes so many times; the mean of the returned times counts
+Run = Callable[[int], list[float]]  # from a number of calls to times, of which the mean counts
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Timing:
     seconds: float  # median over the rounds
     rounds: list[float]  # seconds per call in each round
     calls: int  # per round
-    samples: list[float]  # all that the computation returned
+    samples: list[float]  # all times that the computation returned
 
 
 def together(compute: Callable[[int], Any]) -> Run:
-    """Times so many calls as one, by a function that computes so often and waits for the end."""
+    """Times all calls together; `compute` runs a number of calls and waits for the end."""
 
     def run(calls: int) -> list[float]:
         start = time.perf_counter()
@@ -42,7 +42,7 @@ def together(compute: Callable[[int], Any]) -> Run:
 
 
 def singly(compute: Callable[[], Any]) -> Run:
-    """Times every call by itself, but for one more that finds the caches of what ran before."""
+    """Times each call separately, after an untimed one that warms up the caches."""
 
     def run(calls: int) -> list[float]:
         once = together(lambda _: compute())
@@ -58,20 +58,21 @@ def time_in_turn(
     head: str = "",
     failures: dict[str, str] | None = None,
 ) -> dict[str, Timing]:
-    """Times every computation once per round, after two calls to compile and to warm up.
+    """Times every computation once per round, after two calls for compilation and warm-up.
 
-    A virtual machine does not always have its processors. A round in which they were given to
-    others is repeated, a few times at most; the least disturbed one counts.
+    Hosts may lend the processors of a virtual machine to others. Such rounds are repeated a few
+    times at most; the least disturbed one counts.
 
     Args:
-        computations: Functions by name that compile a computation and return its timed `Run`.
+        computations: Functions, by name, that compile a computation and return its timed `Run`.
         rounds: Number of rounds.
-        shortest: Seconds; shorter computations are called several times in a round.
-        head: Start of the lines that show progress.
-        failures: Gets the names of computations that fail, and why; None: none may fail.
+        shortest: Duration in seconds; shorter computations are called repeatedly in a round.
+        head: Prefix of the progress lines.
+        failures: Dictionary that receives the names of computations that fail, and the reasons;
+            None: none may fail.
 
     Raises:
-        RuntimeError: If one fails that may not.
+        RuntimeError: If a computation fails that may not.
     """
     runs, calls, samples = {}, {}, {}
     for name, prepare in computations.items():
@@ -80,7 +81,7 @@ def time_in_turn(
             run = prepare()
             run(1)
             warm = run(1)
-        except Exception as error:  # whatever the backend raises
+        except Exception as error:  # backends raise many kinds
             if failures is None:
                 raise RuntimeError(f"{name} fails: {reason(error)}") from error
             failures[name] = reason(error)
@@ -94,7 +95,7 @@ def time_in_turn(
     shuffle = random.Random(0).shuffle
     for i in range(rounds):
         order = list(runs)
-        shuffle(order)  # what ran before leaves its data in the caches
+        shuffle(order)  # caches hold data of the previous computation
         for name in order:
             progress(f"{head}round {i + 1} of {rounds}: {name}")
             turn, share = _undisturbed(runs[name], calls[name])
@@ -114,7 +115,7 @@ def time_in_turn(
 
 
 def _undisturbed(run: Run, calls: int) -> tuple[list[float], float]:
-    """The result of a run, and the fraction of processor time that the host took away."""
+    """Returns the result of a run, and the fraction of processor time that the host took away."""
     attempts = []
     for _ in range(ATTEMPTS):
         start, stolen = time.perf_counter(), stolen_seconds()
@@ -128,9 +129,9 @@ def _undisturbed(run: Run, calls: int) -> tuple[list[float], float]:
 
 
 def stolen_seconds() -> float:
-    """Returns how long processors of this virtual machine had work and were not given to it.
+    """Returns the steal time of this virtual machine: its processors had work, but did not run.
 
-    The sum of all processors since it started, in seconds; 0 where Linux does not tell.
+    Sum over processors since boot, in seconds; 0 where Linux does not report it.
     """
     try:
         cpu = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()

@@ -1,14 +1,14 @@
-"""JAX compiling for a TPU that is not there. Importing this imports Keras."""
+"""JAX compilation for a TPU on machines without one. Importing this imports Keras."""
 
 import time
 
 from zoo.benchmark.backends import Jax
 
-TOPOLOGY = "v5e:2x2"  # the smallest that libtpu describes; one chip of it is compiled for
+TOPOLOGY = "v5e:2x2"  # the smallest topology of libtpu; programs are compiled for one of its chips
 
 
 class DescribedTpu(Jax):
-    """Compiles for one chip of `TOPOLOGY` and returns XLA's analysis in place of a step."""
+    """Compiles for one chip of `TOPOLOGY`, and returns XLA's analysis instead of a step."""
 
     def compile(self, function, *tensors, donated=()):
         from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
@@ -26,7 +26,7 @@ class DescribedTpu(Jax):
         compiled = lowered.compile()
         end = time.perf_counter()
         cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
-        # What is updated in place counts once.
+        # Buffers that are updated in place count once.
         arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
         arguments -= memory.alias_size_in_bytes
         temporary, code = memory.temp_size_in_bytes, memory.generated_code_size_in_bytes

@@ -1,4 +1,4 @@
-"""Compiles for a TPU without one: `python -m zoo.benchmark tpu-compile`."""
+"""Compiles for TPUs on machines without one: `python -m zoo.benchmark tpu-compile`."""
 
 import os
 import re
@@ -18,9 +18,9 @@ from zoo.cli.run import use_backend
 from zoo.cli.settings import checked_by
 
 PACKAGES = ("jax", "libtpu")
-INSTALL = "pip install jax==0.10.2 libtpu==0.0.42.1"  # releases that go together
+INSTALL = "pip install jax==0.10.2 libtpu==0.0.42.1"  # compatible releases
 TARGET = "TPU v5e:2x2, one chip"
-HBM_BYTES = 16 * 2**30  # of a TPU v5e chip, and of a TPU v3 core
+HBM_BYTES = 16 * 2**30  # memory of a TPU v5e chip or a TPU v3 core
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING = 0.1, 0.9, 0.9999, 0.1
 
 CONVENTIONS = {
@@ -46,7 +46,7 @@ RATIOS = columns(*(f"ratios.{key}" for key in COMPARED))
 
 
 class TrainedNetwork(ZooNetwork):
-    """A network and the step that trains it."""
+    """A network and its training step."""
 
     @property
     def identity(self):
@@ -63,10 +63,10 @@ class TrainedNetwork(ZooNetwork):
 
 
 def parse_step(text: str, dtype: MixedDtype = "mixed_bfloat16") -> Network:
-    """Reads `NAME@SIZExBATCH[:ARGUMENT=VALUE]...`.
+    """Parses `NAME@SIZExBATCH[:ARGUMENT=VALUE]...`.
 
     Raises:
-        ValueError: If it reads otherwise, or there is no such network.
+        ValueError: If the text has another form, or there is no such network.
 
     Example:
     >>> from zoo.benchmark.tpu_compile import parse_step
@@ -85,9 +85,9 @@ def parse_step(text: str, dtype: MixedDtype = "mixed_bfloat16") -> Network:
 class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark tpu-compile"):
     """Compiles for TPU v5e on a machine without one: operations, bytes and memory.
 
-    The lambda layer in all its implementations; or, with --model, the whole training step of
+    Compiles all implementations of the lambda layer; or, with --model, the whole training step of
     networks: forward, backward and SGD with momentum, dropout included. Nothing is executed: all
-    numbers are XLA's own for the compiled program. Needs JAX and libtpu. Example:
+    numbers are XLA's analysis of the compiled program. Needs JAX and libtpu. Example:
 
       python -m zoo.benchmark tpu-compile --model lambda_resnet50@160x128:dropout_rate=0.2
     """
@@ -131,7 +131,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 
 def compile_in_turn(cases: Sequence[Case], mode: str, config: Config) -> list[dict[str, Any]]:
-    """Returns one row per case, each compiled in a process of its own."""
+    """Compiles each case in a new process; returns one row per case."""
     rows: list[dict[str, Any]] = []
     missing = dict.fromkeys([*ANALYSIS, "reason"])
     for case in cases:
@@ -143,25 +143,25 @@ def compile_in_turn(cases: Sequence[Case], mode: str, config: Config) -> list[di
 
 
 def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
-    """Compares the rows of a table with the first one."""
+    """Adds the ratios to the first row of a table."""
     for row in rows:
         row["ratios"] = {key: quotient(row[key], rows[0][key]) for key in COMPARED}
 
 
 def compile_one(case: Case, mode: str) -> Any:
-    """Returns XLA's analysis of one compilation."""
+    """Returns XLA's analysis of one compiled case."""
     from zoo.benchmark.tpu import DescribedTpu
 
     return case.step(mode, DescribedTpu())
 
 
 def in_new_process(function: Callable, *arguments: Any, seconds: float) -> dict[str, Any]:
-    """Returns the result of a function; `{"reason": ...}` if it fails, or takes too long."""
+    """Runs a function in a new process; `{"reason": ...}` if it fails or takes too long."""
     context = get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     worker = context.Process(target=_send, args=(sender, function, arguments))
     worker.start()
-    sender.close()  # so that the end of the worker is the end of the pipe
+    sender.close()  # the pipe then ends with the worker
     try:
         if receiver.poll(seconds):
             return receiver.recv()
@@ -170,14 +170,14 @@ def in_new_process(function: Callable, *arguments: Any, seconds: float) -> dict[
         worker.join()
         return {"reason": f"the compiler's process ended with exit code {worker.exitcode}"}
     finally:
-        worker.kill()  # libtpu never ends by itself
+        worker.kill()  # libtpu never exits by itself
 
 
 def _send(sender: Any, function: Callable, arguments: Sequence[Any]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libtpu warns of a TPU that is not there
     try:
         sender.send(function(*arguments))
-    except Exception as error:  # of any library; the other process goes on
+    except Exception as error:  # libraries raise many kinds; the parent process continues
         sender.send({"reason": reason(error)})
 
 
@@ -187,7 +187,7 @@ def _environment() -> dict[str, str]:
     return {
         "KERAS_BACKEND": "jax",
         "JAX_PLATFORMS": "cpu",
-        "TPU_SKIP_MDS_QUERY": "1",  # there is no TPU machine to ask for its metadata
+        "TPU_SKIP_MDS_QUERY": "1",  # there is no metadata server of a TPU machine
         "TPU_LIBRARY_PATH": str(libtpu.get_library_path()),
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # nothing is there that two processes could share
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # there is no device that processes could contend for
     }

@@ -1,4 +1,4 @@
-"""A page that shows what a model sees: `python -m zoo.demo --run runs/FOLDER`."""
+"""Demo page for predictions and lambda maps: `python -m zoo.demo --run runs/FOLDER`."""
 
 import ipaddress
 import os
@@ -18,7 +18,7 @@ from zoo.errors import needs_extra
 
 PAGES = {CLASSIFICATION: "zoo.demo.classification", DETECTION: "zoo.demo.detection"}
 
-MIN_PASSWORD = 8  # characters; the page does not count wrong guesses
+MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
 
 
 def read_password(path: Path) -> str:
@@ -40,11 +40,10 @@ def read_password(path: Path) -> str:
 
 
 class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
-    """Serves a page where one drops an image, and sees what the network makes of it.
+    """Serves a page with predictions and lambda maps for uploaded images.
 
-    It names the most probable classes, and draws where the lambda layers looked: the content map
-    and the position map of a layer at the point that one clicks. For a detector it draws the
-    objects. Give --run for the model of a
+    For a classifier it shows the most probable classes, and the content map and position map of a
+    lambda layer at the clicked point; for a detector, the objects. Pass --run for the model of a
     finished run, --model for one of zoo.publish, or --model and --weights. Examples:
 
       python -m zoo.demo --run runs/digits
@@ -74,13 +73,13 @@ def main(arguments: Sequence[str]) -> None:
             f"expected --password_file with a --host that others can reach. "
             f"Received: host={config.host!r}, password_file=None"
         )
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read by Gradio's import
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
     with needs_extra("demo"):
-        import gradio  # noqa: F401  # a missing one shows before the work
+        import gradio  # noqa: F401  # fails before the work if missing
     network = choose_source(config).load()
     from zoo.demo.page import serve
 
-    # Gradio's own folder for uploads is that of every page on this machine.
+    # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
         demo = task_module(network_task(config.run, config.model), PAGES).Demo(network)

@@ -1,4 +1,4 @@
-"""The page of a classifier: predictions for an image, and lambda maps."""
+"""Demo page of a classifier: predictions for an image, and lambda maps."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 from zoo.plots.lambda_maps import VIEW, draw_maps, draw_position
 
 TOP = 5
-WIDE = 240  # pixels that the name of a layer takes; a telephone shows no two beside each other
-MEAN = -1  # in place of the number of a head
+WIDE = 240  # pixels for the name of a layer; phones show no two next to each other
+MEAN = -1  # mean over heads, in place of the index of a head
 HELP_MAPS = (
     "At each position of its grid, a lambda layer makes its output from the values of all "
     "positions. **Click on the picture** to choose the position, and see with which weights: red "
@@ -28,7 +28,7 @@ NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 
 @dataclass(frozen=True)
 class Demo:
-    """Functions of the page for one model."""
+    """Functions of the page for one classifier."""
 
     classifier: Classifier
 
@@ -36,7 +36,7 @@ class Demo:
         """Returns the most probable classes of an image and their probabilities.
 
         Raises:
-            gr.Error: If it is unreadable; the page shows the message.
+            gr.Error: If the image is unreadable; the page shows the message.
         """
         if photo is None:
             return None
@@ -53,17 +53,17 @@ class Demo:
     def look(
         self, photo: str | None, layer: str, head: int, x: int, y: int
     ) -> tuple[np.ndarray | None, str, np.ndarray | None]:
-        """Draws what the network sees of an image, and the maps of one position over it.
+        """Draws the preprocessed image, and the lambda maps of one position over it.
 
         Args:
-            photo: Its file.
+            photo: Image file.
             layer: Name of a lambda layer.
-            head: Number of a head, from 0, or `MEAN`.
-            x: Column of the position, in pixels of the network's image.
-            y: Row of the position, likewise.
+            head: Index of a head, or `MEAN`.
+            x: Column of the position, in pixels of the preprocessed image.
+            y: Row of the position, in pixels of the preprocessed image.
 
         Returns:
-            Picture of the image, title of the maps, picture of the maps.
+            Preprocessed image, title of the maps, figure of the maps.
 
         Raises:
             gr.Error: If the file is unreadable, or there is no such position.
@@ -112,7 +112,7 @@ class Demo:
         model: Any = self.classifier.model
         size = model.input_shape[1]
 
-        def in_pixels(click: gr.SelectData) -> list[int]:  # of the network's image
+        def in_pixels(click: gr.SelectData) -> list[int]:  # of the preprocessed image
             return [i * size // VIEW for i in click.index]
 
         heads = range(model.get_layer(next(iter(layers))).num_heads)

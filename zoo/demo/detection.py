@@ -1,4 +1,4 @@
-"""The page of a detector: the objects in an image."""
+"""Demo page of a detector: the objects in an image."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Demo:
     def detect(
         self, photo: str | None, threshold: float
     ) -> tuple[np.ndarray | None, list[list[Any]]]:
-        """Returns an image with the objects in it, and a row for each of them.
+        """Detects the objects in an image; returns a figure and a table row for each of them.
 
         Raises:
             gr.Error: If the image is unreadable; the page shows the message.

@@ -1,4 +1,4 @@
-"""The page of `zoo.demo`: its server, and what the pages of every task have."""
+"""Server of `zoo.demo`, and the parts that the pages of all tasks share."""
 
 import os
 import secrets
@@ -17,7 +17,7 @@ with needs_extra("demo"):
     from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.responses import PlainTextResponse
 
-KEPT = 3600  # seconds that images and pictures stay on the server's disk
+KEPT = 3600  # seconds that images and figures stay on the server's disk
 HELP = (
     "Drop an image (JPEG, PNG, WebP, ...). It is {resized} as when the {result} of the network was "
     "measured, and the server deletes it within two hours."
@@ -28,13 +28,13 @@ NOT_UPLOADED = "expected an image that was uploaded to this page"
 
 
 def serve(demo: Any, host: str, port: int, password: str | None, is_private: bool) -> None:
-    """Serves the page, to those who know the password if there is one, until it is interrupted.
+    """Serves the page until it is interrupted, behind the password if there is one.
 
-    `demo.build()` lays it out. If the address is private, which only this computer can reach,
-    requests that name another one get nothing: a foreign page has pointed its own name here.
+    `demo.build()` lays it out. If the address is private, reachable from this computer only,
+    requests for other host names are refused, against DNS rebinding.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
-    # What ends services ends them like Ctrl+C, after which images are deleted.
+    # SIGTERM, which ends services, acts like Ctrl+C, after which images are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = demo.build()
     page.launch(
@@ -63,7 +63,7 @@ def serve(demo: Any, host: str, port: int, password: str | None, is_private: boo
 
 @contextmanager
 def page_of(name: str, text: str) -> Iterator["Page"]:
-    """Yields a page with a heading and a text, to lay out what follows."""
+    """Opens a page with a heading and a text; the `with` block lays out the rest."""
     title = f"What {name} sees"
     with Page(
         title=title, analytics_enabled=False, fill_width=True, delete_cache=(KEPT, KEPT)
@@ -73,7 +73,7 @@ def page_of(name: str, text: str) -> Iterator["Page"]:
 
 
 def upload() -> gr.Image:
-    """Returns the part of a page that takes an image, as the path of its file."""
+    """Creates the upload field for an image, which passes on the path of the file."""
     photo = gr.Image(
         label="Image",
         type="filepath",
@@ -81,13 +81,13 @@ def upload() -> gr.Image:
         sources=["upload", "clipboard"],
         height=320,
     )
-    # Gradio would open the file itself, and say less about one that is broken.
+    # Gradio would open the file itself, with poorer messages for damaged files.
     photo.preprocess = lambda payload: payload and _uploaded(payload.path, photo)
     return photo
 
 
 class Page(gr.Blocks):
-    """Refuses files that were not uploaded before Gradio opens, downloads or names them."""
+    """Page that refuses files that were not uploaded, before Gradio opens or downloads them."""
 
     async def preprocess_data(self, block_fn: Any, inputs: list[Any], *others: Any, **more: Any):
         for block, value in zip(block_fn.inputs, inputs, strict=False):
@@ -97,7 +97,7 @@ class Page(gr.Blocks):
 
 
 class _NoUrls:
-    """Answers nothing to requests for other addresses, which Gradio would fetch and pass on."""
+    """Middleware against requests for other URLs, which Gradio would fetch and pass on."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -109,7 +109,7 @@ class _NoUrls:
 
 
 def _uploaded(path: Any, image: gr.Image) -> str:
-    """Returns the path of a file in the folder for uploads; says of no other whether it exists."""
+    """Returns the path of an uploaded file; does not reveal whether other files exist."""
     try:
         real, folder = os.path.realpath(path), os.path.realpath(image.GRADIO_CACHE)
         if os.path.commonpath([real, folder]) == folder and os.path.isfile(real):
@@ -128,16 +128,16 @@ def _asks_for(password: str) -> Callable[[str, str], bool]:
 
 @contextmanager
 def telling_what_is_wrong(photo: str) -> Iterator[None]:
-    """Shows an error about an image on the page, without the path of the upload."""
+    """Shows errors about an image on the page, without the path of the upload."""
     try:
         yield
-    except ValueError as error:  # of an image it names the copy on the server's disk
+    except ValueError as error:  # the message names the copy on the server's disk
         message = str(error).replace(photo, Path(photo).name)
         raise gr.Error(message, print_exception=False) from None
 
 
 def picture(elem_id: str, label: str) -> gr.Image:
-    """Creates an image of the page that users cannot change."""
+    """Creates a read-only image on the page."""
     return gr.Image(
         label=label, elem_id=elem_id, show_label=False, interactive=False, format="png", buttons=[]
     )

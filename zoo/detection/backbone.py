@@ -1,6 +1,6 @@
 """Networks of the zoo (Keras 3) as backbones of the Model Garden's detectors (tf_keras).
 
-tf_keras gets the variables and the outputs of the network.
+tf_keras sees the variables and the outputs of the network only.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ class ZooNetwork(hyperparams.Config):
 
 @dataclasses.dataclass
 class Backbone(backbones.Backbone):
-    """The Model Garden's backbones, and those of the zoo."""
+    """Backbones of the Model Garden and of the zoo."""
 
     type: str | None = NAME
     lambda_keras: ZooNetwork = dataclasses.field(default_factory=ZooNetwork)
@@ -48,14 +48,13 @@ class KerasBackbone(tf_keras.Model):
     """A Keras 3 network as a model of tf_keras.
 
     Args:
-        network: A network of the zoo, built in the scope of the strategy of training.
-        regularizer: Function of a kernel that returns a term of the loss. Defaults to None.
+        network: A network of the zoo, built in the scope of the training strategy.
+        regularizer: Function from a kernel to a term of the loss. Defaults to None.
 
     Call arguments:
         inputs: Images that passed `lambda_keras.applications.preprocess_input`, of shape
             `(batch, height, width, 3)`; the Model Garden's own normalization is the same.
-        training: Whether to normalize by the statistics of the batch; never if `trainable` is
-            False.
+        training: Whether to normalize by batch statistics; never if `trainable` is False.
 
     Returns:
         A dict of feature maps at strides 4 to 32 by `"2"`, `"3"`, `"4"` and `"5"`.
@@ -81,8 +80,8 @@ class KerasBackbone(tf_keras.Model):
         _check_strides(features)
         # tf_keras would track the Keras 3 layers of the network as its own, and fail.
         object.__setattr__(self, "features", features)
-        # Keys are positions, because checkpoints depend on them and names of layers have counters.
-        # `value` is the tf.Variable; in a call it would be cast to the compute dtype.
+        # Keys are positions: checkpoints depend on them, and names of layers have counters.
+        # `value` is the tf.Variable, which a call would cast to the compute dtype.
         self.network_variables = {
             str(place): variable.value for place, variable in enumerate(features.weights)
         }
@@ -103,12 +102,13 @@ def build(
     """Builds a backbone for the Model Garden.
 
     Batch normalization has the momentum and the synchronization of the rest of the detector, layers
-    have the dtype policy of tf_keras, and kernels its weight decay.
+    the dtype policy of tf_keras, and kernels the weight decay.
 
     Args:
         input_specs: Shape of the images, `(None, height, width, 3)`.
         backbone_config: A `Backbone`.
-        norm_activation_config: The Model Garden's; `norm_momentum` and `use_sync_bn` are used.
+        norm_activation_config: Settings of the Model Garden; `norm_momentum` and `use_sync_bn` are
+            used.
         l2_regularizer: Weight decay of kernels. Defaults to None.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Annotations in COCO's format, all of which are checked before use.
+"""Annotations in COCO's format, checked before use.
 
 https://cocodataset.org/#format-data: boxes are [x, y, width, height] in pixels, masks are
 polygons, or run-length encodings (RLE) of the whole image column by column.
@@ -19,8 +19,8 @@ from zoo.data.readable import read_files
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
-MAX_CATEGORY = 10_000  # largest id: ids are indices of the detector's outputs
-NAMED = 5  # faults in a message
+MAX_CATEGORY = 10_000  # largest id, as ids are indices of the detector's outputs
+NAMED = 5  # faults listed in a message
 ROUNDING = 1.0  # pixels by which rounded boxes may exceed the image; they are clipped
 LARGEST = 2.0**53  # pycocotools and NumPy fail on larger numbers
 
@@ -38,7 +38,7 @@ class Annotations:
         objects: Objects by the id of their image, as in COCO's format: `id`, `image_id`,
             `category_id`, `bbox`, `area`, `iscrowd` and, with masks, `segmentation`. Every image
             has an entry.
-        masks: Whether objects have masks, or boxes alone.
+        masks: Whether objects have masks, or boxes only.
     """
 
     folder: Path
@@ -57,14 +57,14 @@ class Annotations:
 
 
 def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None) -> Annotations:
-    """Reads annotations and checks them all, with every image file.
+    """Reads annotations, and checks all of them and all image files.
 
     Args:
         path: JSON file in COCO's format.
         folder: Folder of the images.
-        skip: Whether faulty objects and images are named on stderr and left out, or refused.
+        skip: Whether faulty objects and images are reported on stderr and left out, or refused.
             Defaults to False.
-        masks: Whether objects need masks, or boxes alone. Defaults to None: masks, if any object
+        masks: Whether objects need masks, or boxes only. Defaults to None: masks, if any object
             has one.
 
     Raises:
@@ -87,7 +87,7 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
 
 
 def _report(faults: list[str], path: Path, skip: bool) -> None:
-    """Refuses faulty annotations, or names those that are left out."""
+    """Refuses faulty annotations, or reports the ones that are left out."""
     if not skip:
         raise ValueError(
             f"expected intact annotations in {str(path)!r} (--unreadable skip leaves out what is "
@@ -99,7 +99,7 @@ def _report(faults: list[str], path: Path, skip: bool) -> None:
 
 
 def load(path: Path) -> Json:
-    """Reads a file in COCO's format, and checks that it has the three lists.
+    """Reads a file in COCO's format, and checks that it has all three lists.
 
     Raises:
         ValueError: If the file is missing, no JSON, or lacks one of the lists.
@@ -205,7 +205,7 @@ def _objects(
                 pixels, mask = _mask(one, images[image])
             objects[image].append(
                 {
-                    "id": place + 1,  # pycocotools treats 0 as none
+                    "id": place + 1,  # 0 means no object in pycocotools
                     "image_id": image,
                     "category_id": category,
                     "bbox": box,
@@ -220,7 +220,7 @@ def _objects(
 
 
 def is_box(box: Any) -> bool:
-    """Returns whether this is a list of four finite numbers."""
+    """Returns whether a value is a list of four finite numbers."""
     return _is_numbers(box) and len(box) == 4
 
 
@@ -248,7 +248,7 @@ def _is_crowd(one: Json) -> bool:
 
 
 def _area(one: Json, pixels: float) -> float:
-    """Returns the annotated area, else that of the mask or the box."""
+    """Returns the annotated area, else the area of the mask or the box."""
     area = one.get("area")
     area = pixels if area is None else area
     if not _is_numbers([area]) or area <= 0:
@@ -257,9 +257,9 @@ def _area(one: Json, pixels: float) -> float:
 
 
 def _mask(one: Json, image: Json) -> tuple[int, Json]:
-    """Returns the pixels of a mask, and the mask as the Model Garden's converter reads it.
+    """Returns the pixels of a mask, and the mask in the form of the Model Garden's converter.
 
-    The converter reads one uncompressed RLE for crowds, else a list of RLEs or of polygons.
+    The form is an uncompressed RLE for crowds, else a list of RLEs or polygons.
     """
     segmentation = one.get("segmentation")
     size = image["height"], image["width"]
@@ -282,7 +282,7 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
         width: Width of the image.
 
     Raises:
-        ValueError: If the mask is neither, or of another size.
+        ValueError: If the mask has neither form, or another size.
     """
     if isinstance(segmentation, list) and list(map(type, segmentation)) == [dict]:
         segmentation = segmentation[0]  # the form of RLEs for the Model Garden's converter
@@ -308,7 +308,7 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
 
 
 def _check_polygon(polygon: Any, height: int, width: int) -> None:
-    """Refuses polygons that hang or crash pycocotools, which walks along every edge."""
+    """Refuses polygons on which pycocotools, which walks along all edges, hangs or crashes."""
     if not _is_numbers(polygon) or len(polygon) < 6 or len(polygon) % 2:
         raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points")
     points, size = np.reshape(polygon, (-1, 2)), np.array([width, height])
@@ -323,10 +323,10 @@ def _check_polygon(polygon: Any, height: int, width: int) -> None:
 
 
 def _runs(text: str) -> list[int]:
-    """Parses the text of a compressed RLE, which pycocotools itself does not check.
+    """Parses the text of a compressed RLE, which pycocotools does not check.
 
-    A character has five bits of a number, and a bit that says whether more follow. Numbers after
-    the third are differences to the last but one.
+    Each character holds five bits of a number, and a continuation bit. Numbers after the third are
+    differences to the last but one.
     """
     runs, value, shift = [], 0, 0
     for character in text:
@@ -365,7 +365,7 @@ def encode_mask(pixels: np.ndarray) -> Json:
 
 
 def _pycocotools() -> Any:
-    """Returns the module of masks without types, for its type stubs are incomplete."""
+    """Returns the mask module of pycocotools untyped, as its type stubs are incomplete."""
     with needs_extra("detection"):
         from pycocotools import mask
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then checks and converts.
 
     Raises:
-        ValueError: If the output is there, or the annotations are not as COCO's.
+        ValueError: If the output exists, or the annotations are not in COCO's format.
     """
     config = ConvertConfig.from_command_line(arguments)
     if config.output.exists() and any(config.output.iterdir()):
@@ -87,13 +87,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:
-    """Writes the folder, whole or not at all.
+    """Writes the folder of shards, all or nothing.
 
     Args:
-        train: Images to train on.
-        val: Images to test on.
-        output: The folder, which is new or empty.
-        train_shards: Number of files for the training images; those of the test take a quarter.
+        train: Training images.
+        val: Test images.
+        output: New or empty folder.
+        train_shards: Number of files for training images; test images take a quarter of it.
     """
     description = shards.Dataset(
         categories=dict(train.categories),

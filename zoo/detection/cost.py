@@ -1,4 +1,4 @@
-"""Parameters and operations of detectors: `python -m zoo.detection.cost NAME ...`."""
+"""Parameters and FLOPs of detectors: `python -m zoo.detection.cost NAME ...`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +16,9 @@ from zoo.registry import find_model
 
 
 class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
-    """Counts trainable parameters and floating-point operations of a detector for one image.
+    """Counts trainable parameters and FLOPs of a detector for one image.
 
-    Operations are those of convolutions and matrix products of the whole network, two for each
+    FLOPs are counted for convolutions and matrix products of the whole network, two for each
     multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Examples:
 
       python -m zoo.detection.cost resnet_rs101_no_se lambda_resnet101
@@ -40,13 +40,13 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
     """Images of such a step."""
 
 
-STEPS = 3  # timed ones, after one that is traced
+STEPS = 3  # timed steps, after one for tracing
 
 
 class Step(NamedTuple):
     """Mean time of a training step, and peak memory of TensorFlow's allocator with weights.
 
-    The latter is None if TensorFlow does not report it.
+    Memory is None if TensorFlow does not report it.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Trainable parameters and floating-point operations of a part."""
+    """Trainable parameters and FLOPs of a part."""
 
     parameters: int
     flops: int
@@ -94,7 +94,7 @@ def count(
     Args:
         name: Name of the backbone in the zoo.
         image_size: Height and width in pixels. Defaults to 1024.
-        categories: The last id of a category. Defaults to 90, as in COCO.
+        categories: Largest category id. Defaults to 90, as in COCO.
         masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks. Defaults to True.
     """
     from lambda_keras.applications import count_flops
@@ -108,8 +108,8 @@ def count(
     }
     everywhere = sum(side**2 for side in sides.values())
     boxes = settings.roi_generator.test_num_proposals
-    # Parts, and the number of positions at which each of their layers computes: those of its
-    # inputs in the head of masks, of its outputs elsewhere.
+    # Parts, and the number of positions at which each of their layers computes: input positions in
+    # the mask head, output positions elsewhere.
     places: dict[str, tuple[Any, Callable[[Any], float]]] = {
         "pyramid": (model.decoder, lambda layer: sides[int(layer.name.rpartition("_")[2])] ** 2),
         "proposals": (model.rpn_head, lambda layer: everywhere),
@@ -123,7 +123,7 @@ def count(
     if masks:
         objects = settings.detection_generator.max_num_detections
         objects *= settings.mask_roi_aligner.crop_size**2
-        # The last convolution comes after the transposed one, which doubles both sides.
+        # The last convolution follows the transposed one, which doubles both sides.
         places["masks"] = (
             model.mask_head,
             lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
@@ -146,7 +146,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int, masks: 
         name: Name of the backbone in the zoo.
         image_size: Height and width in pixels.
         folder: Folder of shards.
-        batch_size: Images of a step.
+        batch_size: Images per step.
         masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks.
     """
     import tensorflow as tf

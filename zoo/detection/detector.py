@@ -28,7 +28,7 @@ with needs_extra("detection"):
     from official.vision.serving import detection
 
 
-# Of names in checkpoints.
+# Parts of names in checkpoints.
 VALUE, SLOT = "/.ATTRIBUTES/VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
 SECONDS = "training_seconds"
 
@@ -40,14 +40,14 @@ class Precision(BaseModel):
 
 
 class TestMetrics(BaseModel):
-    """Metrics of the test images; those of a detector without masks have none of masks."""
+    """Test metrics; without masks, there are no metrics of masks."""
 
     box: Precision
     mask: Precision | None = None
 
 
 class Metrics(BaseModel):
-    """The part of a detector's `metrics.json` that commands read."""
+    """Fields of a detector's `metrics.json` that commands read."""
 
     categories: Categories
     test: TestMetrics
@@ -56,7 +56,7 @@ class Metrics(BaseModel):
 
 
 class DetectionModule(detection.DetectionModule):
-    """The Model Garden's module for serving, whose boxes lie within the images."""
+    """The Model Garden's serving module, with boxes clipped to the images."""
 
     def serve(self, images: tf.Tensor) -> dict[str, Any]:
         """Resizes uint8 images, and runs the detector."""
@@ -66,12 +66,12 @@ class DetectionModule(detection.DetectionModule):
 
 @dataclass(frozen=True)
 class Detector:
-    """A Mask R-CNN, or Faster R-CNN without masks, with its weights, computing in float32.
+    """A trained Mask R-CNN, or Faster R-CNN without masks, in float32.
 
     Attributes:
-        name: Name of its backbone in the zoo.
-        model: The Model Garden's model, of tf_keras.
-        experiment: The Model Garden's settings.
+        name: Name of the backbone in the zoo.
+        model: Model of the Model Garden, in tf_keras.
+        experiment: Settings of the Model Garden.
         categories: Names of the categories by their ids.
     """
 
@@ -97,15 +97,15 @@ class Detector:
 
     @classmethod
     def restore(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
-        """Builds the detector of a run and reads its last checkpoint.
+        """Builds the detector of a run and restores its last checkpoint.
 
         Args:
             config: Settings of the run.
             categories: Names of the categories by their ids.
-            masks: Whether it finds masks, too.
+            masks: Whether it predicts masks.
 
         Raises:
-            ValueError: If there is none, or it is not of this detector.
+            ValueError: If there is no checkpoint, or it is of another detector.
         """
         folder = config.output_dir / run_folder.CHECKPOINTS
         path = tf.train.latest_checkpoint(str(folder))
@@ -114,7 +114,7 @@ class Detector:
         detector = cls.build(config, categories, masks)
         model = detector.model
         try:
-            # Before it is read, for TensorFlow warns of every variable that it leaves as it is.
+            # Shapes are compared first: TensorFlow warns of every variable that is not restored.
             if _shapes(path) != Counter(tuple(variable.shape) for variable in model.variables):
                 raise ValueError("other shapes or categories")
             status = tf.train.Checkpoint(model=model).read(path)
@@ -127,7 +127,7 @@ class Detector:
     @classmethod
     def build(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
         """Builds a detector with random weights; see `restore`."""
-        # The weights come from a file, not from where training started.
+        # Weights come from a file; initial weights of training are not needed.
         model = config.model.model_copy(update={"weights": None})
         training = config.training.model_copy(update={"precision": "float32"})
         config = config.model_copy(update={"model": model, "training": training})
@@ -136,12 +136,12 @@ class Detector:
             return cls(model.name, create_task(experiment).build_model(), experiment, categories)
 
     def save_weights(self, path: Path) -> None:
-        """Writes all weights as safetensors, by their places in the model."""
+        """Writes all weights as safetensors, by their paths in the model."""
         arrays = {name: variable.numpy() for name, variable in self._variables().items()}
         path.write_bytes(save(arrays))
 
     def load_weights(self, path: Path) -> None:
-        """Reads what `save_weights` wrote, after comparing all names, shapes and precisions.
+        """Reads a file of `save_weights`, after comparing all names, shapes and dtypes.
 
         Raises:
             ValueError: If the file is damaged, or of another detector.
@@ -156,11 +156,11 @@ class Detector:
             variables[name].assign(array)
 
     def _variables(self) -> dict[str, tf.Variable]:
-        """Variables by their places in the model: names of tf_keras count in every process."""
+        """Variables by their paths in the model: tf_keras' names have counters per process."""
         view, found = tf.train.TrackableView(self.model), {}
         nodes: list[tuple[str, Any]] = [("", self.model)]
         seen = set()
-        for prefix, node in nodes:  # which grows
+        for prefix, node in nodes:  # the list grows
             for name, child in view.children(node).items():
                 if id(child) in seen:
                     continue
@@ -172,7 +172,7 @@ class Detector:
 
     @property
     def masks(self) -> bool:
-        """Whether it finds masks, too."""
+        """Whether it predicts masks."""
         return self.experiment.task.model.include_mask
 
     @property
@@ -187,7 +187,7 @@ class Detector:
 
     @cached_property
     def module(self) -> DetectionModule:
-        """The exported function, from images to detections."""
+        """Function for export, from images to detections."""
         return DetectionModule(
             self.experiment,
             batch_size=None,
@@ -197,7 +197,7 @@ class Detector:
 
     @cached_property
     def _infer(self) -> Any:
-        # Images of each size would be traced anew otherwise.
+        # One trace for all image sizes.
         images = tf.TensorSpec((None, None, None, 3), tf.uint8)
         return self.module.inference_from_image_tensors.get_concrete_function(images)
 
@@ -205,7 +205,7 @@ class Detector:
         """Runs the detector on images of one size, as its export does.
 
         Args:
-            images: uint8, of shape `(count, height, width, 3)`.
+            images: uint8 array of shape `(count, height, width, 3)`.
 
         Returns:
             `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
@@ -217,11 +217,11 @@ class Detector:
         return {name: value.numpy() for name, value in outputs.items()}
 
     def detect_shards(self, files: str, batch_size: int) -> Iterator[list[Json]]:
-        """Yields the objects in the images of shards, batch by batch, as `detect` returns them.
+        """Yields the objects in the images of shards, batch by batch, in the form of `detect`.
 
         Args:
-            files: Which shards, as `zoo.detection.shards.pattern` returns it.
-            batch_size: Images of a step.
+            files: Pattern of the shards, from `zoo.detection.shards.pattern`.
+            batch_size: Images per step.
         """
         task = create_task(self.experiment)
         data = copy.deepcopy(self.experiment.task.validation_data)
@@ -240,8 +240,8 @@ class Detector:
         """Returns the objects in an image, in COCO's format of results.
 
         Args:
-            image: uint8, of shape `(height, width, 3)`.
-            number: The id of the image. Defaults to 0.
+            image: uint8 array of shape `(height, width, 3)`.
+            number: Id of the image. Defaults to 0.
 
         Raises:
             ValueError: If nothing is left of the image when it is resized.
@@ -253,19 +253,19 @@ class Detector:
         """Finds objects in images of any size.
 
         Args:
-            images: One image or several: each the path of an image file, an image of Pillow, or a
+            images: One image or several: each the path of an image file, a Pillow image, or a
                 uint8 array `(height, width, 3)`, RGB. Several are a list, or an array `(count,
                 height, width, 3)`.
-            threshold: Score from which on objects are returned, from 0 to 1. Defaults to 0.5.
+            threshold: Minimum score of objects, from 0 to 1. Defaults to 0.5.
 
         Returns:
             Objects of an image, the highest score first: dictionaries in COCO's format of results
             with the `name` of the category, `bbox` (left, top, width, height in pixels), `score`,
-            and `segmentation`, an RLE, of a detector with masks. A list of them for one image, a
-            list of such lists for several.
+            and, with masks, `segmentation`, an RLE. A list of them for one image, a list of such
+            lists for several.
 
         Raises:
-            ValueError: If an image is unreadable, or an array of another kind.
+            ValueError: If an image is unreadable, or an array of another shape or dtype.
         """
         every, is_one = several(images)
         found = [
@@ -280,11 +280,11 @@ class Detector:
 
     @property
     def outputs(self) -> int:
-        """Number of category ids that it has an output for, with 0, the background."""
+        """Number of classes: category ids, and 0 for the background."""
         return self.experiment.task.model.num_classes
 
     def name_of(self, category: int) -> str:
-        """Returns the name of a category; its number if the id is one that the data leave out."""
+        """Returns the name of a category; the number for ids without a category."""
         return self.categories.get(category, str(category))
 
     def labels(self) -> list[str]:
@@ -293,7 +293,7 @@ class Detector:
 
 
 def _shapes(path: str) -> Counter[tuple[int, ...]]:
-    """Shapes of the variables of a detector in a checkpoint, without those of its training."""
+    """Counts the shapes of a detector's variables in a checkpoint, without optimizer variables."""
     training = ("optimizer/", "global_step/", "save_counter/", f"{SECONDS}/")
     shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     return Counter(

@@ -1,4 +1,4 @@
-"""From the settings of a detector to an experiment of TensorFlow's Model Garden."""
+"""Experiments of TensorFlow's Model Garden from the settings of a detector."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,20 +18,20 @@ with needs_extra("detection"):
     from official.modeling import hyperparams
     from official.vision.configs import maskrcnn  # noqa: F401  # registers the experiment
 
-BASE = "maskrcnn_resnetfpn_coco"  # whose every value holds that is not set below
-REFERENCE_BATCH = 256  # the batch that `optimizer.learning_rate` is for
+BASE = "maskrcnn_resnetfpn_coco"  # source of all values that are not set below
+REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` refers to
 
 
 def create_experiment(
     config: DetectionConfig, categories: Mapping[int, str], masks: bool = True
 ) -> config_definitions.ExperimentConfig:
-    """Returns the experiment of some settings.
+    """Creates the experiment from settings.
 
     Args:
-        config: All settings.
+        config: Settings of the detector and its training.
         categories: Names of the categories by their ids; the detector has an output for every id
             up to the last one, and one for the background.
-        masks: Whether the data have masks: Mask R-CNN, else Faster R-CNN. Defaults to True.
+        masks: Whether to create a Mask R-CNN, or a Faster R-CNN. Defaults to True.
 
     Raises:
         ValueError: If `model.heads` does not fit the Model Garden's fields, or the data.
@@ -102,10 +102,10 @@ def create_task(
     annotations: Json | None = None,
     order: shards.TrainingOrder | None = None,
 ) -> Any:
-    """Returns the task: model, losses, input pipeline, and evaluation on annotated images.
+    """Creates the task: model, losses, input pipeline, and evaluation on annotated images.
 
     Args:
-        experiment: The experiment, of `create_experiment`.
+        experiment: Experiment from `create_experiment`.
         logging_dir: Folder of the Model Garden's logs.
         annotations: Annotations of the test images; None if the detector is not evaluated.
         order: Order of the training images; None if the detector is not trained.
@@ -115,7 +115,7 @@ def create_task(
 
 @contextmanager
 def precision(policy: str) -> Iterator[None]:
-    """Builds and trains what is in the `with` block under a dtype policy, of both Keras."""
+    """Sets the dtype policy of Keras and tf_keras in the `with` block."""
     before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy(policy)
     try:
@@ -128,7 +128,7 @@ def precision(policy: str) -> Iterator[None]:
 def _optimizer(config: DetectionConfig) -> dict[str, Any]:
     optimizer, steps = config.optimizer, config.training.steps
     rate = optimizer.learning_rate * config.data.batch_size / REFERENCE_BATCH
-    # Of one that is empty, the Model Garden has no schedule.
+    # The Model Garden has no schedule without boundaries.
     parts = optimizer.decay_at or [1.0]
     return {
         "optimizer": {"type": "sgd", "sgd": {"momentum": optimizer.momentum}},

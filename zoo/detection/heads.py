@@ -13,7 +13,7 @@ from zoo.errors import needs_extra, unknown
 with needs_extra("detection"):
     from official.modeling import hyperparams
 
-# Fields that something else decides, or that this package does not support.
+# Fields that other settings determine, or that this package does not support.
 DECIDED = {
     "num_classes": "the categories of the data decide it",
     "input_size": "model.image_size decides it",
@@ -33,11 +33,11 @@ def override(model: Any, heads: Mapping[str, Any]) -> None:
     """Sets fields of the Model Garden's `MaskRCNN` after checking their types and ranges.
 
     Args:
-        model: The Model Garden's settings of a detector.
-        heads: New values by field, groups of fields as dictionaries.
+        model: Settings of a detector in the Model Garden.
+        heads: New values by field, with groups of fields as dictionaries.
 
     Raises:
-        ValueError: If a field is unknown, something else decides it, or the value does not fit.
+        ValueError: If a field is unknown, other settings determine it, or the value does not fit.
 
     Example:
     >>> from official.vision.configs.maskrcnn import MaskRCNN

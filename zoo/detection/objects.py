@@ -1,4 +1,4 @@
-"""Found objects, printed, drawn, or written in COCO's format of results."""
+"""Detected objects, printed, drawn, or written in COCO's format of results."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,13 +10,13 @@ import numpy as np
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
-MOST = 100  # images on a picture
+MOST = 100  # images in an image grid
 Objects = list[dict[str, Any]]  # in COCO's format of results, with the names of the categories
 SUFFIXES = (".png", ".json")
 
 
 def check_output(output: Path | None, photos: Sequence[Path]) -> None:
-    """Checks that a picture can hold all images.
+    """Checks that an image grid can hold all images.
 
     Raises:
         ValueError: If there are too many.
@@ -28,7 +28,7 @@ def check_output(output: Path | None, photos: Sequence[Path]) -> None:
 
 
 def describe(photo: Path, found: Objects, threshold: float) -> str:
-    """Returns the lines about an image: its name, then scores, names and boxes of its objects."""
+    """Formats the lines about an image: its name, then scores, names and boxes of its objects."""
     lines = [printable(photo)]
     for one in found:
         if one["score"] >= threshold:
@@ -43,10 +43,10 @@ def describe(photo: Path, found: Objects, threshold: float) -> str:
 def paste(
     mask: Sequence[Sequence[int]], box: Sequence[float], size: Sequence[int]
 ) -> dict[str, Any]:
-    """Returns an RLE of a mask that fills a box of an image.
+    """Pastes a mask into its box in an image, and encodes it as an RLE.
 
     Args:
-        mask: From 0 to 255, over the box.
+        mask: Values from 0 to 255, over the box.
         box: Left, top, width and height in pixels.
         size: Height and width of the image in pixels.
     """
@@ -54,7 +54,7 @@ def paste(
         from PIL import Image
         from pycocotools import mask as coco_mask
 
-    # As the Model Garden does it: zeros around the mask, and a larger box of whole pixels.
+    # As in the Model Garden: zeros around the mask, and a larger box of whole pixels.
     padded = np.pad(np.array(mask, "float32"), 1)
     (rows, columns), (height, width) = padded.shape, size
     larger = columns / (columns - 2)
@@ -77,7 +77,7 @@ def paste(
 def write(
     results: Sequence[tuple[Path, Objects]], title: str, threshold: float, output: Path
 ) -> None:
-    """Draws images with their objects (.png), or writes all objects (.json)."""
+    """Draws an image grid with objects (.png), or writes all objects (.json)."""
     if output.suffix == ".png":
         _draw(results, title, threshold, output)
         return
@@ -87,7 +87,7 @@ def write(
         for one in found
     ]
     with atomic_write(output) as beside:
-        # Of a name that is not UTF-8, JSON knows the bytes by the same escapes as Python.
+        # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
         text = json.dumps(rows, indent=1, ensure_ascii=False)
         beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 

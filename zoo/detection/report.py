@@ -1,4 +1,4 @@
-"""Average precision of detectors, next to that of the paper."""
+"""Average precision of detectors, compared with the paper."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ RESULTS, DETECTIONS = "evaluation.json", "detections.json"
 # In the order of pycocotools' summary.
 FIGURES = ("AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large")
 KINDS = {"box": "bbox", "mask": "segm"}  # by pycocotools' names
-CERTAIN = 0.5  # score from which on an object counts as found, and overlap
+CERTAIN = 0.5  # minimum score and overlap of objects that count as found
 
 Figures = Mapping[str, Mapping[str, float | None]]
 
@@ -47,10 +47,10 @@ class Evaluation:
     Attributes:
         figures: `FIGURES` of boxes, and of masks if there are any, in percent; None where there
             are no such objects.
-        by_category: AP of boxes and of masks by the id of the category, and how many objects;
-            None for masks where there are none.
-        by_image: By the id of the image, from 0 (all wrong) to 1: the F1 of its boxes, where a
-            score and an overlap of 0.5 count.
+        by_category: AP of boxes, AP of masks (None without masks), and number of objects, by
+            category id.
+        by_image: F1 of the boxes, from 0 (all wrong) to 1, by image id; boxes count with a score
+            and an overlap of at least 0.5.
     """
 
     figures: Figures
@@ -61,12 +61,12 @@ class Evaluation:
 def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluation:
     """Compares detections with annotations, by pycocotools.
 
-    As usual, annotated objects are small, medium or large by their `area`, which is that of the
-    mask where there is one; found boxes and found masks by their own area.
+    As usual, annotated objects are small, medium or large by their `area`, the area of the mask if
+    there is one; detected boxes and masks by their own area.
 
     Args:
         annotations: Annotations in COCO's format.
-        found: Detections of all images, as `zoo.detection.task.to_coco` returns them.
+        found: Detections of all images, in the form of `zoo.detection.task.to_coco`.
         masks: Whether masks are compared, too.
     """
     with contextlib.redirect_stdout(io.StringIO()):
@@ -78,7 +78,7 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
         for kind, name in KINDS.items():
             if kind == "mask" and not masks:
                 continue
-            # With boxes, pycocotools would take their areas for those of the masks.
+            # If boxes are left in, pycocotools uses their areas for masks.
             left_out = "bbox" if kind == "mask" else "segmentation"
             results = [{k: v for k, v in one.items() if k != left_out} for one in found]
             runs[kind] = COCOeval(truth, truth.loadRes(results) if results else COCO(), name)
@@ -105,18 +105,18 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
 
 
 def line(figures: Figures) -> str:
-    """Returns all averages in one line."""
+    """Formats all averages in one line."""
     return "  ".join(f"{kind} AP {_cell(values['AP'])}" for kind, values in figures.items())
 
 
 def print_tables(result: Evaluation, categories: Mapping[int, str], name: str, title: str) -> None:
-    """Prints the results next to those of Table 6, and the categories, the worst first.
+    """Prints the results next to Table 6, and the categories, the worst first.
 
     Args:
-        result: The figures.
-        categories: Names by ids.
+        result: Results of the evaluation.
+        categories: Names of the categories by their ids.
         name: Name of the backbone in the zoo.
-        title: Of the first table.
+        title: Title of the first table.
     """
     table = Table("", *(Column(figure.replace("_", " "), justify="right") for figure in FIGURES))
     for place, kind in enumerate(result.figures):
@@ -149,7 +149,7 @@ def write(
     settings: Mapping[str, Any],
     folder: Path,
 ) -> None:
-    """Writes the figures with the settings of the command, and all detections in COCO's format."""
+    """Writes the results with the settings of the command, and all detections in COCO's format."""
     figures = {
         "settings": settings,
         **result.figures,
@@ -169,14 +169,14 @@ def write(
 
 
 def _of_category(run: COCOeval, place: int) -> float | None:
-    """AP over overlaps and recalls of all areas, at most 100 objects of an image."""
+    """Returns the AP of a category, for all areas and at most 100 objects per image."""
     precision = run.eval["precision"][:, :, place, 0, -1]
     known = precision[precision > -1]
     return _percent(known.mean()) if known.size else None
 
 
 def _by_image(run: COCOeval) -> dict[int, float]:
-    """F1 of the boxes of every image."""
+    """Returns the F1 of the boxes of every image."""
     (overlap,) = np.flatnonzero(np.isclose(run.params.iouThrs, CERTAIN))
     everything = run.params.areaRng[0]
     right, wrong = dict.fromkeys(run.params.imgIds, 0), dict.fromkeys(run.params.imgIds, 0)
@@ -187,8 +187,8 @@ def _by_image(run: COCOeval) -> dict[int, float]:
         matched = (one["dtMatches"][overlap] > 0) & counted
         objects = int((~np.array(one["gtIgnore"], bool)).sum())
         right[one["image_id"]] += int(matched.sum())
-        wrong[one["image_id"]] += int(counted.sum() - matched.sum())  # found, but not there
-        wrong[one["image_id"]] += objects - int(matched.sum())  # there, but not found
+        wrong[one["image_id"]] += int(counted.sum() - matched.sum())  # false positives
+        wrong[one["image_id"]] += objects - int(matched.sum())  # false negatives
     return {
         int(number): 2 * right[number] / (2 * right[number] + wrong[number])
         if right[number]
@@ -198,7 +198,7 @@ def _by_image(run: COCOeval) -> dict[int, float]:
 
 
 def _percent(value: Any) -> float | None:
-    """Converts pycocotools' fraction to percent; its -1 means that there is nothing to measure."""
+    """Converts pycocotools' fraction to percent; -1, for no objects, to None."""
     return None if value < 0 else round(100 * float(value), 2)
 
 

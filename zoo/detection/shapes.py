@@ -1,4 +1,4 @@
-"""A small data set in COCO's format, drawn on images: `python -m zoo.detection.shapes`."""
+"""A small synthetic dataset in COCO's format: `python -m zoo.detection.shapes`."""
 
 import json
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
 CATEGORIES = ("disc", "square", "triangle")
-SIDES = (0.08, 0.5)  # of a shape, as fractions of the image
-MOST = 5  # drawn objects of an image
-EMPTY_EVERY, CROWD_EVERY = 12, 10  # images without objects, and with a crowd
-CROWD = 8  # shapes of a crowd
-VISIBLE = 0.5  # least visible fraction of a shape
+SIDES = (0.08, 0.5)  # sides of a shape, as fractions of the image
+MOST = 5  # drawn objects per image
+EMPTY_EVERY, CROWD_EVERY = 12, 10  # intervals of images without objects, and with a crowd
+CROWD = 8  # shapes per crowd
+VISIBLE = 0.5  # smallest visible fraction of a shape
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then draws.
 
     Raises:
-        ValueError: If the output is there already.
+        ValueError: If the output exists.
     """
     config = ShapesConfig.from_command_line(arguments)
     if config.output.exists() and any(config.output.iterdir()):
@@ -76,8 +76,8 @@ def write(output: Path, train: int, val: int, size: int, seed: int = 0, masks: b
 
     Args:
         output: New or empty folder.
-        train: Images to train on, with backgrounds from the left halves of the sample images.
-        val: Images to test on, with backgrounds from the right halves.
+        train: Number of training images, with backgrounds from the left halves of the samples.
+        val: Number of test images, with backgrounds from the right halves.
         size: Height and width in pixels.
         seed: Seed of the drawings. Defaults to 0.
         masks: Whether objects have masks. Defaults to True.
@@ -118,12 +118,12 @@ def draw(
     Args:
         backgrounds: uint8 images of shape `(height, width, 3)`.
         size: Height and width of the image in pixels.
-        place: Number of the image; some numbers have no objects, others a crowd.
-        random: Generator of everything else.
+        place: Index of the image; some indices have no objects, others a crowd.
+        random: Random generator of everything else.
 
     Returns:
-        The image, of shape `(size, size, 3)`, and its objects in COCO's format, whose masks are
-        their visible parts.
+        The image, of shape `(size, size, 3)`, and its objects in COCO's format, with masks of their
+        visible parts.
     """
     photo = backgrounds[int(random.integers(len(backgrounds)))]
     top, left = (random.integers(side - min(side, size) + 1) for side in photo.shape[:2])
@@ -154,7 +154,7 @@ def draw(
 def _pixels(
     category: int, size: int, side: float, center: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
-    """Returns the mask of a shape, `(size, size)`; its side is a fraction of the image."""
+    """Returns the mask of a shape, `(size, size)`; `side` is a fraction of the image."""
     rows, columns = (np.mgrid[:size, :size] + 0.5) / size - center[:, None, None]
     name = CATEGORIES[category]
     if name == "disc":
@@ -166,7 +166,7 @@ def _pixels(
     )
     if name == "square":
         return np.maximum(abs(down), abs(right)) <= side / 2
-    inner = side / np.sqrt(12)  # radius of the circle in a triangle of equal sides
+    inner = side / np.sqrt(12)  # radius of the incircle of an equilateral triangle
     return (down <= inner) & (abs(right) * np.sqrt(3) - down <= 2 * inner)
 
 

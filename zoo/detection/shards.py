@@ -14,18 +14,18 @@ from zoo.errors import first_wrong, printable
 from zoo.files import answering, local_copy
 
 DESCRIPTION = "dataset.json"
-TRAIN, TEST = "train", "val"  # prefixes of the shards, as COCO's
-ANNOTATIONS = "val.json"  # what detections are compared with
+TRAIN, TEST = "train", "val"  # prefixes of the shards, as in COCO
+ANNOTATIONS = "val.json"  # annotations of the test images
 FILES_AT_ONCE = 16
 
-# The detector has an output for every id up to the last one.
+# The detector has an output for every id up to the largest one.
 Categories = Annotated[
     dict[Annotated[int, Field(ge=1, le=coco.MAX_CATEGORY)], str], Field(min_length=1)
 ]
 
 
 class Part(BaseModel):
-    """The images of training, or those of the test."""
+    """The training images, or the test images."""
 
     model_config = STRICT
 
@@ -38,9 +38,9 @@ class Dataset(BaseModel):
 
     Attributes:
         categories: Names of the categories by their ids.
-        train: Images to train on.
-        val: Images to test on.
-        masks: Whether objects have masks, or boxes alone.
+        train: Training images.
+        val: Test images.
+        masks: Whether objects have masks, or boxes only.
     """
 
     model_config = STRICT
@@ -55,7 +55,7 @@ class Dataset(BaseModel):
         """Reads the description of a folder, local or in a bucket.
 
         Raises:
-            ValueError: If it is not there or is damaged.
+            ValueError: If it is missing or damaged.
         """
         path = folder / DESCRIPTION
         with answering(path):
@@ -73,16 +73,16 @@ class Dataset(BaseModel):
 
 
 def pattern(folder: Path, part: str) -> str:
-    """Returns the pattern of the files of a part."""
+    """Returns the file pattern of a part."""
     return f"{folder}/{part}-*.tfrecord"
 
 
 def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> set[int]:
-    """Reads all shards of a part once, with their checksums.
+    """Reads all shards of a part once, and checks them, including checksums.
 
     Args:
         folder: Folder of the shards.
-        dataset: Its description.
+        dataset: Description of the folder.
         part: `TRAIN` or `TEST`.
         image_size: Smallest size that images are resized to fit, in pixels. Defaults to 64.
 
@@ -90,8 +90,8 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
         Ids of the images.
 
     Raises:
-        ValueError: If there are none, one is damaged, or they are not as described: the number of
-            images, categories, masks.
+        ValueError: If there are no shards, one is damaged, or the number of images, categories or
+            masks are not as described.
 
     Example:
     >>> from pathlib import Path
@@ -104,7 +104,7 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
     files = sorted(tf.io.gfile.glob(pattern(folder, part)))
     if not files:
         raise ValueError(f"data.dir: expected shards. Received: no {pattern(folder, part)}")
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
+    with ThreadPoolExecutor(16) as pool:  # buckets are slow
         found = list(pool.map(lambda file: _check_file(file, dataset, image_size), files))
     count, expected = sum(map(len, found)), getattr(dataset, part).images
     if count != expected:
@@ -151,7 +151,7 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
 
 
 def check_shape(height: int, width: int, image_size: float) -> None:
-    """Refuses an image of which nothing is left when it is resized to fit.
+    """Refuses an image that vanishes when it is resized to fit.
 
     Raises:
         ValueError: If its shorter side becomes half a pixel or less.
@@ -165,18 +165,18 @@ def check_shape(height: int, width: int, image_size: float) -> None:
 
 @dataclass(frozen=True)
 class TrainingOrder:
-    """Order of the training images: every one at most once an epoch, shuffled by a seed.
+    """Order of the training images: each at most once per epoch, shuffled by a seed.
 
-    An epoch has as many full batches as there are. Order and position are functions of the seed
-    and the step, so a resumed run reads what it would have read.
+    An epoch consists of all full batches. Order and position are functions of the seed and the
+    step, so a resumed run continues with the same images.
 
     Attributes:
         folder: Folder of the shards.
         images: Number of training images.
         batch_size: Images per step.
-        shuffle_buffer: Number of records, undecoded, that are shuffled among each other.
+        shuffle_buffer: Number of undecoded records in the shuffle buffer.
         seed: Seed of the order.
-        first_step: Number of steps before the first one.
+        first_step: Number of steps to skip.
     """
 
     folder: Path
@@ -187,7 +187,7 @@ class TrainingOrder:
     first_step: int = 0
 
     def records(self, _: Any = None) -> Any:
-        """Returns serialized `tf.train.Example`s without end, as a `tf.data.Dataset`."""
+        """Returns an endless `tf.data.Dataset` of serialized `tf.train.Example`s."""
         from zoo.data.records import StreamSource, no_autograph
         from zoo.devices import ONLY_HOST
 
@@ -209,11 +209,11 @@ class TrainingOrder:
 
 
 def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:
-    """Reads the annotations of the test images, which are checked for pycocotools.
+    """Reads the annotations of the test images, and checks them for pycocotools.
 
     Args:
         folder: Folder of the shards.
-        dataset: Its description.
+        dataset: Description of the folder.
         ids: Ids of the images in the shards.
 
     Raises:
@@ -253,7 +253,7 @@ def _check_annotations(content: coco.Json, dataset: Dataset, ids: Collection[int
 
 
 def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]]:
-    """Returns file name and objects of every image, by its id."""
+    """Returns the file name and objects of each image, by image id."""
     found = {one["id"]: (one["file_name"], []) for one in annotations["images"]}
     for one in annotations["annotations"]:
         found[one["image_id"]][1].append(one)
@@ -261,12 +261,12 @@ def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
-    """Returns images of shards by their ids, as they are stored.
+    """Reads images of shards, by their ids, in their stored size.
 
     Args:
-        files: Which shards, as `pattern` returns it.
-        most: How many, the first ones. Defaults to None: all.
-        ids: Of the images. Defaults to (): any.
+        files: Pattern of the shards, from `pattern`.
+        most: Number of images, from the first one. Defaults to None: all.
+        ids: Ids of the images. Defaults to (): any.
 
     Returns:
         uint8 arrays of shape `(height, width, 3)`.

@@ -1,4 +1,4 @@
-"""Sources of a detector: a finished run, or a published folder."""
+"""Sources of a detector: a finished run, or a published network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class DetectorDescription(Description):
     """The description of a detector in `lambda_keras.json`.
 
     Attributes:
-        task: Distinguishes it from that of a classifier.
+        task: Task, which distinguishes it from the description of a classifier.
         image_size: Height and width that images are resized to fit, in pixels.
-        heads: Other values of the Model Garden's fields.
+        heads: Values of the Model Garden's fields that differ from the defaults.
         categories: Names of the categories by their ids.
-        masks: Whether it finds masks, too.
+        masks: Whether it predicts masks.
         test: AP on test images.
-        test_images: Their number.
+        test_images: Number of test images.
     """
 
     task: Literal["detection"]
@@ -50,7 +50,7 @@ class DetectorDescription(Description):
         return self
 
     def config(self) -> DetectionConfig:
-        """Returns the settings of the detector; those of its training are the defaults."""
+        """Returns the settings of the detector, with defaults for training."""
         names = ("overrides", "image_size", "heads")
         model = {name: getattr(self, name) for name in names}
         return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
@@ -84,7 +84,7 @@ class Run(Source[Detector]):
 
 @dataclass(frozen=True)
 class Published(Source[Detector]):
-    """A folder of `zoo.publish`, or the address of one that it uploaded."""
+    """A published network: a folder of `zoo.publish`, or its address on the hub."""
 
     place: str
 
@@ -94,7 +94,7 @@ class Published(Source[Detector]):
         return None if settings.model is None else cls(settings.model)
 
     def load(self) -> Detector:
-        """Builds the detector of the description, and loads its weights."""
+        """Builds the detector from its description, and loads its weights."""
         described, weights = read(self.place, DetectorDescription)
         with bounded_by(weights, Layer, tf_keras.layers.Layer):
             detector = Detector.build(described.config(), described.categories, described.masks)

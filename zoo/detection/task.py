@@ -1,4 +1,4 @@
-"""The Model Garden's task, with boxes inside their images and the evaluation of this package."""
+"""The Model Garden's task, with boxes clipped to images and the evaluation of this package."""
 
 import copy
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ with needs_extra("detection"):
     from official.vision.evaluation import coco_utils
     from official.vision.tasks.maskrcnn import MaskRCNNTask
 
-# Outputs of the Model Garden's model that are about objects.
+# Outputs of the Model Garden's model for objects.
 FOUND = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 MASKS = "detection_masks"
 
 
 def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
-    """Runs a detector, whose boxes are cut at the edges of the image.
+    """Runs a detector, with boxes clipped to the image.
 
-    The Model Garden cuts them where the padding of the image ends. They are cut before overlapping
-    ones are removed and masks are predicted, which fill the cut boxes.
+    The Model Garden clips them to the padded image. Here, boxes are clipped before non-maximum
+    suppression and mask prediction, so that masks fill the clipped boxes.
 
     Args:
-        model: The Model Garden's model.
+        model: Model of the Model Garden.
         images: Resized and padded images.
         anchors: Anchor boxes.
-        info: Of shape `(batch, 4, 2)`: row 0 is the size of the image, row 2 the scale.
+        info: Array of shape `(batch, 4, 2)`: row 0 is the size of the image, row 2 the scale.
     """
     outputs = model(
         images, image_shape=info[:, 0] * info[:, 2], anchor_boxes=anchors, training=False
@@ -38,13 +38,13 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
 
 
 class Task(MaskRCNNTask):
-    """Mask R-CNN, or Faster R-CNN without masks, that is evaluated by `zoo.detection.report`.
+    """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
 
     Args:
-        params: The Model Garden's settings of the task.
-        logging_dir: Folder of its logs.
-        annotations: Annotations of the test images, if it is evaluated.
-        order: Order of the training images, if it is trained.
+        params: Settings of the task in the Model Garden.
+        logging_dir: Folder of logs.
+        annotations: Annotations of the test images, for evaluation.
+        order: Order of the training images, for training.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Task(MaskRCNNTask):
     ) -> None:
         super().__init__(params, logging_dir=logging_dir)
         self._order = order
-        # In an object of its own: tf.Module would wrap lists, which pycocotools does not take.
+        # In a separate object: tf.Module would wrap lists, which pycocotools does not accept.
         self.coco_metric = Evaluator(annotations or {}, params.model.include_mask)
 
     def build_inputs(
         self, params: Any, input_context: Any = None, dataset_fn: Any = None
     ) -> tf.data.Dataset:
-        """Builds the Model Garden's input pipeline, for training with records in a fixed order."""
+        """Builds the Model Garden's input pipeline; training records have a fixed order."""
         order = self._order
         if params.is_training and order is not None:
-            # Of a single file the Model Garden reads what `dataset_fn` returns, as it comes.
+            # For a single file, the Model Garden keeps the order of `dataset_fn`.
             params = copy.deepcopy(params)
             params.override({"input_path": shards.DESCRIPTION, "shuffle_buffer_size": 1})
             dataset_fn = order.records
@@ -80,7 +80,7 @@ class Task(MaskRCNNTask):
         return logs
 
     def _build_coco_metrics(self) -> None:
-        pass  # the Model Garden's own one
+        pass  # of the Model Garden
 
 
 class Evaluator:
@@ -91,23 +91,23 @@ class Evaluator:
         masks: Whether masks are evaluated, too.
     """
 
-    name = "coco_metric"  # the Model Garden's key
+    name = "coco_metric"  # key of the Model Garden
 
     def __init__(self, annotations: coco.Json, masks: bool) -> None:
         self._annotations, self._masks = annotations, masks
         self._found: list[coco.Json] = []
 
     def reset_states(self) -> None:
-        """Forgets all detections."""
+        """Discards all detections."""
         self._found = []
 
     def update_state(self, truth: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Adds the detections of a step; tensors of several devices come as tuples."""
+        """Adds the detections of a step, with tuples of tensors from several devices."""
         arrays = {name: _array(value) for name, value in outputs.items()}
         self._found += to_coco(arrays, _array(truth["source_id"]).tolist())
 
     def result(self) -> dict[str, float]:
-        """Evaluates all detections; the metrics that exist are returned for TensorBoard."""
+        """Evaluates all detections; returns the defined metrics, for TensorBoard."""
         self.figures = report.evaluate(self._annotations, self._found, self._masks).figures
         return {
             f"{kind}/{name}": figure
@@ -122,7 +122,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
-    """Converts outputs to COCO's format of results, the most certain ones of an image first.
+    """Converts outputs to COCO's format of results, the highest scores of an image first.
 
     Args:
         outputs: Outputs of `Detector.predict`.
@@ -130,7 +130,7 @@ def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
 
     Returns:
         A dict for each object: `image_id`, `category_id`, `bbox` (left, top, width, height in
-        pixels), `score` from 0 to 1, and of a detector with masks `segmentation`, an RLE.
+        pixels), `score` from 0 to 1, and, with masks, `segmentation`, an RLE.
     """
     scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
     arrays = {
@@ -144,7 +144,7 @@ def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
         arrays[MASKS] = [outputs[MASKS].astype("float32")]
     results = []
     for one in coco_utils.convert_predictions_to_coco_annotations(arrays):
-        # A score of 0 fills up the hundred; boxes of the padding alone are cut to nothing.
+        # Score 0 is padding; boxes within the padding of the image are clipped to nothing.
         if one["score"] <= 0 or min(one["bbox"][2:]) <= 0:
             continue
         result = {

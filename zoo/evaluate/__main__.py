@@ -1,4 +1,4 @@
-"""Measures how well a network does its task: `python -m zoo.evaluate --run runs/FOLDER`."""
+"""Evaluates a network on test images: `python -m zoo.evaluate --run runs/FOLDER`."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Measures how well a model classifies: `python -m zoo.evaluate --run runs/FOLDER`."""
+"""Evaluates a classifier on test images: `python -m zoo.evaluate --run runs/FOLDER`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
-    r"""Measures accuracy and loss of a model on test images, as a whole and for each class.
+    r"""Measures accuracy and loss of a model on test images, overall and for each class.
 
-    Give --run for the model of a finished run. Its test images are the default; --data settings
-    name others of the same classes. Or give --model and --data: a model of zoo.publish, or one by
+    Pass --run for the model of a finished run. Its test images are the default; --data settings
+    name others of the same classes. Or pass --model and --data: a model of zoo.publish, or one by
     its name with --weights. Examples:
 
       python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation
@@ -45,13 +45,13 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Takes the images of the run where nothing else is said."""
+        """Adds the images of the run as defaults."""
         sources = super().settings_customise_sources(settings_cls, init_settings)
         return *sources, _DataOfRun(settings_cls, {})
 
 
 class _DataOfRun(InitSettingsSource):
-    """The images of the run, unless others of another source are asked for."""
+    """Settings source: the images of the run, unless the command line names another source."""
 
     def __call__(self) -> dict[str, Any]:
         run = self.current_state.get("run")
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then evaluates."""
     config = EvaluateConfig.from_command_line(arguments)
     if config.output is not None:
-        import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
+        import zoo.plots.style  # noqa: F401  # fails before the work without matplotlib
     from zoo.evaluate import report
 
     classifier, result = run(config)
@@ -82,7 +82,7 @@ def run(config: EvaluateConfig) -> tuple["Classifier", "Evaluation"]:
     """Loads a network and test images of its classes, and evaluates it.
 
     Raises:
-        ValueError: If there is no such network, or it and the images do not fit each other.
+        ValueError: If there is no such network, or the images do not fit it.
     """
     from zoo.evaluate.metrics import check_fit, evaluate
     from zoo.inference.source.kinds import choose

@@ -1,4 +1,4 @@
-"""Measures how well a detector finds objects: `python -m zoo.evaluate --run FOLDER`."""
+"""Evaluates a detector on test images: `python -m zoo.evaluate --run FOLDER`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zoo.detection.detector import Detector
     from zoo.detection.report import Evaluation
 
-PICTURES = 12  # best and worst images
+PICTURES = 12  # best and worst images that are drawn
 
 
 class ShardsConfig(Section):
@@ -32,11 +32,11 @@ class ShardsConfig(Section):
 
 
 class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
-    """Measures the average precision of boxes, and of masks, as a whole and for each category.
+    """Measures the average precision of boxes and masks, overall and for each category.
 
-    It is computed by pycocotools, in percent, next to Table 6 of the paper where that has the
-    backbone. Give --run for the detector of a finished run, or --model for one of zoo.publish, and
-    --data.dir. Examples:
+    It is computed by pycocotools, in percent, and compared with Table 6 of the paper if that has
+    the backbone. Pass --run for the detector of a finished run, or --model for one of zoo.publish,
+    and --data.dir. Examples:
 
       python -m zoo.evaluate --run runs/shapes
       python -m zoo.evaluate --run runs/coco --data.dir gs://BUCKET/coco --output evaluation
@@ -52,7 +52,7 @@ class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
 
     @property
     def folder(self) -> Path:
-        """The folder of shards: `data.dir`, or that of the run."""
+        """Folder of shards: `data.dir`, or the one of the run."""
         if self.data.dir is not None:
             return self.data.dir
         if self.run is None:
@@ -85,7 +85,7 @@ def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"],
         The detector, its evaluation, its detections, and the annotations.
 
     Raises:
-        ValueError: If there is no such detector, or the images are of other categories.
+        ValueError: If there is no such detector, or the images have other categories.
     """
     from rich.progress import track
 

@@ -16,19 +16,19 @@ from zoo.inference.classifier import Classifier
 with needs_extra("train"):
     from rich.progress import track
 
-TOP = 5  # classes that top-5 accuracy looks at
-BINS = 15  # of confidence, as is usual for the calibration error
-SUREST = 32  # mistakes that are kept for a picture
+TOP = 5  # classes of top-5 accuracy
+BINS = 15  # bins of confidence, as usual for the calibration error
+SUREST = 32  # most confident errors, kept for a figure
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A test image that a model took for another class.
+    """A misclassified test image.
 
     Attributes:
-        image: As the model got it, `(height, width, 3)`.
-        label: Its true class.
-        probabilities: What the model answered.
+        image: Preprocessed image, `(height, width, 3)`.
+        label: True class.
+        probabilities: Outputs of the model.
     """
 
     image: np.ndarray
@@ -42,15 +42,15 @@ class Evaluation:
 
     Attributes:
         labels: True class of each image.
-        predicted: Its most probable class by the model.
-        confidence: The probability that the model gives to it.
+        predicted: Predicted class of each image.
+        confidence: Probability of each predicted class.
         classes: Number of classes.
-        top5: Part of the images with the true class among the five most probable ones; None if
-            there are no more than five classes.
+        top5: Fraction of the images with the true class among the five most probable ones; None
+            for five classes or fewer.
         loss: Mean cross-entropy in nats, without label smoothing.
-        images_per_second: Speed after the first batch, for which the model is compiled; None if
-            there is no other.
-        mistakes: The wrong answers of the highest confidence, at most `SUREST`.
+        images_per_second: Speed after the first batch, in which the model is compiled; None if
+            there is only one.
+        mistakes: Most confident errors, at most `SUREST`.
     """
 
     labels: np.ndarray
@@ -64,7 +64,7 @@ class Evaluation:
 
     @property
     def top1(self) -> float:
-        """Part of the images whose most probable class is the true one."""
+        """Fraction of the images whose most probable class is the true one."""
         return float(np.mean(self.labels == self.predicted))
 
     @cached_property
@@ -76,7 +76,7 @@ class Evaluation:
 
     @cached_property
     def by_class(self) -> tuple[np.ndarray, ...]:
-        """Precision, recall, F1 and number of images, of each class; NaN is undefined."""
+        """Precision, recall, F1 and number of images of each class; NaN where undefined."""
         from sklearn import metrics
 
         return metrics.precision_recall_fscore_support(
@@ -85,15 +85,15 @@ class Evaluation:
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the classes with images: every class counts as much."""
+        """Unweighted mean F1 of the classes with images."""
         _, _, f1, images = self.by_class
         return float(np.nan_to_num(f1[images > 0]).mean())
 
     @cached_property
     def reliability(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Images, mean confidence and accuracy in each of `BINS` equal ranges of confidence.
+        """Number of images, mean confidence and accuracy in each of `BINS` ranges of confidence.
 
-        Confidence and accuracy are 0 where there is no image.
+        Ranges have equal widths; confidence and accuracy of empty ones are 0.
         """
         bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
         count = np.bincount(bins, minlength=BINS)
@@ -106,16 +106,16 @@ class Evaluation:
 
     @property
     def calibration_error(self) -> float:
-        """Mean distance of confidence and accuracy, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
+        """Expected calibration error, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
         count, confidence, accuracy = self.reliability
         return float((count * np.abs(confidence - accuracy)).sum() / count.sum())
 
 
 def check_fit(classifier: Classifier, data: ImageData) -> None:
-    """Checks that images are of the classes that a model has an output for.
+    """Checks that the classes of images are those of a model.
 
     Raises:
-        ValueError: If they are not.
+        ValueError: If they differ.
     """
     expected, received = list(classifier.class_names), list(data.class_names)
     if len(expected) != len(received):
@@ -141,8 +141,8 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     """Runs a model on every test image.
 
     Raises:
-        ValueError: If it gives no probabilities, an image cannot be read and is not to be
-            skipped, or not one image can be read.
+        ValueError: If its outputs are no probabilities, an image is unreadable and not to be
+            skipped, or all are unreadable.
     """
     with needs_extra("train"):
         from sklearn import metrics
@@ -152,7 +152,7 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     in_top, loss = 0.0, 0.0
     batches = test.batches(batch_size, len(classes)).as_numpy_iterator()
     for images, one_hot, weights in _shown(batches, test.steps(batch_size)):
-        real = weights > 0  # the others fill the last batch up, or could not be read
+        real = weights > 0  # the others pad the last batch, or were unreadable
         truth = one_hot.argmax(-1)[real]
         probabilities = _probabilities(classifier, images)[real]
         if len(truth):
@@ -165,7 +165,7 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
         predicted.append(probabilities.argmax(-1))
         confidence.append(probabilities.max(-1))
         mistakes += [
-            Mistake(image.copy(), int(label), answer)  # a copy, for a part would keep the batch
+            Mistake(image.copy(), int(label), answer)  # a view would keep the batch
             for image, label, answer in zip(images[real], truth, probabilities, strict=True)
             if answer.argmax() != label
         ]
@@ -194,7 +194,7 @@ def _shown(batches: Iterable, count: int) -> Iterator:
 def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:
     outputs = classifier.infer(images).astype("float64")
     total = outputs.sum(-1, keepdims=True)
-    if not np.allclose(total, 1, atol=1e-2):  # nor is NaN
+    if not np.allclose(total, 1, atol=1e-2):  # also refuses NaN
         raise ValueError(
             f"expected probabilities, which sum up to 1. Received: {classifier.name} returns "
             f"outputs with the sum {total.flat[np.argmax(np.abs(total - 1))]:.4g}"

@@ -1,4 +1,4 @@
-"""Reports of an evaluation: tables, JSON, figures."""
+"""Reports of a classifier's evaluation: tables, JSON and figures."""
 
 import json
 from collections import Counter
@@ -29,9 +29,9 @@ WORST = 20  # rows of the printed table of classes
 
 
 def readable(class_names: Sequence[str]) -> list[str]:
-    """Returns the names of classes; words, where they are numbers of ImageNet's."""
+    """Returns class names, with words in place of ImageNet's WordNet ids."""
     words = dict(imagenet_classes())
-    often = Counter(words.values())  # such as crane, the bird and the machine
+    often = Counter(words.values())  # crane is a bird and a machine
 
     def name(number: str) -> str:
         word = words.get(number, number)
@@ -41,7 +41,7 @@ def readable(class_names: Sequence[str]) -> list[str]:
 
 
 def print_tables(result: Evaluation, names: Sequence[str], title: str) -> None:
-    """Prints the figures as a whole, and those of each class, or of the worst."""
+    """Prints overall metrics, and those of every class, or of the worst ones."""
     table = Table("", Column("", justify="right"), show_header=False)
     table.add_row("top-1 accuracy", f"{result.top1:.4f}")
     if result.top5 is not None:
@@ -61,7 +61,7 @@ def _class_table(result: Evaluation, names: Sequence[str]) -> tuple[str, Table]:
     title = "Classes"
     if len(names) > WORST:
         f1 = result.by_class[2]
-        shown = np.argsort(f1, kind="stable")[:WORST]  # NaN, classes without images, comes last
+        shown = np.argsort(f1, kind="stable")[:WORST]  # NaN (no images) comes last
         title = f"The {WORST} of {len(names)} classes with the lowest F1"
     figures = ("precision", "recall", "F1", "images")
     table = Table("class", *(Column(name, justify="right") for name in figures))
@@ -75,9 +75,9 @@ def _class_table(result: Evaluation, names: Sequence[str]) -> tuple[str, Table]:
 def write(
     result: Evaluation, names: Sequence[str], title: str, settings: dict[str, Any], folder: Path
 ) -> None:
-    """Writes all figures as JSON, and pictures of what is taken for what and how surely.
+    """Writes all metrics as JSON, and figures of confusions, errors and reliability.
 
-    The JSON has the settings of the command, too; the title is that of the pictures.
+    The JSON includes the settings of the command; `title` is the title of the figures.
     """
     figures = {
         "settings": settings,
@@ -115,7 +115,7 @@ def write(
         f"{title}: calibration error {result.calibration_error:.4f}",
         folder / RELIABILITY,
     )
-    remove(folder / MISTAKES)  # of an evaluation before, if this one has none
+    remove(folder / MISTAKES)  # left by an earlier evaluation
     if result.mistakes:
         images, labels, probabilities = (
             np.stack([getattr(one, name) for one in result.mistakes])

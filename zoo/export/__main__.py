@@ -1,4 +1,4 @@
-"""Exports a network to serve: `python -m zoo.export --run runs/FOLDER`."""
+"""Exports a network for serving: `python -m zoo.export --run runs/FOLDER`."""
 
 from collections.abc import Sequence
 

@@ -24,7 +24,7 @@ def write(
 ) -> None:
     """Writes `model_card.md` and `labels.txt` to the folder of an export.
 
-    `origin` has the lines about weights and training.
+    `origin` has the card fields about weights and training.
     """
     form, space = FORMATS[format_name], megabytes(folder)
     write_labels(folder, classifier.class_names)

@@ -1,4 +1,4 @@
-"""Exports a model to serve: `python -m zoo.export --run runs/FOLDER`."""
+"""Exports a classifier for serving: `python -m zoo.export --run runs/FOLDER`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +15,11 @@ from zoo.inference.photos import find_photos
 class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     r"""Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
-    Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
-    --weights. A SavedModel is written
-    to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so on; other formats to
-    OUTPUT/MODEL/FORMAT/1. Beside it are model_card.md, with inputs and outputs, and labels.txt. A
-    new process with only the runtime of the format has to give the outputs of Keras for images, to
-    1e-5, else the export is removed. Examples:
+    Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    --weights. A SavedModel is written to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so
+    on; other formats to OUTPUT/MODEL/FORMAT/1. Next to it are model_card.md, with inputs and
+    outputs, and labels.txt. A new process with only the runtime of the format has to reproduce the
+    outputs of Keras for images, to 1e-5, else the export is removed. Examples:
 
       python -m zoo.export --run runs/digits
       python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
@@ -45,7 +44,7 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:
-        """The quantization of weights, or None."""
+        """Quantization of the weights, or None."""
         return None if self.quantize == "none" else self.quantize
 
     @model_validator(mode="after")
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(config: ExportConfig) -> Path:
-    """Exports what the settings say.
+    """Exports a classifier as configured.
 
     Returns:
         The new folder.
@@ -85,7 +84,7 @@ def run(config: ExportConfig) -> Path:
     from zoo.inference.source.kinds import choose
 
     calibration = find_photos([str(config.calibration)]) if config.calibration else []
-    # Before the model is loaded: a missing package should not show after it.
+    # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
     source = choose(config)
     classifier = source.load()

@@ -1,4 +1,4 @@
-"""Exports a detector to serve: `python -m zoo.export --run FOLDER`."""
+"""Exports a detector for serving: `python -m zoo.export --run FOLDER`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,16 +48,16 @@ python -m zoo.client --model {name} photo.jpg
 """
 SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
 OF_FILES = "image_bytes"
-MAX_DIFFERENCE = 1e-3  # pixels, or of a score
+MAX_DIFFERENCE = 1e-3  # in pixels, or in units of scores
 
 
 class ExportConfig(PlaceOptions, cli_prog_name="python -m zoo.export"):
     """Exports a detector as a SavedModel for TensorFlow Serving.
 
-    Give --run for the detector of a finished run, or --model for one of zoo.publish. It is written
-    to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, beside a model_card.md with inputs
-    and outputs. A new process with TensorFlow alone has to give the outputs of the detector for
-    images, else the export is removed. Example:
+    Pass --run for the detector of a finished run, or --model for one of zoo.publish. It is written
+    to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, next to a model_card.md with
+    inputs and outputs. A new process with TensorFlow alone has to reproduce the outputs of the
+    detector for images, else the export is removed. Example:
 
       python -m zoo.export --run runs/shapes --output runs/exports
     """
@@ -77,7 +77,7 @@ def run(config: ExportConfig) -> Path:
         The new folder.
 
     Raises:
-        ValueError: If there is no such detector, or the outputs of the export are others.
+        ValueError: If there is no such detector, or the outputs of the export differ.
     """
     from zoo.detection.source import choose
 
@@ -104,24 +104,24 @@ def write(detector: "Detector", folder: Path) -> None:
 
     | signature | input |
     | --- | --- |
-    | serving_default | inputs: JPEG or PNG files, (batch,), all of one size in pixels |
+    | serving_default | inputs: JPEG or PNG files, (batch,), all of the same size in pixels |
     | images_uint8 | inputs: uint8, (batch, height, width, 3), RGB |
     | image_bytes | image_bytes: JPEG or PNG files, (batch,), of any sizes |
 
-    Outputs of the first two are those of `Detector.predict`.
+    The first two have the outputs of `Detector.predict`.
     """
     import tensorflow as tf
 
     signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))
     signatures[OF_FILES] = _of_files(detector)
-    # Not the module itself: of its model tf_keras would write the training, too, and fails on it.
+    # Saving the module itself fails: tf_keras would also write the training graph of its model.
     root: Any = tf.Module()
     root.used = [list(signature.graph.variables) for signature in signatures.values()]
     tf.saved_model.save(root, str(folder), signatures=signatures)
 
 
 def _of_files(detector: "Detector") -> Any:
-    """Returns the function from image files to objects, with boxes in pixels of each image."""
+    """Returns a function from image files to objects, with boxes in pixels of each image."""
     import tensorflow as tf
 
     from zoo.data.crops import decode
@@ -158,7 +158,7 @@ def _of_files(detector: "Detector") -> Any:
 
 
 def compare(detector: "Detector", folder: Path) -> dict[str, float]:
-    """Returns the largest difference of an export from the detector on two images, by signature.
+    """Compares an export with the detector on two images: largest difference by signature.
 
     Raises:
         ValueError: If the export does not work with TensorFlow alone.
@@ -170,7 +170,7 @@ def compare(detector: "Detector", folder: Path) -> dict[str, float]:
     from zoo.export.runtimes import run as run_export
 
     images = np.stack(load_sample_images().images)
-    # PNG files end with no zeros, which NumPy would cut off.
+    # NumPy strips trailing zeros of strings; PNG files have none.
     files = np.array([bytes(tf.io.encode_png(image).numpy()) for image in images])
     inputs = {
         "serving_default": {"inputs": files},

@@ -1,4 +1,4 @@
-"""Exports: the next version is written next to the others, checked, and only then named."""
+"""Versioned exports: a new version is written, checked, and only then renamed into place."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,16 +22,16 @@ def export(
     quantize: str | None = None,
     calibration: Sequence[Path] = (),
 ) -> Path:
-    """Exports a model and prints how far its outputs are from Keras'.
+    """Exports a classifier, and prints the largest differences of its outputs from Keras.
 
     Args:
-        classifier: The classifier to export.
-        origin: The model card's lines about weights and training.
+        classifier: Classifier to export.
+        origin: Card fields about weights and training.
         examples: Images on which the export is compared with Keras.
         output: Folder of all exports.
         format_name: One of `FORMATS`.
-        quantize: One of the format's `QUANTIZATIONS`. Defaults to None: weights are not rounded.
-        calibration: Images for "int8".
+        quantize: One of the format's `QUANTIZATIONS`. Defaults to None: weights are not quantized.
+        calibration: Image files for "int8".
 
     Returns:
         The new folder: `output/NAME/VERSION` of a SavedModel, `output/NAME/FORMAT/VERSION` of
@@ -64,7 +64,7 @@ def _write(
     options: Mapping,
     examples: Examples,
 ) -> Comparison:
-    """Writes an export in the first way of its format that equals Keras."""
+    """Writes an export in the first of the format's `WAYS` whose outputs equal Keras'."""
     form, different = FORMATS[format_name], ""
     bound = verify.MAX_DIFFERENCE[options.get("quantize")]
     for title, way in form.WAYS.items():

@@ -1,19 +1,19 @@
-"""The table of export formats. A format is a module of this package.
+"""Table of export formats. Each format is a module of this package.
 
-| name | what it is |
+| name | meaning |
 | --- | --- |
-| `TITLE` | The format's name in cards and on the screen. |
+| `TITLE` | Name of the format in cards and on the screen. |
 | `PURPOSE` | Its use, in a few words. |
 | `PACKAGES` | Modules that writing or running it imports. |
-| `SIGNATURES` | The rows of `zoo.export.signatures` that it has. |
-| `WAYS` | Keyword arguments of `write` by title; the next if an export differs from Keras. |
-| `QUANTIZATIONS` | Values of `--quantize`, which `write` then takes. |
+| `SIGNATURES` | Rows of `zoo.export.signatures` that it has. |
+| `WAYS` | Keyword arguments of `write` by title, tried in turn until outputs equal Keras'. |
+| `QUANTIZATIONS` | Values of `--quantize`, which `write` then accepts. |
 | `USE` | Markdown for the model card; `{name}` is the model's. |
 | `write(classifier, folder)` | Writes a classifier to a new or empty folder. |
-| `Runtime(folder)` | Runs what was written: `run(signature, inputs)`. |
+| `Runtime(folder)` | Runs the export: `run(signature, inputs)`. |
 
-At its top a format imports the standard library and NumPy only: its file is also loaded by itself,
-in a process without this project (`zoo.export.runtimes`).
+At module level, a format imports the standard library and NumPy only: its file is also loaded by
+itself, in a process without this project (`zoo.export.runtimes`).
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Classifiers as TensorFlow graphs: with constant weights, and a SavedModel's signatures."""
+"""Classifiers as TensorFlow graphs: with constant weights, and the signatures of SavedModels."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from zoo.inference.classifier import Classifier
 from zoo.inference.compiled import with_constants
 from zoo.registry import CLASSIFIER
 
-TOP = 5  # classes that image_bytes names
+TOP = 5  # classes that image_bytes returns
 MAX_MEGAPIXELS = 50  # of an encoded image
 
 Outputs = dict[str, tf.Tensor]
@@ -22,10 +22,10 @@ Endpoint = tuple[Callable[[tf.Tensor], Outputs], tf.TensorSpec]
 
 
 def classifier_graph(model: keras.Model) -> Any:
-    """Returns a classifier with constant weights and its preprocessing, under names.
+    """Returns a classifier as a graph with constant weights, preprocessing and named tensors.
 
     Args:
-        model: Takes images that passed `preprocess_input`, gives probabilities.
+        model: Model from images that passed `preprocess_input` to probabilities.
 
     Returns:
         A `tf.function` from `images`, float32 of shape `(batch, height, width, 3)` in [0, 255], to
@@ -42,10 +42,7 @@ def classifier_graph(model: keras.Model) -> Any:
 
 
 def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
-    """Returns the functions of a SavedModel's signatures, and their inputs.
-
-    See `saved_model.write`, which writes them.
-    """
+    """Returns the functions and inputs of a SavedModel's signatures; see `saved_model.write`."""
     size = classifier.image_size
     network = _network(classifier, fold)
 
@@ -71,7 +68,7 @@ def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
 
 
 def _network(classifier: Classifier, fold: bool) -> Callable[[tf.Tensor], Outputs]:
-    """Returns one graph for all signatures; what one of them does not need is not computed."""
+    """Returns one function for all signatures; TensorFlow prunes the outputs that one discards."""
     model = feature_extractor(classifier.model, (*STAGES, CLASSIFIER))
     infer = with_constants(model) if fold else partial(model, training=False)
     shape = (None, classifier.image_size, classifier.image_size, 3)
@@ -104,7 +101,7 @@ def _of_files(
 
 
 def refuse_unfit(encoded: tf.Tensor) -> tf.Operation:
-    """Fails on a file that is no JPEG or PNG image, or too large, before it takes memory."""
+    """Refuses files that are no JPEG or PNG, or are too large, before memory is allocated."""
     is_jpeg = tf.image.is_jpeg(encoded)
     is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
     has_size = tf.strings.length(encoded) >= 24  # of a PNG, after its signature

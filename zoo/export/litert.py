@@ -26,7 +26,7 @@ probabilities = run(images=images)["probabilities"]
 ```
 """
 
-MAX_IMAGES = 200  # for the calibration of int8; more of them hardly change a range
+MAX_IMAGES = 200  # for calibration of int8; more hardly change the ranges
 
 
 def write(
@@ -40,16 +40,16 @@ def write(
     All operations are built into the runtime. Inputs and outputs are float32, quantized or not.
 
     Args:
-        classifier: The classifier to export.
-        folder: Made if it is not there.
+        classifier: Classifier to export.
+        folder: Folder, created if missing.
         quantize: `"float16"` stores weights in 16 bits and computes in 32; `"int8"` stores weights
             and computes in 8 bits, where the runtime has such operations. Defaults to None.
-        calibration: JPEG or PNG files like those that the model will see, for the ranges of
-            `"int8"`; of more than `MAX_IMAGES` so many, evenly chosen.
+        calibration: Representative JPEG or PNG files for the ranges of `"int8"`; at most
+            `MAX_IMAGES` are used, evenly chosen.
 
     Raises:
-        ValueError: If `"int8"` comes without calibration, or it comes without `"int8"`, or an
-            image cannot be read.
+        ValueError: If only one of `"int8"` and calibration images is passed, or an image is
+            unreadable.
     """
     import tensorflow as tf
 
@@ -79,7 +79,7 @@ def write(
 
 
 class Runtime:
-    """ai-edge-litert, with so many threads; 0: one."""
+    """ai-edge-litert on `threads` threads; 0: one."""
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -92,10 +92,10 @@ class Runtime:
 
 
 def _with_finite_padding(model: "keras.Model") -> "keras.Model":
-    """Copies a network with pooling that pads with no infinities.
+    """Copies a network, with max pooling that pads without infinities.
 
-    The padding of `SymmetricMaxPooling2D` is minus infinity, over which a range of 8 bits would be
-    stretched. The same pooling at every position, thinned out by the strides, needs none.
+    `SymmetricMaxPooling2D` pads with minus infinity, which would ruin the ranges of 8 bits. Pooling
+    with stride 1, subsampled by the strides, is equal and needs no infinities.
     """
     import keras
 

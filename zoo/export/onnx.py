@@ -1,4 +1,4 @@
-"""ONNX files, for onnxruntime and whatever else reads them."""
+"""ONNX files, for onnxruntime and other runtimes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +32,7 @@ def write(classifier: "Classifier", folder: Path) -> None:
 
     from zoo.export.graph import classifier_graph
 
-    # Not by `keras.Model.export`, whose patch of tf2onnx warns with NumPy 2 and is not needed.
+    # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
     function = classifier_graph(classifier.model)
     model, _ = tf2onnx.convert.from_function(function, function.input_signature)
     for tensor in (*model.graph.input, *model.graph.output):
@@ -42,7 +42,7 @@ def write(classifier: "Classifier", folder: Path) -> None:
 
 
 class Runtime:
-    """onnxruntime on the CPU, with so many threads; 0: as many as there are cores."""
+    """onnxruntime on the CPU, on `threads` threads; 0: one per core."""
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
         import onnxruntime

@@ -26,7 +26,7 @@ probabilities = model(images)["probabilities"]
 ```
 """
 
-# The module by which it reports over the network how it is used cannot be imported.
+# Disables telemetry: its module cannot be imported.
 sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
 
 
@@ -42,12 +42,12 @@ def write(classifier: "Classifier", folder: Path) -> None:
 
 
 class Runtime:
-    """openvino on the CPU, with so many threads; 0: as many as there are cores."""
+    """OpenVINO on the CPU, on `threads` threads; 0: one per core."""
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
         import openvino
 
-        # On the latest processors it would compute in bfloat16.
+        # Recent processors would compute in bfloat16 by default.
         settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
         model = openvino.Core().read_model(folder / "model.xml")
         self._model: Any = openvino.compile_model(model, "CPU", settings)

@@ -1,8 +1,8 @@
 """Runs an export in a process that has only the runtime of its format and NumPy.
 
 `python -P runtimes.py FORMAT.py FOLDER INPUTS OUTPUTS`: FORMAT.py is the file of a format, INPUTS a
-folder with a file `SIGNATURE.npz` of named inputs for each signature to run, and OUTPUTS the folder
-to which the named outputs are written alike. Nothing of this project is imported there.
+folder with named inputs in `SIGNATURE.npz` for each signature to run, and OUTPUTS the folder for
+named outputs in the same form. Nothing of this project is imported there.
 """
 
 import importlib.util
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 BATCH_SIZE = 32
-# Modules of which every import fails, and of TensorFlow too, but for a SavedModel. TensorFlow
-# imports Keras wherever it is installed.
+# Modules that cannot be imported; nor can TensorFlow, except for a SavedModel. TensorFlow imports
+# Keras wherever it is installed.
 FORBIDDEN = ("keras", "tf_keras", "lambda_keras", "zoo")
 Arrays = Mapping[str, np.ndarray]
 
@@ -25,18 +25,18 @@ Arrays = Mapping[str, np.ndarray]
 def run(
     format_name: str, folder: Path, inputs: Mapping[str, Arrays]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Runs an export in a new process, which has its runtime and NumPy only.
+    """Runs an export in a new process, with its runtime and NumPy only.
 
     Args:
         format_name: One of `zoo.export.formats.FORMATS`.
-        folder: Where the export is.
+        folder: Folder of the export.
         inputs: Named inputs, by signature.
 
     Returns:
         Named outputs, by signature.
 
     Raises:
-        ValueError: If the export does not work there.
+        ValueError: If the export fails there.
     """
     with tempfile.TemporaryDirectory() as scratch:
         given, written = Path(scratch, "inputs"), Path(scratch, "outputs")
@@ -45,7 +45,7 @@ def run(
         for signature, arrays in inputs.items():
             np.savez(given / f"{signature}.npz", **arrays)  # pyright: ignore[reportArgumentType]
         form = Path(__file__).with_name(f"{format_name}.py")
-        # -P: the script's folder is not searched for modules, so none of ours can slip in.
+        # -P keeps the script's folder, and so this project, off the module path.
         script = [__file__, *map(str, (form, folder, given, written))]
         process = subprocess.run([sys.executable, "-P", *script], capture_output=True, text=True)
         if process.returncode:
@@ -61,7 +61,7 @@ def run(
 
 
 def main(form: str, folder: str, given: str, written: str) -> None:
-    """Runs every signature of which there are inputs, in batches."""
+    """Runs every signature that has inputs, in batches."""
     path = Path(form)
     forbidden = FORBIDDEN if path.stem == "saved_model" else (*FORBIDDEN, "tensorflow")
     for name in forbidden:

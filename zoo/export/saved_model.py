@@ -13,7 +13,7 @@ TITLE = "SavedModel"
 PURPOSE = "TensorFlow and its server"
 PACKAGES = ()
 SIGNATURES = ("serving_default", "images_uint8", "image_bytes", "features")
-# Weights as variables, not folded, round as Keras does.
+# Unfolded weights in variables round as in Keras.
 WAYS = {TITLE: {}, f"{TITLE} with variables": {"fold": False}}
 QUANTIZATIONS = ()
 USE = """\
@@ -31,20 +31,20 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
     """Writes a SavedModel with `SIGNATURES`, and a warm-up request for each.
 
-    Without tensorflow-serving-api there are no warm-up requests, and a line says so.
+    Without tensorflow-serving-api, warm-up requests are left out, with a printed notice.
 
     | signature | input | outputs |
     | --- | --- | --- |
     | serving_default | images: float32, (batch, size, size, 3), RGB in [0, 255] | probabilities |
-    | images_uint8 | images: uint8, likewise | probabilities |
+    | images_uint8 | images: uint8, otherwise the same | probabilities |
     | image_bytes | image_bytes: files, JPEG or PNG, (batch,) | classes, labels, scores |
     | features | images: float32 | c2, c3, c4, c5 |
 
     Args:
-        classifier: The classifier to export.
+        classifier: Classifier to export.
         folder: New or empty folder.
-        fold: Whether batch normalization is folded into convolutions and projections and weights
-            are constants of the graph; or variables, for the rounding of Keras. Defaults to True.
+        fold: Whether batch normalization is folded into convolutions and projections, with weights
+            as constants; else weights are variables, and round as in Keras. Defaults to True.
     """
     import keras
 
@@ -72,12 +72,12 @@ class Runtime:
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
         outputs = self._loaded.signatures[signature](**tensors)
         found = {name: output.numpy() for name, output in outputs.items()}
-        # Strings as NumPy writes them without pickle.
+        # NumPy saves strings of fixed length without pickle.
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
 def _write_warm_up(classifier: "Classifier", path: Path) -> None:
-    """Writes requests that the server sends a new version before users do: a first call is slow."""
+    """Writes the requests with which the server warms up a new version: first calls are slow."""
     import tensorflow as tf
 
     from zoo.errors import install

@@ -1,4 +1,4 @@
-"""The signatures of exports: test inputs, comparison with Keras, and lines of the model card."""
+"""Signatures of exports: test inputs, comparison with Keras, and lines of the model card."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Examples:
     Attributes:
         files: Bytes of JPEG or PNG files.
         images: The same images, preprocessed: float32 in [0, 255].
-        labels: Indices of their classes; None if they are none of the model's.
+        labels: Indices of their classes; None if these are not classes of the model.
     """
 
     files: list[bytes]
@@ -36,10 +36,10 @@ class Signature:
     """One signature of an export.
 
     Attributes:
-        inputs: Named inputs made of examples.
-        difference: The largest difference of named outputs from Keras, given the classifier, the
-            examples, the outputs, and Keras' probabilities of all examples.
-        card: Inputs and outputs in Markdown.
+        inputs: Function from examples to named inputs.
+        difference: Function from the classifier, the examples, the named outputs, and Keras'
+            probabilities of all examples to the largest difference from Keras.
+        card: Description of inputs and outputs in Markdown.
     """
 
     inputs: Callable[[Examples], Arrays]
@@ -48,14 +48,14 @@ class Signature:
 
 
 def largest_difference(got: np.ndarray, expected: np.ndarray) -> float:
-    """Compares arrays; those of other shapes, or with values that are not finite, differ by inf."""
+    """Compares arrays; other shapes, or values that are not finite, count as inf."""
     if got.shape != expected.shape or not np.isfinite(got - expected).all():
         return np.inf
     return float(np.abs(got - expected).max())
 
 
 def top_difference(outputs: Arrays, expected: np.ndarray, class_names: Sequence[str]) -> float:
-    """Compares the most probable classes; those that are equally probable may change places."""
+    """Compares the most probable classes; equally probable ones may swap places."""
     classes, scores = outputs["classes"], outputs["scores"]
     names = np.array(class_names)[classes]
     if not (np.char.decode(outputs["labels"], "utf-8") == names).all():
@@ -84,7 +84,7 @@ def _of_files(classifier, examples, outputs, expected) -> float:
 
 
 def _of_features(classifier, examples, outputs, expected) -> float:
-    """Compares feature maps, relative to the largest value of each."""
+    """Compares feature maps, each relative to its largest value."""
     maps: Any = predict(feature_extractor(classifier.model), examples.images[:FEW])
     return max(
         largest_difference(outputs[name], value) / max(float(np.abs(value).max()), 1e-30)
@@ -126,7 +126,7 @@ SIGNATURES = {
         lambda classifier: (_images(classifier, "uint8"), _probabilities(classifier)),
     ),
     "image_bytes": Signature(
-        # NumPy cuts off zeros at the end of strings, where JPEG and PNG files have none.
+        # NumPy strips trailing zeros of strings; JPEG and PNG files have none.
         lambda examples: {"image_bytes": np.array(examples.files[:FEW])},
         _of_files,
         lambda classifier: (

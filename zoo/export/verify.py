@@ -13,9 +13,9 @@ from zoo.export.signatures import SIGNATURES, Examples
 from zoo.inference.classifier import Classifier, predict
 from zoo.inference.source.base import ClassifierSource
 
-# Largest difference from Keras by quantization; int8 is reported, whatever it is.
+# Largest allowed difference from Keras by quantization; for int8 it is only reported.
 MAX_DIFFERENCE = {None: 1e-5, "float16": 1e-2, "int8": float("inf")}
-MAX_IMAGES = 512  # held-out images that both run on; they have to fit into memory
+MAX_IMAGES = 512  # held-out images for the comparison, which have to fit into memory
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Comparison:
     """Difference of an export from Keras.
 
     Attributes:
-        differences: By signature, the largest difference: of probabilities; of features relative
-            to the largest one.
+        differences: Largest difference by signature: of probabilities, or of features relative to
+            the largest value.
         agreement: Fraction of the images with the same most probable class.
-        accuracy: The export's accuracy on the images; None without labels.
-        images: Their number.
+        accuracy: Accuracy of the export on the images; None without labels.
+        images: Number of images.
     """
 
     differences: Mapping[str, float]
@@ -49,7 +49,7 @@ def compare(
     """Compares every signature of an export with Keras.
 
     Raises:
-        ValueError: If the export does not work with the runtime alone.
+        ValueError: If the export fails with its runtime alone.
     """
     rows = {name: SIGNATURES[name] for name in FORMATS[format_name].SIGNATURES}
     outputs = run(format_name, folder, {name: row.inputs(examples) for name, row in rows.items()})

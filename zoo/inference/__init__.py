@@ -1,1 +1,1 @@
-"""A trained network with labels and preprocessing, and its predictions for images."""
+"""Inference: a trained network with labels and preprocessing, and its predictions for images."""

@@ -1,4 +1,4 @@
-"""Card fields about a network that do not depend on where it comes from."""
+"""Card fields that do not depend on the source of a network."""
 
 import platform
 from importlib.metadata import version
@@ -10,7 +10,7 @@ LICENSE = "code Apache-2.0; weights as their author says, who may be bound by th
 
 
 def classifier_fields(classifier: Classifier, normalizes: str) -> dict[str, str]:
-    """Returns card fields about inputs, classes and size; `normalizes` names what does so."""
+    """Returns card fields about inputs, classes and size; `normalizes` names the normalization."""
     seen, size = classifier.preprocessing, classifier.image_size
     return {
         "Preprocessing": f"shorter side resized to {seen.shorter_side} pixels, "
@@ -24,6 +24,6 @@ def classifier_fields(classifier: Classifier, normalizes: str) -> dict[str, str]
 
 
 def versions(*packages: str) -> str:
-    """Returns the versions of packages, and that of Python."""
+    """Returns the versions of packages and Python."""
     named = (f"{name} {version(name)}" for name in packages)
     return ", ".join([*named, f"Python {platform.python_version()}"])

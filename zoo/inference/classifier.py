@@ -22,11 +22,11 @@ BATCH_SIZE = 32
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
-    """Returns outputs `(count, ...)` by Keras itself, with nothing folded.
+    """Runs a model with Keras itself, nothing folded; outputs are `(count, ...)`.
 
     Images are RGB in [0, 255], of shape `(count, height, width, 3)`.
     """
-    # Not `predict_on_batch`: with several devices it answers once for each of them.
+    # With several devices, `predict_on_batch` would return outputs once per device.
     images = preprocess_input(images)
     return model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
 
@@ -36,8 +36,8 @@ class Classifier:
     """A model with its preprocessing and the names of its classes.
 
     Attributes:
-        name: Its name in the zoo.
-        model: Takes images that passed `preprocess_input`.
+        name: Name of the model in the zoo.
+        model: Model for images that passed `preprocess_input`.
         preprocessing: Preprocessing of images, as when the accuracy was measured.
         class_names: Names of the classes.
     """
@@ -54,28 +54,28 @@ class Classifier:
 
     @cached_property
     def infer(self) -> Callable[[np.ndarray], np.ndarray]:
-        """From images that passed `preprocess_input` to probabilities, `(count, classes)`.
+        """Compiled function from preprocessed images to probabilities, `(count, classes)`.
 
-        It takes the weights that the model has at the first call.
+        It copies the weights of the model at its first call.
         """
         return compiled(self.model)
 
     def __call__(self, images: Image | Sequence[Image], top: int = 5) -> list[Any]:
-        """Returns the most probable classes of images, resized and cropped as image files are.
+        """Predicts the most probable classes of images, after preprocessing.
 
         Args:
-            images: One image or several: each the path of an image file, an image of Pillow, or a
+            images: One image or several: each the path of an image file, a Pillow image, or a
                 uint8 array `(height, width, 3)`, RGB. Several are a list, or an array `(count,
                 height, width, 3)`.
-            top: How many classes to name, from 1; all if there are fewer. Defaults to 5.
+            top: Number of classes, from 1; all if there are fewer. Defaults to 5.
 
         Returns:
             `ClassScore(index, name, probability)` of each class, the most probable one first: a
             list of them for one image, and a list of such lists for several.
 
         Raises:
-            ValueError: If a file is unreadable, an array is of another kind, or the outputs of the
-                model are not finite.
+            ValueError: If a file is unreadable, an array has another shape or dtype, or the
+                outputs of the model are not finite.
         """
         if not is_positive_integer(top):
             raise ValueError(f"expected top to be a positive integer. Received: {top!r}")
@@ -96,7 +96,7 @@ class Classifier:
         """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255].
 
         Raises:
-            ValueError: If it is unreadable, or an array of another kind.
+            ValueError: If it is unreadable, or an array of another shape or dtype.
         """
         return resize_centre(tf.constant(read_pixels(image)), self.preprocessing).numpy()
 

@@ -1,4 +1,4 @@
-"""Networks in inference as one compiled function, batch normalization folded."""
+"""Compiled inference with batch normalization folded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +11,10 @@ from lambda_keras.applications import fold_batch_normalization
 
 
 def compiled(model: keras.Model) -> Callable[[Any], np.ndarray]:
-    """Compiles a model in inference: `model.predict` without its overhead.
+    """Compiles a model for inference: `model.predict` without its overhead.
 
-    It is compiled once for batches of every size, on JAX once for each size, at the first call. It
-    holds a copy of the weights.
+    Compilation takes place at the first call, once for all batch sizes, on JAX once for each. The
+    function holds a copy of the weights.
 
     Args:
         model: Network with one input.
@@ -30,12 +30,11 @@ def compiled(model: keras.Model) -> Callable[[Any], np.ndarray]:
 
 
 def with_constants(model: keras.Model) -> Callable[[Any], Any]:
-    """Returns a model, in inference, as a function of tensors with its weights as constants.
+    """Returns a model in inference as a function of tensors, with its weights as constants.
 
-    Batch normalization is folded. In a graph of it, what is computed from weights alone becomes
-    constant too: tables of position embeddings are computed once. LiteRT needs that for right
-    answers: it takes quantised weights of a convolution that were computed, and so have a zero
-    point, as if they had none.
+    Batch normalization is folded. In its graph, values computed from weights alone, such as tables
+    of position embeddings, become constants, too. LiteRT needs that for correct outputs: it ignores
+    the zero point of quantized convolution weights that are computed.
     """
     folded = fold_batch_normalization(model)
     weights = [

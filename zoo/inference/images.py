@@ -1,4 +1,4 @@
-"""Images as functions take them: paths of files, images of Pillow, or pixels."""
+"""Images as arguments: paths of image files, Pillow images, or pixels."""
 
 import os
 from pathlib import Path
@@ -13,14 +13,14 @@ from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
 from zoo.errors import printable
 from zoo.files import why_no_file
 
-Image = Any  # a file's path, an image of Pillow, or pixels
+Image = Any  # the path of a file, a Pillow image, or pixels
 
 
 def several(images: Any) -> tuple[list[Image], bool]:
-    """Returns images as a list, and whether they came as one image alone.
+    """Returns images as a list, and whether a single image was passed.
 
     Raises:
-        ValueError: If they are neither.
+        ValueError: If the argument is neither images nor an image.
     """
     every: Any = images
     is_one = isinstance(images, str | os.PathLike) or is_pillow(images)
@@ -33,17 +33,17 @@ def several(images: Any) -> tuple[list[Image], bool]:
 
 
 def read_pixels(image: Image) -> np.ndarray:
-    """Decodes an image, upright and on white: uint8 of shape `(height, width, 3)`, RGB.
+    """Decodes an image, upright on a white background: uint8 `(height, width, 3)`, RGB.
 
     Raises:
-        ValueError: If it is unreadable, or an array of another kind.
+        ValueError: If it is unreadable, or an array of another shape or dtype.
     """
     if isinstance(image, str | os.PathLike):
         return _read_file(Path(image))
     if is_pillow(image):
         try:
             return decode(to_png(image)).numpy()
-        except (OSError, ValueError) as error:  # a file that was opened and is read now
+        except (OSError, ValueError) as error:  # Pillow reads files lazily
             raise ValueError(f"unreadable image of Pillow: {printable(error)}") from None
     shape: Any = getattr(image, "shape", ())
     is_image = isinstance(image, np.ndarray) and image.dtype == "uint8" and image.ndim == 3
@@ -59,7 +59,7 @@ def read_pixels(image: Image) -> np.ndarray:
 
 def _read_file(photo: Path) -> np.ndarray:
     try:
-        if why := why_no_file(photo):  # a pipe would be waited for
+        if why := why_no_file(photo):  # reading a pipe would block
             raise ValueError(why)
         content = to_jpeg_or_png(photo.read_bytes())
         check_header(content)

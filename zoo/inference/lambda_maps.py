@@ -1,4 +1,4 @@
-"""Lambda maps: the weights that a query gives to the values of its context."""
+"""Lambda maps: the weights of the context's values in the output at one query."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from zoo.errors import unknown
 
 @dataclass(frozen=True)
 class LambdaMaps:
-    """Weights of all positions' values in the output of a lambda layer at one position.
+    """Weights of the values at all positions in the output of a lambda layer at one position.
 
     By Eq. 1 and 2, `output[h] = sum_m (content[h, m] + position[h, m]) values[m]`, plus the
     position bias if the layer has one, and before the pooling of a layer with strides.
 
     Attributes:
-        content: `q . softmax(keys)[m]` by head, shape `(heads, height, width)`; None for layers
-            without content lambda.
-        position: `q . E[n, m]` by head, zero outside of the scope, likewise; None for layers
+        content: `q . softmax(keys)[m]` of shape `(heads, height, width)`; None for layers without
+            content lambda.
+        position: `q . E[n, m]` of the same shape, zero outside of the scope; None for layers
             without position lambdas.
     """
 
@@ -32,7 +32,7 @@ class LambdaMaps:
 
 
 def lambda_layers(model: keras.Model) -> dict[str, tuple[int, int]]:
-    """Returns the names of a model's lambda layers, from first to last, and the grids they see."""
+    """Returns the names of a model's lambda layers, in order, with the sizes of their inputs."""
     return {
         layer.name: _listed(layer.input)[0].shape[1:3]
         for layer in model.layers
@@ -48,15 +48,15 @@ def lambda_maps(
     Args:
         model: Network of the zoo.
         name: Name of one of its lambda layers.
-        image: What the model takes, shape `(height, width, channels)`.
-        row: Row of the query in the grid that the layer sees, from 0.
-        column: Its column.
+        image: Preprocessed image, shape `(height, width, channels)`.
+        row: Row of the query in the input of the layer, from 0.
+        column: Column of the query, from 0.
 
     Returns:
-        The maps; where the intra-depth is above 1, sums over it.
+        The maps, summed over the intra-depth where that is above 1.
 
     Raises:
-        ValueError: If there is no such lambda layer, or the query lies outside of its grid.
+        ValueError: If there is no such lambda layer, or the query lies outside of its input.
     """
     names = list(lambda_layers(model))
     if name not in names:
@@ -90,15 +90,15 @@ def lambda_maps(
 
 
 def _listed(tensors: Any) -> list:
-    """Inputs of a layer, and the embeddings that all layers share, if they do."""
+    """Returns the inputs of a layer as a list, with the shared embeddings if there are any."""
     return tensors if isinstance(tensors, list) else [tensors]
 
 
 def _derivatives(outputs: Callable, values: tf.Tensor) -> np.ndarray:
-    """The derivative of the output of each head by its values, `(1, m, h, u)` -> `(h, m)`.
+    """Differentiates the output of each head by its values, `(1, m, h, u)` -> `(h, m)`.
 
-    Outputs are linear in the values, and alike in all value channels: so the derivatives are the
-    weights, and with one channel for each head a single backward pass gives those of all heads.
+    Outputs are linear in the values, with the same weights for all value channels: so derivatives
+    are the weights, and a single backward pass with one channel per head yields them all.
     """
     with tf.GradientTape() as tape:
         tape.watch(values)

@@ -1,4 +1,4 @@
-"""Images that a command line names, and the file that its answers go to."""
+"""Image files that a command line names, and the file that its predictions are written to."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from zoo.data.image_files import SUFFIXES, divide, name_left_out
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:
-    """Returns the images: files as they are named, and all that folders hold, sorted.
+    """Returns the image files that are named, and all images in the named folders, sorted.
 
     Raises:
         ValueError: If a file or folder does not exist, or a folder holds no images.
@@ -22,7 +22,7 @@ def find_photos(names: Sequence[str]) -> list[Path]:
             if not found:
                 raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
             photos += found
-        elif os.path.isfile(path):  # others, such as pipes, may never end
+        elif os.path.isfile(path):  # pipes may never end
             photos.append(path)
         else:
             raise ValueError(f"photos: expected an image or a folder. Received: {name!r}")
@@ -30,7 +30,7 @@ def find_photos(names: Sequence[str]) -> list[Path]:
 
 
 def check_replaces_none(output: Path | None, photos: Sequence[Path]) -> None:
-    """Checks that writing the answers does not replace an image.
+    """Checks that the output does not replace an image.
 
     Raises:
         ValueError: If it would.

@@ -10,11 +10,11 @@ from zoo.cli.settings import Settings
 from zoo.errors import printable
 from zoo.files import atomic_write
 
-BAR = 30  # characters of the bar of a probability of 1
+BAR = 30  # characters of the bar at probability 1
 
 
 class ClassScore(NamedTuple):
-    """A class and how probable it is, from 0 to 1."""
+    """A class and its probability, from 0 to 1."""
 
     index: int
     name: str
@@ -26,8 +26,8 @@ class Prediction:
     """A prediction for an image.
 
     Attributes:
-        photo: The file.
-        top: The most probable classes, the first one most.
+        photo: Image file.
+        top: Most probable classes, in descending order.
     """
 
     photo: Path
@@ -35,7 +35,7 @@ class Prediction:
 
 
 def describe(prediction: Prediction) -> str:
-    """Returns the lines about an image: its name, then percentages, bars and classes."""
+    """Formats the lines about an image: its name, then percentages, bars and classes."""
     lines = [
         f"{score.probability:8.1%}  {'#' * round(BAR * score.probability):{BAR}}  "
         f"{printable(score.name)}"
@@ -45,7 +45,7 @@ def describe(prediction: Prediction) -> str:
 
 
 def write_json(config: Settings, predictions: Sequence[Prediction], path: Path) -> None:
-    """Writes what was asked, and the index, name and probability of every class."""
+    """Writes the settings, and the index, name and probability of every class."""
     settings = config.model_dump(
         mode="json", exclude={"photos", "output", "threshold"}, exclude_none=True
     )
@@ -55,5 +55,5 @@ def write_json(config: Settings, predictions: Sequence[Prediction], path: Path) 
     ]
     content = json.dumps({**settings, "photos": photos}, indent=2, ensure_ascii=False)
     with atomic_write(path) as beside:
-        # Of a name that is not UTF-8, JSON knows the bytes by the same escapes as Python.
+        # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
         beside.write_text(content + "\n", encoding="utf-8", errors="backslashreplace")

@@ -9,7 +9,7 @@ TASKS = {CLASSIFICATION: "zoo.predict.classification", DETECTION: "zoo.predict.d
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Names the classes in images, or finds their objects."""
+    """Classifies images, or detects objects in them."""
     run_by_task(arguments, TASKS)
 
 

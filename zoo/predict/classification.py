@@ -18,14 +18,14 @@ from zoo.inference.predictions import Prediction, describe, write_json
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-SHEET = 100  # images on one sheet
+SHEET = 100  # images per image grid
 ANSWERS = (".png", ".json")
 
 
 class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     """Prints the most probable classes of images.
 
-    Give --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
     --weights. Images are resized and cropped as when the accuracy of the model was measured.
 
     Examples:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         check_file_name(output, ANSWERS)
         check_replaces_none(output, photos)
     if config.output is not None and config.output.suffix == ".png":
-        import zoo.plots.style  # noqa: F401  # a missing matplotlib shows before the work
+        import zoo.plots.style  # noqa: F401  # fails before the work without matplotlib
     check_readable([str(photo) for photo in photos])
     from zoo.inference.source.kinds import choose
 
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write_sheet(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
-    """Draws every image as the model sees it, with bars for its most probable classes."""
+    """Draws an image grid: preprocessed images, with bars for their most probable classes."""
     from zoo.plots.style import INK, new_figure, save_figure
 
     columns = min(len(predictions), 2)
@@ -89,7 +89,7 @@ def write_sheet(classifier: "Classifier", predictions: Sequence[Prediction], pat
     for prediction, (picture, bars) in zip(predictions, cells, strict=False):
         picture.imshow(classifier.view(prediction.photo).astype("uint8"))
         picture.set_anchor("NW")
-        name = printable(prediction.photo.name)[:60]  # as much as fits above picture and bars
+        name = printable(prediction.photo.name)[:60]  # as much as fits above an image and its bars
         picture.set_title(name, loc="left", fontsize=10, color=INK, parse_math=False)
         _draw_bars(bars, prediction)
     save_figure(figure, path)
@@ -109,7 +109,7 @@ def _draw_bars(axis, prediction: Prediction) -> None:
 
 
 def _outputs(output: Path | None, photos: int) -> list[Path]:
-    """Returns the files of the answers: several sheets if there are many images."""
+    """Returns the output files: several image grids if there are many images."""
     if output is None or output.suffix == ".json":
         return [] if output is None else [output]
     sheets = -(-photos // SHEET)

@@ -1,4 +1,4 @@
-"""Finds objects in images: `python -m zoo.predict --run FOLDER photo.jpg`."""
+"""Detects objects in images: `python -m zoo.predict --run FOLDER photo.jpg`."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,7 +16,7 @@ from zoo.inference.photos import check_replaces_none, find_photos
 
 
 class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
-    """Finds objects in images, with boxes, and masks if the detector has them.
+    """Detects objects in images, with boxes, and masks if the detector predicts them.
 
     Examples:
       python -m zoo.predict --run runs/shapes photo.jpg --output sheet.png

@@ -29,7 +29,7 @@ def _check_target(target: str) -> None:
 
 
 def _check_place(folder: Path) -> None:
-    """Makes sure that a new folder can take the place of one that may be there."""
+    """Checks that a new folder can replace an existing one."""
     place = folder.absolute()
     here = Path.cwd()
     if Path(os.path.realpath(place)) in (here, *here.parents) or os.path.ismount(place):
@@ -46,10 +46,10 @@ def _check_license(name: str) -> None:
 
 
 class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
-    """Writes the model of a finished run for others, into a folder or to the Hugging Face hub.
+    """Publishes the model of a finished run, in a folder or on the Hugging Face Hub.
 
-    They give the folder, or hf://OWNER/NAME, as --model to zoo.predict, zoo.evaluate, zoo.export
-    and zoo.demo. Labels and preprocessing are in it. zoo.train takes a classifier as
+    zoo.predict, zoo.evaluate, zoo.export and zoo.demo accept the folder, or hf://OWNER/NAME, as
+    --model. Labels and preprocessing are included. zoo.train accepts a classifier as
     --model.weights, and Keras itself loads it, too, after import lambda_keras. The hub needs a
     login: hf auth login, or a token in HF_TOKEN. Examples:
 
@@ -88,7 +88,7 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
 
     @property
     def model(self) -> None:
-        """None: a published network is not published again."""
+        """None: published networks are not published again."""
 
     @property
     def repository(self) -> str | None:
@@ -97,7 +97,7 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, writes the folder, and uploads it if it is for the hub."""
+    """Reads the settings, writes the folder, and uploads it if the hub is named."""
     config = PublishConfig.from_command_line(arguments)
     from zoo.publish import folder, upload
 

@@ -1,4 +1,4 @@
-"""The files of a published classifier, which Keras itself loads, too."""
+"""Files of a published classifier, which Keras itself can also load."""
 
 import io
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def write_files(
 
 
 def read(classifier: Classifier, folder: Path) -> Iterator[tuple[Any, bool]]:
-    """Yields the model of the folder in both formats, and whether all else is the classifier's."""
+    """Yields the model of the folder in both formats, and whether other attributes are equal."""
     found = Published(str(folder)).load()
     same = list(found.class_names) == list(classifier.class_names)
     yield found.model, same and found.preprocessing == classifier.preprocessing

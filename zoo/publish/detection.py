@@ -1,4 +1,4 @@
-"""The files of a published detector."""
+"""Files of a published detector."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +61,7 @@ def write_files(
 
 
 def read(detector: Detector, folder: Path) -> Iterator[tuple[Any, bool]]:
-    """Yields the model of the folder, and whether all else is the detector's."""
+    """Yields the model of the folder, and whether other attributes are equal."""
     found = Published(str(folder)).load()
     same = (found.title, found.image_size) == (detector.title, detector.image_size)
     yield found.model, same and dict(found.categories) == dict(detector.categories)

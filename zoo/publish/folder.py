@@ -1,4 +1,4 @@
-"""The folder of a published network: weights, description, labels, model card."""
+"""Folders of published networks: weights, description, labels, model card."""
 
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,16 @@ from zoo.inference.source.base import LICENSE
 from zoo.inference.source.published import WEIGHTS, Description
 
 TASKS = {CLASSIFICATION: "zoo.publish.classification", DETECTION: "zoo.publish.detection"}
-CARD = "README.md"  # the page of a repository on the hub
-KERAS_FILES = ("config.json", "metadata.json", "model.weights.h5")  # its layout of a repository
+CARD = "README.md"  # shown as the page of a repository on the hub
+KERAS_FILES = ("config.json", "metadata.json", "model.weights.h5")  # Keras' layout of a repository
 FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
 
 
 def check_is_free(folder: Path, overwrite: bool) -> None:
-    """Makes sure that writing a folder destroys nothing but a published network.
+    """Checks that writing a folder replaces nothing but a published network.
 
     Raises:
-        ValueError: If it holds other files, or a published network that may not be replaced.
+        ValueError: If it holds other files, or a published network and `overwrite` is False.
     """
     restore(folder)
     found = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
@@ -43,13 +43,13 @@ def check_is_free(folder: Path, overwrite: bool) -> None:
 
 
 def write(source: Any, folder: Path, license: str | None, address: str) -> None:
-    """Writes the network of a finished run, and reads it again; it is whole or not there.
+    """Writes the network of a finished run atomically, and verifies the files by reading them.
 
     Args:
-        source: The run.
-        folder: Folder to write; a network in it is replaced.
+        source: Source of the run.
+        folder: Folder to write; a published network in it is replaced.
         license: SPDX identifier for the weights; None if none is stated.
-        address: Where others find it, as the card names it.
+        address: Address of the network, for the model card.
 
     Raises:
         ValueError: If there is no such run, or it is damaged.
@@ -59,14 +59,14 @@ def write(source: Any, folder: Path, license: str | None, address: str) -> None:
         beside.mkdir()
         kind.write_files(network, source, beside, license, address)
         check_same(kind, network, beside)
-        check_is_free(folder, overwrite=True)  # again: this has taken a while
+        check_is_free(folder, overwrite=True)  # again, after a while
 
 
 def check_same(kind: Any, network: Any, folder: Path) -> None:
-    """Reads the folder in every way; what comes back has to be what was written, to the bit.
+    """Loads the folder in every way, and compares the network bit by bit.
 
     Raises:
-        ValueError: If it is not.
+        ValueError: If it differs.
     """
     expected = [np.asarray(array) for array in network.model.get_weights()]
     for model, same in kind.read(network, folder):
@@ -78,14 +78,14 @@ def check_same(kind: Any, network: Any, folder: Path) -> None:
 
 
 def front_matter(description: Description, data: str, task: str, **metric: Any) -> str:
-    """Returns the metadata by which the hub lists a network."""
+    """Returns the YAML metadata of the model card, for the hub."""
     from huggingface_hub import EvalResult, ModelCardData
 
     result = EvalResult(
         task_type=task, dataset_type=data.replace(" ", "_"), dataset_name=data, **metric
     )
     return ModelCardData(
-        # Whose code the hub shows; Keras alone loads classifiers, no detectors.
+        # The hub shows loading code of this library; Keras itself loads no detectors.
         library_name="keras" if task == "image-classification" else "lambda_keras",
         license=None if description.license is None else description.license.lower(),
         pipeline_tag=task,
@@ -96,15 +96,12 @@ def front_matter(description: Description, data: str, task: str, **metric: Any) 
 
 
 def license_field(license: str | None) -> str:
-    """Returns the license as the card states it."""
+    """Returns the card field about the license."""
     return license or f"none is stated for these weights; {LICENSE}"
 
 
 def started_from(weights: str | None) -> dict[str, str]:
-    """Returns the card field about weights that training started from.
-
-    Of a file it is the name alone, for paths are private.
-    """
+    """Returns the card field about initial weights; only names of files, as paths are private."""
     if weights is None:
         return {}
     return {"Started from": Path(weights).name if "://" not in weights else weights}

@@ -1,4 +1,4 @@
-"""Uploads to the Hugging Face hub, with the login of its own tools."""
+"""Uploads to the Hugging Face Hub, with the login of its own tools."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ import lambda_keras
 
 
 def check_login() -> str:
-    """Returns the name of the user that is logged in.
+    """Returns the name of the logged-in user.
 
     Raises:
-        ValueError: If there is none, or the hub cannot be reached.
+        ValueError: If nobody is logged in, or the hub cannot be reached.
     """
     with _telling_what_is_wrong("expected a login to the Hugging Face hub (hf auth login)"):
         return str(_api().whoami()["name"])
@@ -22,15 +22,15 @@ def upload(folder: Path, repository: str, private: bool) -> str:
     """Uploads a folder as one commit, into a new repository if there is none.
 
     Args:
-        folder: What `zoo.publish.folder.write` wrote.
-        repository: `"owner/name"`.
-        private: Whether a new repository is for its owner alone.
+        folder: Folder written by `zoo.publish.folder.write`.
+        repository: Name of the repository, `"owner/name"`.
+        private: Whether a new repository is private.
 
     Returns:
-        Address of the repository's page.
+        URL of the repository.
 
     Raises:
-        ValueError: If the hub refuses it, or cannot be reached.
+        ValueError: If the hub refuses the upload, or cannot be reached.
     """
     from huggingface_hub import CommitOperationAdd
 
@@ -42,7 +42,7 @@ def upload(folder: Path, repository: str, private: bool) -> str:
     ]
     with _telling_what_is_wrong(f"could not upload to {repository}"):
         page = api.create_repo(repository, private=private, exist_ok=True)
-        # Not `upload_folder`, which may make several commits.
+        # `upload_folder` may make several commits.
         api.create_commit(repository, added, commit_message="Publish a network")
     return str(page)
 
@@ -55,7 +55,7 @@ def _api() -> Any:
 
 @contextmanager
 def _telling_what_is_wrong(what: str) -> Iterator[None]:
-    """Reports HTTP errors in one line: each library under huggingface_hub has its own."""
+    """Reports HTTP errors of all libraries under huggingface_hub in one line."""
     try:
         yield
     except Exception as error:

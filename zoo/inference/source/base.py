@@ -1,4 +1,4 @@
-"""The interface of sources of a network."""
+"""Interface of the sources of a network."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ N = TypeVar("N")
 
 
 class Source(ABC, Generic[N]):
-    """A place that a trained network is loaded from."""
+    """Source of a trained network."""
 
     @classmethod
     @abstractmethod
@@ -27,7 +27,7 @@ class Source(ABC, Generic[N]):
         """Returns the source that settings name, if it is of this kind.
 
         Args:
-            settings: Settings with `run`, `model` and, unless these are places, `weights`.
+            settings: Settings with `run`, `model` and, for classifiers, `weights`.
         """
 
     @abstractmethod
@@ -35,8 +35,8 @@ class Source(ABC, Generic[N]):
         """Loads the network.
 
         Raises:
-            ValueError: If there is none, it is damaged, or its parts do not fit each other.
-            FileNotFoundError: If the hub cannot be reached, and it is not cached.
+            ValueError: If there is no network, it is damaged, or its parts do not fit each other.
+            FileNotFoundError: If the hub cannot be reached, and the network is not cached.
         """
 
     @abstractmethod
@@ -53,14 +53,14 @@ def choose(settings: Any, kinds: Iterable[type[AnySource]]) -> AnySource:
 
 
 class ClassifierSource(Source[Classifier]):
-    """A place that a classifier is loaded from."""
+    """Source of a classifier."""
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
-        """Returns the source for images of these classes and this size, if it has none itself."""
+        """Returns the source with these classes and this size, unless it has its own."""
         return self
 
     def without_averages(self) -> Self:
-        """Returns the source with raw weights in place of the EMA weights."""
+        """Returns the source with raw weights instead of EMA weights."""
         raise ValueError("averaged: only a run has other weights than the averaged ones")
 
     @abstractmethod
@@ -70,7 +70,7 @@ class ClassifierSource(Source[Classifier]):
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
         """Returns image files that the network was not trained on, and their labels, if known.
 
-        Here, they are parts of the two images that come with scikit-learn.
+        By default, crops of the two sample images of scikit-learn.
         """
         with needs_extra("train"):
             from sklearn.datasets import load_sample_images
@@ -86,8 +86,8 @@ class ClassifierSource(Source[Classifier]):
 def load_images(
     config: DataConfig, image_size: int, preprocessing: Preprocessing | None = None
 ) -> ImageData:
-    """Loads test images; without preprocessing they have the default of their data source."""
-    # Sets like imagenet_v2 have no images to train on; so those of the test stand in for them.
+    """Loads test images, with the default preprocessing of their data source if it is None."""
+    # Datasets like imagenet_v2 have no training images; the test images stand in for them.
     changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
     config = config.model_copy(update=changes)
     return load_data(config, image_size, preprocessing=preprocessing)

@@ -1,4 +1,4 @@
-"""The table of sources of a classifier, and the choice among them."""
+"""Table of the sources of a classifier, and the choice among them."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""A network as `zoo.publish` writes it for others: its description, and how that is read.
+"""Networks published by `zoo.publish`: descriptions and loading.
 
-Descriptions and weights are data. Nothing in a folder or repository is run.
+Descriptions and weights are data: no code in a folder or repository is executed.
 """
 
 import inspect
@@ -63,7 +63,7 @@ class View(Part):
         return self
 
     def preprocessing(self) -> Preprocessing:
-        """Returns it as a function of images."""
+        """Returns the preprocessing as a function of images."""
         return Preprocessing(**vars(self))
 
 
@@ -98,7 +98,7 @@ class Description(Part):
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
     def weights_fields(self, source: str, weights: Path) -> dict[str, str]:
-        """Returns the card fields about the origin of the weights, which every task has."""
+        """Returns the card fields about the origin of the weights, for every task."""
         shown = source if source.startswith(hub.PREFIX) else f"folder {Path(source).resolve().name}"
         return {
             "Weights": f"{weights.name} of {shown}, SHA-256 {self.sha256}",
@@ -134,7 +134,7 @@ D = TypeVar("D", bound=Description)
 
 @dataclass(frozen=True)
 class Published(ClassifierSource):
-    """A folder of `zoo.publish`, or the address of one that it uploaded.
+    """A published network: a folder of `zoo.publish`, or its address on the hub.
 
     Attributes:
         place: Folder, or `"hf://owner/name"`, with `"@revision"` or without.
@@ -144,11 +144,11 @@ class Published(ClassifierSource):
 
     @classmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the network of the setting `model`, a place where there are no weights."""
+        """Returns the published network that the setting `model` names."""
         return None if settings.model is None else cls(settings.model)
 
     def load(self) -> Classifier:
-        """Loads the network, with the labels and the preprocessing of its description."""
+        """Loads the network, with labels and preprocessing of its description."""
         network, weights = read(self.place, ClassifierDescription)
         view = network.preprocessing.preprocessing()
         with bounded_by(weights, keras.layers.Layer):
@@ -176,15 +176,15 @@ class Published(ClassifierSource):
 
 
 def read(source: str, kind: type[D]) -> tuple[D, Path]:
-    """Returns the description of a network and the file of its weights, downloaded if need be.
+    """Returns the description of a network and its weight file, downloaded if necessary.
 
     Args:
         source: Folder, or `"hf://owner/name"`, with `"@revision"` or without.
-        kind: Of its description.
+        kind: Class of its description.
 
     Raises:
         ValueError: If there is no such network, or its files are damaged.
-        FileNotFoundError: If the hub cannot be reached, and they are not cached.
+        FileNotFoundError: If the hub cannot be reached, and the files are not cached.
     """
     if not source.startswith(hub.PREFIX):
         folder = Path(source)
@@ -201,21 +201,21 @@ def read(source: str, kind: type[D]) -> tuple[D, Path]:
     repository, revision = hub.parse_address(source)
     path = hub.fetch(repository, [NETWORK], revision)
     description = _describe(path, kind)
-    # The cache names the folder by the commit: both files are of the same one.
+    # The cache names folders by commits: both files are from the same one.
     weights = hub.fetch(repository, [WEIGHTS], path.parent.name, description.sha256)
     return description, weights
 
 
 @contextmanager
 def bounded_by(weights: Path, *layers: type) -> Iterator[None]:
-    """Refuses weights of networks that are built within, unless a file has one of their shape.
+    """Refuses weights of networks built in the `with` block whose shapes a file does not hold.
 
-    A description can ask for any number of layers of any size. So each shape is looked up in the
-    header of the file before its memory is allocated. Other threads build what they like.
+    A malicious description could request layers of any number and size. So each shape is looked up
+    in the header of the file before memory is allocated. Other threads are not restricted.
 
     Args:
-        weights: File of safetensors.
-        *layers: Base classes of the layers: Keras', and tf_keras' for detectors.
+        weights: Safetensors file.
+        *layers: Base classes of the layers, of Keras, and of tf_keras for detectors.
 
     Raises:
         ValueError: If the file is damaged, or has no array for a weight.

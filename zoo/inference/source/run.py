@@ -1,4 +1,4 @@
-"""A classifier of a finished run of `zoo.train`."""
+"""Classifiers of finished runs of `zoo.train`."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +22,8 @@ class Run(ClassifierSource):
     """A run folder, local or gs://.
 
     Attributes:
-        folder: The folder.
-        averaged: Whether the weights are the EMA weights, if there are any, or the raw ones.
+        folder: Folder of the run.
+        averaged: Whether to load the EMA weights, if there are any, or the raw ones.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class Run(ClassifierSource):
         """Returns the run with its raw weights.
 
         Raises:
-            ValueError: If it has no others than those of its model.
+            ValueError: If the run has no separate raw weights.
         """
         raw = self.folder / run_folder.RAW_WEIGHTS
         if not raw.is_file():
@@ -87,7 +87,7 @@ class Run(ClassifierSource):
         return classifier, load_images(data, classifier.image_size)
 
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
-        """Returns files of the test images of the run, at most so many, and their labels."""
+        """Returns at most `most` test images of the run as files, and their labels."""
         config = run_folder.load_config(self.folder)
         return held_out_files(config.data, config.model.size, most)
 
@@ -96,11 +96,11 @@ def _load_model(path: Path) -> keras.Model:
     try:
         with local_copy(path) as here:
             model: Any = keras.models.load_model(here)
-        if not model.built:  # as an empty Sequential
+        if not model.built:  # such as an empty Sequential
             raise ValueError("a model without layers")
         for weight in model.weights:
             check_finite(weight.path, keras.ops.convert_to_numpy(weight), str(path))
-    except Exception as error:  # those of ZIP files, of HDF5 and of Keras are many kinds
+    except Exception as error:  # ZIP, HDF5 and Keras raise many kinds
         reason = " ".join(str(error).split())
         raise ValueError(f"run: expected an intact model. Received: {path} ({reason})") from error
     return model

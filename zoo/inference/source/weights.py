@@ -1,4 +1,4 @@
-"""A network of the zoo by its name, with weights."""
+"""Networks of the zoo by their names, with weights."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ from zoo.registry import create_model, find_model
 
 @dataclass(frozen=True)
 class Weights(ClassifierSource):
-    """A name and weights.
+    """A network by its name, with weights.
 
     Attributes:
         model: Name of the network, one of `zoo.registry.list_models()`.
-        weights: Argument of its constructor: "imagenet", a file, or an address of the hub.
-        class_names: Names of the classes. Defaults to those of ImageNet.
-        image_size: Height and width of images in pixels. Defaults to that of the weights.
+        weights: Argument of its constructor: "imagenet", a file, or an address on the hub.
+        class_names: Names of the classes. Defaults to the classes of ImageNet.
+        image_size: Height and width of images in pixels. Defaults to the size of the weights.
         overrides: Other arguments of the constructor.
     """
 
@@ -81,7 +81,7 @@ class Weights(ClassifierSource):
         return {"Weights": f"{path.name}, SHA-256 {sha256(path)}", "License": LICENSE}
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
-        """Returns the network with an output for each of these classes."""
+        """Returns the network with these classes as outputs."""
         return replace(self, class_names=class_names, image_size=image_size)
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
