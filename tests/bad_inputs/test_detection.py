@@ -15,7 +15,7 @@ from zoo.predict import __main__ as predict
 from zoo.train import __main__ as train
 
 COMMANDS = {
-    "train": lambda words: train.main(["--task", "detection", *words]),
+    "train": lambda words: train.main([*TRAIN, *words]),
     "evaluate": evaluate.main,
     "export": export.main,
     "predict": predict.main,
@@ -23,6 +23,7 @@ COMMANDS = {
     "shapes": shapes.main,
     "cost": cost.main,
 }
+TRAIN = ["--task", "detection", "--data.batch_size", "1"]
 CONVERT = "convert --train_images . --val_images . --output new --train_annotations"
 
 

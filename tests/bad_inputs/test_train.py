@@ -16,7 +16,7 @@ from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
-from zoo.inference import classifier as inference
+from zoo.inference.source import run as source
 from zoo.predict import __main__ as predict
 from zoo.train import __main__ as train
 
@@ -338,7 +338,7 @@ def test_run_that_cannot_go_on(refused, place, value0, value1):
 @rows(METRICS)
 @pytest.mark.parametrize("command", [evaluate, predict, export], ids=lambda c: c.__name__)
 def test_finished_run_with_damaged_metrics(refused, place, monkeypatch, command, value0, value1):
-    monkeypatch.setattr(inference, "_load_model", lambda _: Model())
+    monkeypatch.setattr(source, "_load_model", lambda _: Model())
     run = place / "run"
     run.mkdir()
     (run / run_folder.CONFIG).write_text(settings_of_a_run())
