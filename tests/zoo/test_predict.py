@@ -119,7 +119,7 @@ def draw(monkeypatch, answers: list[Prediction]) -> tuple[np.ndarray, list[str]]
 
     monkeypatch.setattr(style, "save_figure", spy)
     classifier = Classifier("lambda_resnet14", None, preprocessing_of("lambda_resnet14", 32), [])
-    predict.write_sheet(classifier, answers, Path("sheet.png"))
+    predict.write_grid(classifier, answers, Path("sheet.png"))
     with Image.open("sheet.png") as sheet:
         return np.asarray(sheet.convert("RGB")), texts
 
@@ -165,7 +165,7 @@ class Red:
 def test_many_images_take_several_sheets(here, monkeypatch, capsys):
     drawn = []
     monkeypatch.setattr(kinds, "choose", lambda _: Red())
-    monkeypatch.setattr(predict, "write_sheet", lambda *call: drawn.append(call[1:]))
+    monkeypatch.setattr(predict, "write_grid", lambda *call: drawn.append(call[1:]))
     (here / "many").mkdir()
     for i in range(201):
         Image.new("L", (2, 2)).save(here / "many" / f"{i:03}.png")

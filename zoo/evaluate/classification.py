@@ -37,7 +37,7 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     output: OutputFolder | None = Field(
         default=None,
         description="Also write evaluation.json, with every class, and pictures of confusions, the "
-        "surest mistakes and reliability here.",
+        "most confident errors and reliability here.",
     )
     data: DataConfig = DataConfig()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zoo.detection.detector import Detector
     from zoo.detection.report import Evaluation
 
-PICTURES = 12  # best and worst images that are drawn
+GRID = 12  # best and worst images that are drawn
 
 
 class ShardsConfig(Section):
@@ -125,7 +125,7 @@ def _write_pictures(
     output: Any = config.output
     truth = shards.by_image(annotations)
     order = sorted(result.by_image, key=lambda number: result.by_image[number])
-    for name, numbers in (("worst", order[:PICTURES]), ("best", order[::-1][:PICTURES])):
+    for name, numbers in (("worst", order[:GRID]), ("best", order[::-1][:GRID])):
         files = shards.pattern(config.folder, shards.TEST)
         images = shards.read_images(files, ids=set(numbers))
         plot_detections(

@@ -18,7 +18,7 @@ with needs_extra("train"):
 
 TOP = 5  # classes of top-5 accuracy
 BINS = 15  # bins of confidence, as usual for the calibration error
-SUREST = 32  # most confident errors, kept for a figure
+MOST_ERRORS = 32  # most confident errors, kept for a figure
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Evaluation:
         loss: Mean cross-entropy in nats, without label smoothing.
         images_per_second: Speed after the first batch, in which the model is compiled; None if
             there is only one.
-        mistakes: Most confident errors, at most `SUREST`.
+        mistakes: Most confident errors, at most `MOST_ERRORS`.
     """
 
     labels: np.ndarray
@@ -169,7 +169,7 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
             for image, label, answer in zip(images[real], truth, probabilities, strict=True)
             if answer.argmax() != label
         ]
-        mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:SUREST]
+        mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
         clock.append(time.monotonic())
     count = sum(map(len, labels))
     if not count:

@@ -127,7 +127,7 @@ def write(
             labels,
             probabilities,
             words,
-            f"{title}: the surest of {wrong} mistakes",
+            f"{title}: the most confident of {wrong} errors",
             folder / MISTAKES,
         )
 

@@ -18,8 +18,8 @@ from zoo.inference.predictions import Prediction, describe, write_json
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-SHEET = 100  # images per image grid
-ANSWERS = (".png", ".json")
+GRID = 100  # images per image grid
+OUTPUTS = (".png", ".json")
 
 
 class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
@@ -38,9 +38,9 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
         description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
     top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
-    output: Annotated[OutputFile, named(*ANSWERS)] | None = Field(
+    output: Annotated[OutputFile, named(*OUTPUTS)] | None = Field(
         default=None,
-        description=f"Also write every answer (.json), or sheets of {SHEET} images each: "
+        description=f"Also write predictions (.json), or image grids of {GRID} images each: "
         "NAME.png, NAME-2.png and so on.",
     )
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     photos = find_photos(config.photos)
     outputs = _outputs(config.output, len(photos))
     for output in outputs:
-        check_file_name(output, ANSWERS)
+        check_file_name(output, OUTPUTS)
         check_replaces_none(output, photos)
     if config.output is not None and config.output.suffix == ".png":
         import zoo.plots.style  # noqa: F401  # fails before the work without matplotlib
@@ -67,11 +67,11 @@ def main(arguments: Sequence[str]) -> None:
         if output.suffix == ".json":
             write_json(config, predictions, output)
         else:
-            write_sheet(classifier, predictions[i * SHEET : (i + 1) * SHEET], output)
+            write_grid(classifier, predictions[i * GRID : (i + 1) * GRID], output)
         print(f"wrote {printable(output)}")
 
 
-def write_sheet(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
+def write_grid(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
     """Draws an image grid: preprocessed images, with bars for their most probable classes."""
     from zoo.plots.style import INK, new_figure, save_figure
 
@@ -112,5 +112,5 @@ def _outputs(output: Path | None, photos: int) -> list[Path]:
     """Returns the output files: several image grids if there are many images."""
     if output is None or output.suffix == ".json":
         return [] if output is None else [output]
-    sheets = -(-photos // SHEET)
-    return [output, *(output.with_stem(f"{output.stem}-{i}") for i in range(2, sheets + 1))]
+    grids = -(-photos // GRID)
+    return [output, *(output.with_stem(f"{output.stem}-{i}") for i in range(2, grids + 1))]

@@ -147,7 +147,7 @@ def test_calibration_error_is_the_distance_of_confidence_and_accuracy():
     assert result.calibration_error == pytest.approx(expected)
 
 
-def test_the_surest_mistakes_are_kept():
+def test_the_most_confident_errors_are_kept():
     asked, (images, labels) = classifier(6), colours(90, 6)
     result = evaluate(asked, as_test_images(images, labels), 16)
     answers = asked.infer(preprocess_input(images))
