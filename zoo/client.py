@@ -55,41 +55,24 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
-    config: LocalPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    url: str = Field(
-        default="http://127.0.0.1:8501",
-        description="The server: http://HOST:PORT or https://HOST:PORT for REST, grpc://HOST:PORT "
-        "for gRPC, which starts slower, because its package imports TensorFlow.",
-    )
-    model: str = Field(min_length=1, description="Name of the model on the server.")
-    model_version: int | None = Field(
-        default=None, ge=0, description="Version of the model; None: the one that is served."
-    )
-    signature: str = Field(
-        default="image_bytes",
-        min_length=1,
-        description="Signature that takes the bytes of images and gives classes, labels and "
-        "scores.",
-    )
-    timeout: float = Field(
-        default=60,
-        gt=0,
-        le=3600,
-        description="Seconds from the beginning of a request to the end of its answer.",
-    )
-    threshold: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Detectors: score from which on objects are named and drawn.",
-    )
-    output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = Field(
-        default=None,
-        description="Also write every prediction (.json), or of a detector draw the images with "
-        "their objects (.png).",
-    )
+    config: LocalPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
+    url: str = "http://127.0.0.1:8501"
+    """The server: http://HOST:PORT or https://HOST:PORT for REST, grpc://HOST:PORT for gRPC, which
+    starts slower, because its package imports TensorFlow."""
+    model: str = Field(min_length=1)
+    """Name of the model on the server."""
+    model_version: int | None = Field(default=None, ge=0)
+    """Version of the model; None: the one that is served."""
+    signature: str = Field(default="image_bytes", min_length=1)
+    """Signature that takes the bytes of images and gives classes, labels and scores."""
+    timeout: float = Field(default=60, gt=0, le=3600)
+    """Seconds from the beginning of a request to the end of its answer."""
+    threshold: float = Field(default=0.5, ge=0, le=1)
+    """Detectors: score from which on objects are named and drawn."""
+    output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = None
+    """Also write every prediction (.json), or of a detector draw the images with their objects
+    (.png)."""
 
     @field_validator("url")
     @classmethod

@@ -35,13 +35,15 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
     --output lambda_resnet26t.weights.h5
     """
 
-    model: str = Field(description="Model, by its name: see python -m zoo.list.")
-    weights: str = Field(description="imagenet, hf://owner/repo[@revision], or a path.")
+    model: str
+    """Model, by its name: see python -m zoo.list."""
+    weights: str
+    """imagenet, hf://owner/repo[@revision], or a path."""
     output: Annotated[OutputFile, named(SUFFIX)] = Field(description=f"File to write, *{SUFFIX}.")
-    overrides: dict[str, Any] = Field(
-        default={}, description="Other constructor arguments, e.g. --overrides classes=7"
-    )
-    overwrite: bool = Field(default=False, description="Replace files that are there.")
+    overrides: dict[str, Any] = Field(default={})
+    """Other constructor arguments, e.g. --overrides classes=7"""
+    overwrite: bool = False
+    """Replace files that are there."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -16,14 +16,12 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     Two for each multiply-accumulate; position lambdas see the scope, at most the whole map.
     """
 
-    model: CliPositionalArg[str] = Field(description="Model, by its name: see python -m zoo.list.")
-    image_size: int | None = Field(
-        default=None, ge=8, description="Height and width in pixels; None: the model's own."
-    )
-    overrides: dict[str, Any] = Field(
-        default={},
-        description="Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]",
-    )
+    model: CliPositionalArg[str]
+    """Model, by its name: see python -m zoo.list."""
+    image_size: int | None = Field(default=None, ge=8)
+    """Height and width in pixels; None: the model's own."""
+    overrides: dict[str, Any] = Field(default={})
+    """Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]"""
 
 
 def main(arguments: Sequence[str]) -> None:

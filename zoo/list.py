@@ -28,19 +28,15 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     python -m zoo.flops). Top-1 is the published accuracy on ImageNet; nothing was trained here.
     """
 
-    patterns: CliPositionalArg[list[str]] = Field(
-        default=["*"], description="Shell patterns of names, e.g. 'lambda_resnet*'."
-    )
-    pretrained: bool = Field(default=False, description="Only models with published weights.")
-    results: bool = Field(
-        default=False,
-        description="Every published accuracy of these models instead of one of each, with the "
-        "times that stand beside it: s/step trains 1024 images, images/s is inference, on 8 TPUv3 "
-        "cores.",
-    )
-    format: Literal["table", "json", "markdown"] = Field(
-        default="table", description="Of the list."
-    )
+    patterns: CliPositionalArg[list[str]] = Field(default=["*"])
+    """Shell patterns of names, e.g. 'lambda_resnet*'."""
+    pretrained: bool = False
+    """Only models with published weights."""
+    results: bool = False
+    """Every published accuracy of these models instead of one of each, with the times that stand
+    beside it: s/step trains 1024 images, images/s is inference, on 8 TPUv3 cores."""
+    format: Literal["table", "json", "markdown"] = "table"
+    """Of the list."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -65,7 +65,8 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
         *("56x64", "28x128", "14x256", "7x512"),
     )
     batch: Batch = 2
-    dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the layers.")
+    dtype: MixedDtype = "float32"
+    """Keras dtype policy of the layers."""
     dense_limit_gb: DenseLimit = 2
 
     def cases(self) -> list[list[MixerLayer]]:

@@ -122,12 +122,14 @@ Axes = Annotated[int, Field(ge=1, le=2, description="2 for feature maps, 1 for s
 class LayerSettings(BenchmarkSettings):
     """Settings of every command that measures the layer."""
 
-    dtype: Dtype = Field(default="float32", description="Keras dtype policy of the layer.")
+    dtype: Dtype = "float32"
+    """Keras dtype policy of the layer."""
     batch: Batch = 4
     scopes: Scopes = (7, 23)
     sizes: Sizes = ("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1")
     axes: Axes = 2
-    causal: bool = Field(default=False, description="Queries see only what comes before them.")
+    causal: bool = False
+    """Queries see only what comes before them."""
     implementations: tuple[str, ...] = Field(
         default=(),
         description=f"Implementations to compare with {BASELINE}; empty: all.",

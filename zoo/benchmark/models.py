@@ -46,17 +46,17 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     in turn in one process. Ratios are to the first network.
     """
 
-    models: Annotated[tuple[Annotated[str, checked_by(parse)], ...], EachOnce] = Field(
-        default=(
-            "lambda_resnet50@160",
-            "keras.EfficientNetB1@240",
-            "lambda_resnet101@192",
-            "keras.EfficientNetB3@300",
-        ),
-        description="Networks; the first one is what the others are compared with.",
+    models: Annotated[tuple[Annotated[str, checked_by(parse)], ...], EachOnce] = (
+        "lambda_resnet50@160",
+        "keras.EfficientNetB1@240",
+        "lambda_resnet101@192",
+        "keras.EfficientNetB3@300",
     )
-    batch: int = Field(default=8, ge=1, description="Images per step.")
-    dtype: MixedDtype = Field(default="float32", description="Keras dtype policy of the networks.")
+    """Networks; the first one is what the others are compared with."""
+    batch: int = Field(default=8, ge=1)
+    """Images per step."""
+    dtype: MixedDtype = "float32"
+    """Keras dtype policy of the networks."""
     modes: Modes = MODES
 
 

@@ -58,16 +58,16 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving")
 
     extra = "export"
 
-    models: Annotated[tuple[Annotated[str, checked_by(_of_the_zoo)], ...], EachOnce] = Field(
-        default=("lambda_resnet26t@256", "lambda_resnet50@160", "lambda_mobilenet_v2@224"),
-        description="Networks.",
+    models: Annotated[tuple[Annotated[str, checked_by(_of_the_zoo)], ...], EachOnce] = (
+        "lambda_resnet26t@256",
+        "lambda_resnet50@160",
+        "lambda_mobilenet_v2@224",
     )
-    batches: Annotated[tuple[PositiveInt, ...], EachOnce] = Field(
-        default=(1, 8), description="Images per call."
-    )
-    threads: int | None = Field(
-        default=None, ge=1, description="CPU threads of each runtime; None: all cores."
-    )
+    """Networks."""
+    batches: Annotated[tuple[PositiveInt, ...], EachOnce] = (1, 8)
+    """Images per call."""
+    threads: int | None = Field(default=None, ge=1)
+    """CPU threads of each runtime; None: all cores."""
     repeats: Rounds = 20
     min_ms: MinMs = 500
 

@@ -35,21 +35,21 @@ class BenchmarkSettings(Settings):
 
     extra: ClassVar[str] = "train"  # required dependency group of lambda_keras
 
-    output: Annotated[OutputFile, named(".json")] | None = Field(
-        default=None, description="JSON file to write; a figure .png next to it where there is one."
-    )
+    output: Annotated[OutputFile, named(".json")] | None = None
+    """JSON file to write; a figure .png next to it where there is one."""
 
 
 class BackendSettings(BenchmarkSettings):
     """Settings of every command that times cases on a Keras backend."""
 
-    backend: Literal["tensorflow", "jax", "torch"] | None = Field(
-        default=None, description="Keras backend; None: KERAS_BACKEND, or else tensorflow."
-    )
-    xla: bool = Field(default=False, description="Compile with XLA (TensorFlow; JAX always does).")
+    backend: Literal["tensorflow", "jax", "torch"] | None = None
+    """Keras backend; None: KERAS_BACKEND, or else tensorflow."""
+    xla: bool = False
+    """Compile with XLA (TensorFlow; JAX always does)."""
     repeats: Rounds = 7
     min_ms: MinMs = 50
-    memory: bool = Field(default=False, description="Measure temporary memory, too.")
+    memory: bool = False
+    """Measure temporary memory, too."""
 
     @property
     def keras_backend(self) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.benchmark.report import Column, column
@@ -25,15 +24,16 @@ class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
       python -m zoo.benchmark table layer.json --columns size --across scope --values forward.ms
     """
 
-    files: CliPositionalArg[list[Path]] = Field(description="JSON files (--output of a command).")
-    columns: tuple[str, ...] = Field(description="Keys, separated by commas.")
-    across: str | None = Field(
-        default=None, description="Key whose values have columns of their own, next to each other."
-    )
-    values: tuple[str, ...] = Field(default=(), description="Keys to show for each of them.")
-    where: tuple[str, ...] = Field(
-        default=(), description="Rows to show: KEY=VALUE, separated by commas; empty: all."
-    )
+    files: CliPositionalArg[list[Path]]
+    """JSON files (--output of a command)."""
+    columns: tuple[str, ...]
+    """Keys, separated by commas."""
+    across: str | None = None
+    """Key whose values have columns of their own, next to each other."""
+    values: tuple[str, ...] = ()
+    """Keys to show for each of them."""
+    where: tuple[str, ...] = ()
+    """Rows to show: KEY=VALUE, separated by commas; empty: all."""
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:

@@ -92,17 +92,15 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark tpu-compile")
       python -m zoo.benchmark tpu-compile --model lambda_resnet50@160x128:dropout_rate=0.2
     """
 
-    model: tuple[Annotated[str, checked_by(parse_step)], ...] = Field(
-        default=(),
-        description="Networks in place of the layer, separated by commas, as "
-        "NAME@SIZExBATCH[:ARGUMENT=VALUE]... with the batch of one chip. Minutes to hours each.",
-    )
-    dtype: MixedDtype = Field(default="mixed_bfloat16", description="Keras dtype policy.")
+    model: tuple[Annotated[str, checked_by(parse_step)], ...] = ()
+    """Networks in place of the layer, separated by commas, as NAME@SIZExBATCH[:ARGUMENT=VALUE]...
+    with the batch of one chip. Minutes to hours each."""
+    dtype: MixedDtype = "mixed_bfloat16"
+    """Keras dtype policy."""
     scopes: Scopes = (23,)
     sizes: Sizes = ("56x64x32", "14x256x64")
-    seconds: int = Field(
-        default=3 * 3600, ge=1, description="Time limit of one compilation with all that it needs."
-    )
+    seconds: int = Field(default=3 * 3600, ge=1)
+    """Time limit of one compilation with all that it needs."""
 
     def tables(self) -> Iterator[tuple[str, str, Sequence[Case]]]:
         """Yields title, mode and cases of each table. Imports Keras."""

@@ -82,16 +82,12 @@ class PlaceOptions(Settings):
     # Settings that a run or a published network decides itself.
     of_model: ClassVar[frozenset[str]] = frozenset({"model"})
 
-    config: AnyPath | None = Field(
-        default=None, exclude=True, description="YAML file with these settings."
-    )
-    run: AnyPath | None = Field(
-        default=None, description="Folder of a finished run, local or gs://."
-    )
-    model: str | None = Field(
-        default=None,
-        description="Network that zoo.publish wrote: its folder, or hf://OWNER/NAME.",
-    )
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
+    run: AnyPath | None = None
+    """Folder of a finished run, local or gs://."""
+    model: str | None = None
+    """Network that zoo.publish wrote: its folder, or hf://OWNER/NAME."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -113,22 +109,14 @@ class ModelOptions(PlaceOptions):
 
     of_model = frozenset({"model", "weights", "image_size"})
 
-    model: str | None = Field(
-        default=None,
-        description="Model, by its name (see python -m zoo.list); or one that zoo.publish wrote, "
-        "with its weights and labels: its folder, or hf://OWNER/NAME.",
-    )
-    weights: Weights | None = Field(
-        default=None,
-        description="imagenet for published weights (zoo.list has more names), "
-        "hf://OWNER/NAME, or a .weights.h5 or .safetensors file.",
-    )
-    image_size: int | None = Field(
-        default=None,
-        ge=8,
-        le=2048,
-        description="Height and width for --model; None: the model's own.",
-    )
+    model: str | None = None
+    """Model, by its name (see python -m zoo.list); or one that zoo.publish wrote, with its weights
+    and labels: its folder, or hf://OWNER/NAME."""
+    weights: Weights | None = None
+    """imagenet for published weights (zoo.list has more names), hf://OWNER/NAME, or a .weights.h5
+    or .safetensors file."""
+    image_size: int | None = Field(default=None, ge=8, le=2048)
+    """Height and width for --model; None: the model's own."""
 
     def _check_model(self) -> None:
         if self.model is None:
@@ -172,11 +160,8 @@ class ClassifierOptions(ModelOptions):
 
     of_model = ModelOptions.of_model | {"labels"}
 
-    labels: Annotated[LocalPath, checked_by(read_labels)] | None = Field(
-        default=None,
-        description="Text file with the name of a class of --weights per line; None: the 1000 of "
-        "ImageNet.",
-    )
+    labels: Annotated[LocalPath, checked_by(read_labels)] | None = None
+    """Text file with the name of a class of --weights per line; None: the 1000 of ImageNet."""
 
     @property
     def class_names(self) -> list[str] | None:

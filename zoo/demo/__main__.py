@@ -50,12 +50,11 @@ class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
       python -m zoo.demo --model lambda_resnet26t --weights imagenet --port 8080
     """
 
-    host: str = Field(
-        default="127.0.0.1",
-        description="Address to listen on. The default is for this computer alone; 0.0.0.0 lets "
-        "everyone in who can reach it and knows the password.",
-    )
-    port: int = Field(default=7860, ge=1, le=65535, description="Port to listen on.")
+    host: str = "127.0.0.1"
+    """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
+    can reach it and knows the password."""
+    port: int = Field(default=7860, ge=1, le=65535)
+    """Port to listen on."""
     password_file: Annotated[LocalPath, checked_by(read_password)] | None = Field(
         default=None,
         description=f"Text file with the password of the page, {MIN_PASSWORD} characters or more. "

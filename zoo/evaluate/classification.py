@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from zoo import run_folder
@@ -30,15 +29,11 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
         --data.name imagenet2012 --data.dir gs://BUCKET/tensorflow_datasets
     """
 
-    averaged: bool = Field(
-        default=True,
-        description="Moving averages of the weights, if --run has them; false: the raw weights.",
-    )
-    output: OutputFolder | None = Field(
-        default=None,
-        description="Also write evaluation.json, with every class, and pictures of confusions, the "
-        "most confident errors and reliability here.",
-    )
+    averaged: bool = True
+    """Moving averages of the weights, if --run has them; false: the raw weights."""
+    output: OutputFolder | None = None
+    """Also write evaluation.json, with every class, and pictures of confusions, the most confident
+    errors and reliability here."""
     data: DataConfig = DataConfig()
 
     @classmethod

@@ -23,12 +23,10 @@ GRID = 12  # best and worst images that are drawn
 class ShardsConfig(Section):
     """Test images of a detector."""
 
-    dir: AnyPath | None = Field(
-        default=None,
-        description="Folder of shards with test images of the same categories; None: the run's "
-        "own.",
-    )
-    batch_size: int = Field(default=8, ge=1, description="Images of a step.")
+    dir: AnyPath | None = None
+    """Folder of shards with test images of the same categories; None: the run's own."""
+    batch_size: int = Field(default=8, ge=1)
+    """Images of a step."""
 
 
 class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
@@ -44,11 +42,9 @@ class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
     """
 
     data: ShardsConfig = ShardsConfig()
-    output: OutputFolder | None = Field(
-        default=None,
-        description="Also write evaluation.json, detections.json in COCO's format, and best.png "
-        "and worst.png here.",
-    )
+    output: OutputFolder | None = None
+    """Also write evaluation.json, detections.json in COCO's format, and best.png and worst.png
+    here."""
 
     @property
     def folder(self) -> Path:

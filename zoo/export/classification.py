@@ -31,16 +31,13 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
         default=SAVED_MODEL,
         description="; ".join(f"{name}: {form.PURPOSE}" for name, form in FORMATS.items()) + ".",
     )
-    quantize: Literal["none", "float16", "int8"] = Field(
-        default="none",
-        description="litert: float16 halves the file; int8 makes it a quarter and computes in 8 "
-        "bits. Answers are then not those of Keras; how many are is reported.",
-    )
-    calibration: LocalPath | None = Field(
-        default=None,
-        description="int8: folder of images like those that the model will see.",
-    )
-    output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
+    quantize: Literal["none", "float16", "int8"] = "none"
+    """litert: float16 halves the file; int8 makes it a quarter and computes in 8 bits. Answers are
+    then not those of Keras; how many are is reported."""
+    calibration: LocalPath | None = None
+    """int8: folder of images like those that the model will see."""
+    output: OutputFolder = Path("exports")
+    """Folder of all exports."""
 
     @property
     def quantization(self) -> Literal["float16", "int8"] | None:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from zoo import model_card
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFolder
@@ -62,7 +60,8 @@ class ExportConfig(PlaceOptions, cli_prog_name="python -m zoo.export"):
       python -m zoo.export --run runs/shapes --output runs/exports
     """
 
-    output: OutputFolder = Field(default=Path("exports"), description="Folder of all exports.")
+    output: OutputFolder = Path("exports")
+    """Folder of all exports."""
 
 
 def main(arguments: Sequence[str]) -> None:

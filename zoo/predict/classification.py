@@ -37,7 +37,8 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
-    top: int = Field(default=5, ge=1, le=50, description="How many classes to name.")
+    top: int = Field(default=5, ge=1, le=50)
+    """How many classes to name."""
     output: Annotated[OutputFile, named(*OUTPUTS)] | None = Field(
         default=None,
         description=f"Also write predictions (.json), or image grids of {GRID} images each: "

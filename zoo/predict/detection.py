@@ -27,15 +27,11 @@ class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
     photos: CliPositionalArg[list[str]] = Field(
         description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
     )
-    threshold: float = Field(
-        default=0.5, ge=0, le=1, description="Score from which on objects are named and drawn."
-    )
-    output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = Field(
-        default=None,
-        description="Also draw the images with their objects (.png), or write all objects in "
-        "COCO's format of results (.json): image_id is the number of the image, from 1, "
-        "file_name its name.",
-    )
+    threshold: float = Field(default=0.5, ge=0, le=1)
+    """Score from which on objects are named and drawn."""
+    output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = None
+    """Also draw the images with their objects (.png), or write all objects in COCO's format of
+    results (.json): image_id is the number of the image, from 1, file_name its name."""
 
 
 def main(arguments: Sequence[str]) -> None:

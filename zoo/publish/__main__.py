@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
@@ -57,21 +57,17 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
       python -m zoo.publish --run runs/digits hf://OWNER/NAME --license apache-2.0 --private true
     """
 
-    target: CliPositionalArg[Annotated[str, checked_by(_check_target)]] = Field(
-        description="Folder to write, or hf://OWNER/NAME."
-    )
-    run: AnyPath = Field(description="Folder of a finished run, local or gs://.")
-    license: Annotated[str, checked_by(_check_license)] | None = Field(
-        default=None,
-        description="License of the weights by its SPDX identifier, such as cc-by-4.0; None: none "
-        "is stated, and others may not know what they may do with them.",
-    )
-    private: bool = Field(
-        default=False, description="hf://: a new repository is for its owner alone."
-    )
-    overwrite: bool = Field(
-        default=False, description="Replace a model that was published into the folder."
-    )
+    target: CliPositionalArg[Annotated[str, checked_by(_check_target)]]
+    """Folder to write, or hf://OWNER/NAME."""
+    run: AnyPath
+    """Folder of a finished run, local or gs://."""
+    license: Annotated[str, checked_by(_check_license)] | None = None
+    """License of the weights by its SPDX identifier, such as cc-by-4.0; None: none is stated, and
+    others may not know what they may do with them."""
+    private: bool = False
+    """hf://: a new repository is for its owner alone."""
+    overwrite: bool = False
+    """Replace a model that was published into the folder."""
 
     @model_validator(mode="after")
     def _fits_target(self) -> Self:
