@@ -64,6 +64,11 @@ class DetectionModule(detection.DetectionModule):
         return {**infer(self.model, resized, anchors, info), "image_info": info}
 
 
+def title(name: str, masks: bool) -> str:
+    """Returns kind and backbone of a detector, such as "Mask R-CNN on lambda_resnet50"."""
+    return f"{'Mask' if masks else 'Faster'} R-CNN on {name}"
+
+
 @dataclass(frozen=True)
 class Detector:
     """A trained Mask R-CNN, or Faster R-CNN without masks, in float32.
@@ -178,7 +183,7 @@ class Detector:
     @property
     def title(self) -> str:
         """Kind and backbone, such as "Mask R-CNN on lambda_resnet50"."""
-        return f"{'Mask' if self.masks else 'Faster'} R-CNN on {self.name}"
+        return title(self.name, self.masks)
 
     @property
     def image_size(self) -> int:

@@ -8,6 +8,7 @@ from zoo import model_card
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFolder
 from zoo.errors import printable
+from zoo.export import saved_model
 from zoo.files import next_version
 
 if TYPE_CHECKING:
@@ -33,15 +34,6 @@ for box, number, score in zip(
     if score >= 0.5:
         top, left, bottom, right = box.numpy().round().astype(int)
         print(f"{score:.0%} {names[str(int(number))]}: {left}, {top} to {right}, {bottom}")
-```
-"""
-SERVE = """
-In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
-
-```sh
-docker run -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
-  -v "$PWD/{name}:/models/{name}" -e MODEL_NAME={name} tensorflow/serving
-python -m zoo.client --model {name} photo.jpg
 ```
 """
 SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
@@ -250,6 +242,6 @@ def _write_card(
     sections = {
         "Inputs": signatures,
         "Outputs": f"{outputs}\n\n{of_files}.",
-        "Use": SNIPPET + SERVE.format(name=f"detector_{detector.name}"),
+        "Use": f"{SNIPPET}\n" + saved_model.USE.format(name=f"detector_{detector.name}"),
     }
     model_card.write(folder / "model_card.md", detector.title, fields, sections)

@@ -16,7 +16,7 @@ from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.data.errors import reason
 from zoo.detection import report, shards
-from zoo.detection.detector import SECONDS, Detector
+from zoo.detection.detector import SECONDS, Detector, title
 from zoo.detection.experiment import create_experiment, create_task, precision
 from zoo.detection.shards import Dataset
 from zoo.errors import needs_extra
@@ -105,7 +105,8 @@ class DetectionRun(run.Run):
         variables = self.trainer.model.trainable_variables
         self.parameters = sum(math.prod(variable.shape) for variable in variables)
         return [
-            f"{self._title}: {self.parameters:,} trainable parameters; "
+            f"{title(self.config.model.name, self._masks)}: "
+            f"{self.parameters:,} trainable parameters; "
             f"{self.dataset.train.images} training and {self.dataset.val.images} test images of "
             f"{len(self.dataset.categories)} categories; {self.devices}"
         ]
@@ -117,10 +118,6 @@ class DetectionRun(run.Run):
     @property
     def _masks(self) -> bool:
         return self.experiment.task.model.include_mask
-
-    @property
-    def _title(self) -> str:
-        return f"{'Mask' if self._masks else 'Faster'} R-CNN on {self.config.model.name}"
 
     def fit(self, stop: run.Stop) -> run.Metrics:
         """Trains from the last checkpoint, if there is one, to the end."""
