@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Creates a Cloud TPU VM or pod slice, trains on it, and deletes it.
+# Creates Cloud TPU VMs or pod slices, trains on them, and deletes them.
 set -euo pipefail
 
 usage() {
   cat <<'END'
 usage: tpu_configs/tpu_vm.sh COMMAND --name NAME --zone ZONE [OPTIONS] [-- ARGUMENTS]
 
-commands, in the order of their use:
+commands:
+  run      all of it: create, setup and train; when the TPU VM is preempted, again on a new one,
+           until the run is finished; then delete. Needs --output_dir gs://BUCKET/FOLDER. The same
+           command goes on after it was interrupted
+
+its steps, in the order of their use:
   create   create a TPU VM, or a pod slice of several hosts (--type v3-32)
   status   show the state of the TPU VM, and whether a run is active there
   setup    copy the last commit of this checkout to every host, and install it there
@@ -25,22 +30,20 @@ options:
   --backend BACKEND  tensorflow or jax, for the same configurations (default: tensorflow)
   --version VERSION  runtime version; `gcloud compute tpus versions list --zone ZONE` lists all
                      (default: Google's for the type and backend)
-  --spot             create: cheaper, but may be preempted at any time, with its disks; delete,
-                     create, setup and the same train then resume, if --output_dir is in a bucket
+  --spot             create: cheaper, but may be preempted at any time, with its disks
   --queued           create: queue a request until a TPU is available (status shows the request);
                      pass it to delete, too
+  --pause SECONDS    run: time between two attempts (default: 60)
+  --attempts NUMBER  run: attempts without a start of the training after which it gives up
+                     (default: 1000)
   --dry-run          print the commands without running them
 
 Pass the same --name, --zone, --type and --backend to every command. Example:
 
   vm="--name trainer --zone europe-west4-a --type v3-32"
-  tpu_configs/tpu_vm.sh create $vm
-  tpu_configs/tpu_vm.sh setup $vm
-  tpu_configs/tpu_vm.sh train $vm -- --config tpu_configs/lambda_resnet50_i160_350ep.yaml \
+  tpu_configs/tpu_vm.sh run $vm --spot -- --config lambda_resnet50_i160_350ep \
     --data.dir gs://BUCKET/tensorflow_datasets --output_dir gs://BUCKET/runs/lambda_resnet50
   tpu_configs/tpu_vm.sh logs $vm
-  tpu_configs/tpu_vm.sh status $vm
-  tpu_configs/tpu_vm.sh delete $vm
 END
 }
 
@@ -61,7 +64,7 @@ quoted() { # quotes words for a shell
   printf %s "${line# }"
 }
 
-run() {
+call() {
   if [[ $dry_run == yes ]]; then
     quoted "$@"
     echo
@@ -71,30 +74,38 @@ run() {
 }
 
 on_hosts() { # WORKER COMMAND: WORKER is the number of a host, or all
-  run gcloud compute tpus tpu-vm ssh "$name" "${location[@]}" --worker="$1" --command="$2"
+  call gcloud compute tpus tpu-vm ssh "$name" "${location[@]}" --worker="$1" --command="$2"
 }
 
 create() {
   local -a options=(--accelerator-type="$type")
   [[ $spot == no ]] || options+=(--spot)
   if [[ $queued == yes ]]; then
-    run gcloud compute tpus queued-resources create "$name" "${location[@]}" \
+    call gcloud compute tpus queued-resources create "$name" "${location[@]}" \
       --node-id="$name" --runtime-version="$version" "${options[@]}"
   else
-    run gcloud compute tpus tpu-vm create "$name" "${location[@]}" \
+    call gcloud compute tpus tpu-vm create "$name" "${location[@]}" \
       --version="$version" "${options[@]}"
   fi
 }
 
 status() {
   if [[ $queued == yes ]]; then
-    run gcloud compute tpus queued-resources describe "$name" "${location[@]}" \
+    call gcloud compute tpus queued-resources describe "$name" "${location[@]}" \
       --format="value(state.state)"
   fi
-  run gcloud compute tpus tpu-vm describe "$name" "${location[@]}" --format="value(state)"
+  call gcloud compute tpus tpu-vm describe "$name" "${location[@]}" --format="value(state)"
   on_hosts 0 "cd lambda_keras || exit
 flock -n train.pid true && echo 'no run is active' || echo 'a run is active'
 tail -n 1 train.log"
+}
+
+state() { # of the TPU VM, or of its request if there is none; empty if there is neither
+  local of=(gcloud compute tpus)
+  "${of[@]}" tpu-vm describe "$name" "${location[@]}" --format="value(state)" 2> /dev/null ||
+    [[ $queued == no ]] ||
+    "${of[@]}" queued-resources describe "$name" "${location[@]}" --format="value(state.state)" \
+      2> /dev/null || true
 }
 
 setup() {
@@ -114,6 +125,8 @@ uv pip install --quiet --editable '.[jax-tpu]'"
 uv pip uninstall --quiet tensorflow # the next line replaces it
 uv pip install --quiet --editable '.[tpu]'"
   fi
+  steps+="
+touch .venv/complete"
   local root changes folder=/tmp
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
   changes=$(git -C "$root" status --porcelain | wc -l)
@@ -123,9 +136,11 @@ uv pip install --quiet --editable '.[tpu]'"
     folder=$(mktemp -d)
     trap "rm -rf '$folder'" EXIT
   fi
-  run git -C "$root" archive --output="$folder/lambda_keras.tar.gz" HEAD
-  run gcloud compute tpus tpu-vm scp "$folder/lambda_keras.tar.gz" "$name:" "${location[@]}" \
-    --worker=all
+  # `set -e` does not hold where run calls this.
+  call git -C "$root" archive --output="$folder/lambda_keras.tar.gz" HEAD || return
+  call gcloud compute tpus tpu-vm scp "$folder/lambda_keras.tar.gz" "$name:" "${location[@]}" \
+    --worker=all || return
+  [[ $dry_run == yes ]] || rm -r "$folder"
   on_hosts all "$steps"
 }
 
@@ -150,12 +165,67 @@ train() {
 TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so"
   fi
   # The run inherits file descriptor 9, so it holds the lock until it ends.
+  local program="$environment .venv/bin/python -m zoo.train $(quoted "${arguments[@]}") &
+echo \$! > train.pid
+wait \$!
+echo \$? > train.code"
   on_hosts "$worker" "cd lambda_keras || exit
 exec 9>> train.pid
 flock -n 9 || { echo 'error: a run is active here already; stop ends it' >&2; exit 2; }
-$environment nohup .venv/bin/python -m zoo.train \
-$(quoted "${arguments[@]}") >> train.log 2>&1 < /dev/null &
-echo \$! > train.pid"
+rm -f train.code
+nohup bash -c $(quoted "$program") >> train.log 2>&1 < /dev/null &"
+}
+
+run() {
+  [[ " $* " =~ " --output_dir"[\ =]"gs://" ]] ||
+    fail "run: expected --output_dir gs://BUCKET/FOLDER, which outlives a TPU VM"
+  if [[ $dry_run == yes ]]; then
+    create
+    setup
+    train "$@"
+    follow
+    delete
+    return
+  fi
+  local attempt code now=""
+  quiet=--quiet
+  for ((attempt = 0; attempt < attempts; attempt++)); do
+    now=$(state)
+    case $now in
+      READY)
+        on_hosts all "test -e lambda_keras/.venv/complete" 2> /dev/null || setup ||
+          { pause; continue; }
+        train "$@" || true # a run is active already, or follow says so
+        code=$(follow | tee /dev/stderr | sed -n 's/^the run ended with code //p' | tail -n 1)
+        case $code in
+          0) delete && return ;;
+          2) fail "run: zoo.train refused its settings, see above; the TPU VM was not deleted" ;;
+          '') pause ;; # no connection
+          *)
+            pause # the state of a TPU VM that is preempted follows the end of the run
+            [[ $(state) != READY ]] ||
+              fail "run: ended with code $code, see above; the TPU VM was not deleted"
+            attempt=0 ;;
+        esac ;;
+      '') create || pause ;;
+      CREATING | STARTING | ACCEPTED | PROVISIONING | WAITING_FOR_RESOURCES | ACTIVE) pause ;;
+      *)
+        echo "the TPU VM is $now; a new one takes its place" >&2
+        delete || pause ;;
+    esac
+  done
+  fail "run: gave up after $attempts attempts, the last one with state ${now:-none}"
+}
+
+pause() {
+  sleep "$pause"
+}
+
+follow() { # shows the output of the run until it ends, then its exit code
+  on_hosts 0 "cd lambda_keras || exit
+tail -n 5 -F --pid=\$(cat train.pid) train.log
+flock train.pid true
+echo \"the run ended with code \$(cat train.code)\"" || true
 }
 
 logs() {
@@ -169,21 +239,22 @@ flock train.pid true # waits until the run has ended"
 }
 
 fetch() {
-  run gcloud compute tpus tpu-vm scp --recurse "$name:lambda_keras/runs" . "${location[@]}" \
+  call gcloud compute tpus tpu-vm scp --recurse "$name:lambda_keras/runs" . "${location[@]}" \
     --worker=0
 }
 
 delete() {
-  # Both commands ask for confirmation.
+  # Both commands ask for confirmation, but in a run.
   if [[ $queued == yes ]]; then
-    run gcloud compute tpus queued-resources delete "$name" "${location[@]}" --force
+    call gcloud compute tpus queued-resources delete "$name" "${location[@]}" --force ${quiet:+"$quiet"}
   else
-    run gcloud compute tpus tpu-vm delete "$name" "${location[@]}"
+    call gcloud compute tpus tpu-vm delete "$name" "${location[@]}" ${quiet:+"$quiet"}
   fi
 }
 
 command="" name="" zone="" project="" type=v3-8 backend=tensorflow version="" spot=no queued=no
-dry_run=no
+dry_run=no pause=60 attempts=1000
+quiet=""
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage; exit ;;
@@ -191,18 +262,18 @@ while [[ $# -gt 0 ]]; do
     --queued) queued=yes ;;
     --dry-run) dry_run=yes ;;
     --) shift; break ;;
-    --name | --zone | --project | --type | --backend | --version)
+    --name | --zone | --project | --type | --backend | --version | --pause | --attempts)
       [[ $# -gt 1 && -n $2 && $2 != --* ]] || fail "$1: expected a value"
       printf -v "${1#--}" %s "$2"
       shift ;;
-    create | status | setup | train | logs | stop | fetch | delete)
+    run | create | status | setup | train | logs | stop | fetch | delete)
       [[ -z $command ]] || fail "expected one command. Received: $command and $1"
       command=$1 ;;
     *) fail "expected a command or an option. Received: $1" ;;
   esac
   shift
 done
-[[ -n $command ]] || fail "expected a command: create, status, setup, train, logs, stop, fetch or delete"
+[[ -n $command ]] || fail "expected a command: run, create, status, setup, train, logs, stop, fetch or delete"
 # The name is part of commands of the remote shell.
 [[ $name =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
   fail "--name: expected the name of the TPU VM: a-z, 0-9 and -. Received: $name"
@@ -212,7 +283,10 @@ done
   fail "--backend: expected tensorflow or jax. Received: $backend"
 [[ $type =~ ^v[0-9a-z]+-[1-9][0-9]*$ ]] ||
   fail "--type: expected an accelerator type, such as v3-8. Received: $type"
-[[ $command == train || $# -eq 0 ]] || fail "$command: expected no arguments. Received: $*"
+for number in "$pause" "$attempts"; do
+  [[ $number =~ ^[0-9]{1,6}$ ]] || fail "--pause, --attempts: expected a number. Received: $number"
+done
+[[ $command == train || $command == run || $# -eq 0 ]] || fail "$command: expected no arguments. Received: $*"
 [[ $dry_run == yes ]] || command -v gcloud > /dev/null ||
   fail "gcloud is not installed: https://cloud.google.com/sdk/docs/install"
 

@@ -1,6 +1,7 @@
-"""tpu_vm.sh: the commands that it would run, and what it refuses. It never calls gcloud here."""
+"""tpu_vm.sh: the commands that it would run, what it refuses, and runs with a gcloud of our own."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,9 +119,11 @@ def test_train_and_logs(options, worker, environment):
     bucket = ["--output_dir", "gs://b/run"]  # several JAX hosts must share the folder
     host, script = remote("train", *options, *TRAIN, *bucket)
     assert host == f"--worker={worker}"
-    program = "nohup .venv/bin/python -m zoo.train --config tpu_configs/a.yaml"
-    assert f"{environment} {program} --data.dir 'it'\\''s here'" in script
-    assert script.endswith(">> train.log 2>&1 < /dev/null &\necho $! > train.pid")
+    background = script[script.index("nohup bash -c ") :]
+    assert background.endswith(" >> train.log 2>&1 < /dev/null &")
+    program = shlex.split(background)[3].splitlines()[0]
+    words = f"{environment} .venv/bin/python -m zoo.train --config tpu_configs/a.yaml --data.dir"
+    assert program.startswith(f"{words} 'it'\\''s here' --output_dir gs://b/run")
     several = "jax" in options and "v3-32" in options
     assert ("--strategy multi_worker" in script) == several
     host, script = remote("logs", *options)
@@ -172,12 +175,14 @@ def gcloud(tmp_path):
     return lambda command, *options: call(command, *WHERE, *options, **environment)
 
 
-def checkout(folder):
+def checkout(folder, files=None):
     """A copy of the script in a repository of its own, with one commit; returns the script."""
     script = folder / "tpu_configs" / SCRIPT.name
     script.parent.mkdir(parents=True)
     shutil.copy(SCRIPT, script)
-    (folder / "README.md").write_text("committed")
+    for name, text in {"README.md": "committed", **(files or {})}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
     git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
         subprocess.run([*git, *command], check=True)
@@ -230,9 +235,168 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
     assert gcloud("stop").stdout == "no run is active\n"
 
 
+# A cloud in the folder CLOUD: calls in calls, the machine's state in state, its disk in host. The
+# first calls of the kinds in the file `failing` fail. A machine that is preempted loses its disk,
+# and connections to it end.
+CLOUD = r"""#!/bin/bash
+cd "$CLOUD" || exit 1
+kind=$4
+echo "$kind" >> calls
+if grep -qx "$kind" failing; then
+  sed -i "0,/^$kind\$/{/^$kind\$/d}" failing
+  echo "$kind failed" >&2
+  exit 1
+fi
+case $kind in
+  create) [[ ! -e state ]] && mkdir host && echo READY > state ;;
+  describe) cat state ;;
+  delete) rm -r host state ;;
+  scp) cp "$5" host ;;
+  ssh)
+    command=${!#}
+    cd host || exit 255
+    bash -c "${command#--command=}" &
+    while kill -0 $! 2> /dev/null; do
+      [[ $(cat ../state) == READY ]] || { kill $!; exit 255; }
+      sleep 0.02
+    done
+    wait $! ;;
+esac
+"""
+UV = """#!/bin/bash
+[[ $1 != venv ]] || { mkdir -p .venv/bin && ln -s "$PYTHON" .venv/bin/python; }
+"""
+# The program counts its starts in the bucket. The file `ends` has what each of them comes to.
+RUN_PY = """
+import os, signal, sys, time
+from pathlib import Path
+cloud = Path(os.environ["CLOUD"])
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+with (cloud / "bucket").open("a") as bucket:
+    print(*sys.argv[1:], file=bucket)
+starts = len((cloud / "bucket").read_text().splitlines())
+print("start", starts, flush=True)
+end = (cloud / "ends").read_text().split()[starts - 1]
+if end == "preempted":
+    (cloud / "state").write_text("PREEMPTED")
+elif end == "waits":
+    while not (cloud / "go").exists():
+        time.sleep(0.02)
+sys.exit(int(end) if end.isdigit() else 0)
+"""
+BUCKET = ["--config", "a", "--output_dir", "gs://b/run"]
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    """Starts `tpu_vm.sh run` of a checkout in such a cloud."""
+    script = checkout(tmp_path / "checkout", {"zoo/train.py": RUN_PY})
+    for name in ("bin", "cloud"):
+        (tmp_path / name).mkdir()
+    for name, text in {"gcloud": CLOUD, "uv": UV, "python3": "#!/bin/bash\n"}.items():
+        file = tmp_path / "bin" / name
+        file.write_text(text)
+        file.chmod(0o755)
+
+    def start(ends, failing=(), options=()):
+        """`ends` has one word for each start, `failing` the kinds of calls that fail first."""
+        (tmp_path / "cloud" / "ends").write_text(ends)
+        (tmp_path / "cloud" / "failing").write_text("".join(f"{kind}\n" for kind in failing))
+        return subprocess.Popen(
+            ["/bin/bash", script, "run", *WHERE, "--pause", "0", *options, "--", *BUCKET],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={
+                "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+                "HOME": str(tmp_path),
+                "CLOUD": str(tmp_path / "cloud"),
+                "PYTHON": sys.executable,
+            },
+        )
+
+    start.folder = tmp_path / "cloud"
+    start.starts = lambda: (start.folder / "bucket").read_text().splitlines()
+    yield start
+    (start.folder / "go").touch()
+
+
+needs_flock = pytest.mark.skipif(shutil.which("flock") is None, reason="flock is of Linux")
+
+
+@needs_flock
+@pytest.mark.parametrize(
+    ("ends", "failing"),
+    [
+        ("0", []),
+        ("preempted 0", []),
+        ("preempted preempted 0", ["create"] * 3),
+        ("0", ["scp"]),
+        ("0", ["ssh"] * 2),
+        ("0", ["ssh"] * 4),
+        ("preempted 0", ["describe", "describe"]),
+        ("preempted 0", ["delete"]),
+        ("preempted 0", ["create", "create", "scp", "ssh", "ssh", "ssh", "delete", "describe"]),
+    ],
+    ids=lambda value: "-".join(value.split() if isinstance(value, str) else value) or "all-work",
+)
+def test_run_goes_on_until_it_is_finished(cloud, ends, failing):
+    process = cloud(ends, failing)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert cloud.starts() == [" ".join(BUCKET)] * len(ends.split())
+    assert "the run ended with code 0" in output
+    assert not (cloud.folder / "state").exists()  # deleted
+    assert (cloud.folder / "failing").read_text() == ""
+
+
+@needs_flock
+@pytest.mark.parametrize(
+    ("ends", "failing", "message"),
+    [
+        ("2", [], "run: zoo.train refused its settings"),
+        ("1", [], "run: ended with code 1, see above"),
+        ("preempted 1", [], "run: ended with code 1, see above"),
+        ("0", ["create"] * 9, "run: gave up after 5 attempts, the last one with state none"),
+    ],
+)
+def test_run_that_cannot_be_finished_says_so(cloud, ends, failing, message):
+    process = cloud(ends, failing, options=["--attempts", "5"])
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert f"error: {message}" in output.splitlines()[-1]
+    assert (cloud.folder / "state").exists() == ("create" not in failing)
+
+
+@needs_flock
+def test_same_command_goes_on_with_a_run_that_is_active(cloud):
+    first = cloud("waits")
+    deadline = time.monotonic() + 60
+    while not (cloud.folder / "bucket").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    first.stdout.close()
+    second = cloud("waits")
+    line = ""
+    while "start 1" not in line:  # of the log
+        line = second.stdout.readline()
+        assert line, "ended before"
+    (cloud.folder / "go").touch()
+    output, _ = second.communicate(timeout=120)
+    assert second.returncode == 0, output
+    assert len(cloud.starts()) == 1
+
+
+def test_run_needs_a_bucket():
+    result = call("run", "--dry-run", *WHERE, "--", "--output_dir", "runs/a")
+    assert result.returncode == 2
+    assert "expected --output_dir gs://BUCKET/FOLDER" in result.stderr
+
+
 def test_help():
     result = call("--help")
     assert result.returncode == 0
-    commands = ("create", "status", "setup", "train", "logs", "stop", "fetch", "delete")
+    commands = ("run", "create", "status", "setup", "train", "logs", "stop", "fetch", "delete")
     for word in (*commands, "--dry-run", "--spot", "--queued"):
         assert word in result.stdout
