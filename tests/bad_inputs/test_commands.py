@@ -101,7 +101,7 @@ COMMANDS = [
     ),
 ]
 TPU_VM = [
-    ("no command", [], "expected a command: create, status"),
+    ("no command", [], "expected a command: run, create, status"),
     ("no name", ["create", "--zone", "z"], "--name: expected the name"),
     ("no zone", ["create", "--name", "t"], "--zone: expected a zone"),
     ("name without value", ["create", "--name"], "--name: expected a value"),
