@@ -63,6 +63,21 @@ def test_statistics_far_from_zero():
     assert_same(100 + normal(4, 5, 5, 6), tolerance=2e-4)
 
 
+@pytest.mark.parametrize("first", [0.0, 1000.0])
+def test_mean_a_thousand_times_the_deviation(first):
+    """Exact also at the start, where the moving mean is 0, and where the first image is another."""
+    x = 3000 + normal(8, 16, 16, 3)
+    x[0] += first
+    layer = BatchNormalization(momentum=0.0, epsilon=1e-6)
+    outputs = ops.convert_to_numpy(layer(x, training=True))
+    mean, variance = layer.get_weights()[2:]
+    wide = x.astype("float64")
+    np.testing.assert_allclose(mean, wide.mean((0, 1, 2)), rtol=1e-6)
+    np.testing.assert_allclose(variance, wide.var((0, 1, 2)), rtol=2e-4)
+    expected = (wide - wide.mean((0, 1, 2))) / wide.std((0, 1, 2))
+    np.testing.assert_allclose(outputs, expected, atol=2e-3)
+
+
 @pytest.mark.one_backend
 def test_sums_of_millions():
     """TensorFlow's own variance is off by 1e-3, where channels are the second axis."""
