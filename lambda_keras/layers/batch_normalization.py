@@ -65,11 +65,15 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return tf.cast(outputs, self.compute_dtype)
 
     def _moments(self, inputs, mask):
-        if keras.backend.backend() == "tensorflow" or mask is not None or self.synchronized:
+        backend, rank = keras.backend.backend(), len(inputs.shape)
+        if backend == "tensorflow" or mask is not None or self.synchronized:
             return super()._moments(inputs, mask)
-        # One pass over the inputs: XLA takes two for Keras' variance. Shifted by the mean of the
-        # first example nothing cancels, as it does in Keras' variance on PyTorch.
-        axes = [axis for axis in range(len(inputs.shape)) if axis != self.axis % len(inputs.shape)]
+        axes = [axis for axis in range(rank) if axis != self.axis % rank]
+        if backend == "torch":  # Keras' own is a difference of squares, which cancels.
+            variance, mean = sys.modules["torch"].var_mean(inputs, axes, correction=0)
+            return mean, variance
+        # One pass over the inputs: XLA takes two for Keras' variance. The difference of squares
+        # cancels nothing, because inputs are shifted by the mean of the first example.
         shift = ops.stop_gradient(ops.mean(inputs[:1], axes, keepdims=True))
         shifted = inputs - shift
         mean = ops.mean(shifted, axes)
