@@ -66,7 +66,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs, mask):
         backend, rank = keras.backend.backend(), len(inputs.shape)
-        if backend == "tensorflow" or mask is not None or self.synchronized:
+        empty = 0 in inputs.shape
+        if backend == "tensorflow" or mask is not None or self.synchronized or empty:
             return super()._moments(inputs, mask)
         axes = [axis for axis in range(rank) if axis != self.axis % rank]
         if backend == "torch":  # Keras' own is a difference of squares, which cancels.
