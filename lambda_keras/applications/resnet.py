@@ -15,10 +15,10 @@ __all__ = [
     "LambdaResNet101", "LambdaResNet101C4", "LambdaResNet152", "LambdaResNet152C4",
     "LambdaResNet200", "LambdaResNet200C4", "LambdaResNet270", "LambdaResNet270C4",
     "LambdaResNet350", "LambdaResNet350C4", "LambdaResNet420", "LambdaResNet420C4", "ResNet50",
-    "ResNet50PyTorch", "ResNet50SE", "ResNetRS50", "ResNetRS50NoSE", "ResNetRS101",
-    "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200", "ResNetRS200NoSE",
-    "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE", "ResNetRS420",
-    "ResNetRS420NoSE",
+    "ResNet50DoubleAttention", "ResNet50PyTorch", "ResNet50SE", "ResNetRS50", "ResNetRS50NoSE",
+    "ResNetRS101", "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200",
+    "ResNetRS200NoSE", "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE",
+    "ResNetRS420", "ResNetRS420NoSE",
 ]
 # fmt: on
 
@@ -244,6 +244,11 @@ def ResNet50(include_top=True, weights=None, *args, placement="CCCC", **kwargs) 
 def ResNet50SE(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
     """ResNet-50 with squeeze-and-excitation, Table 3's channel attention."""
     return build("resnet50_se", include_top, weights, *args, **kwargs)
+
+
+def ResNet50DoubleAttention(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
+    """ResNet-50 with double attention, Table 3's linear attention of Chen et al. (2018)."""
+    return build("resnet50_double_attention", include_top, weights, *args, **kwargs)
 
 
 def ResNet50PyTorch(include_top=True, weights=None, *args, **kwargs) -> keras.Model:

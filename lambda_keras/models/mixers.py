@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from lambda_keras.layers import (
+    AugmentedConvolution,
     AxialAttention,
     GlobalAttention,
     HaloAttention,
@@ -66,6 +67,12 @@ MIXERS = {
     # Blocks of 7 divide the maps of images of 224 pixels.
     "halo": Mixer(HaloAttention, (*_ATTENTION, *_HALO), {"block_size": 7}),
     "axial": Mixer(AxialAttention, ("num_heads", "key_dim", "output_projection")),
+    # In c3 on maps of half the size (Bello et al., 2019, section 4).
+    "augmented": Mixer(
+        AugmentedConvolution,
+        ("num_heads", "key_dim", "value_filters", "attention_pool"),
+        {"attention_pool": (1, 2, 1, 1)},
+    ),
     "efficient": Mixer(LinearAttention, _ATTENTION, {"feature_map": "softmax"}),
     "linear": Mixer(LinearAttention, _ATTENTION, {"feature_map": "elu"}),
     "favor": Mixer(LinearAttention, _RANDOM, {"feature_map": "favor"}),

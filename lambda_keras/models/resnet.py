@@ -7,6 +7,7 @@ from keras import layers
 
 from lambda_keras.layers import (
     BatchNormalization,
+    DoubleAttention,
     LambdaLayer,
     SqueezeExcitation,
     StochasticDepth,
@@ -147,7 +148,11 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
     x = StochasticDepth(rate, name=f"{name}_drop")(x)
     x = layers.Add(name=f"{name}_add")([residual, x])
     last = block == spec.blocks[number]
-    return layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
+    x = layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
+    if block in spec.double_attention[number]:
+        norm = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
+        x = DoubleAttention(**norm, name=f"{name}_double_attention")(x)
+    return x
 
 
 def _shortcut(x, spec, filters, strides, name):

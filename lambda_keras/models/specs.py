@@ -70,6 +70,8 @@ class ResNetSpec:
         squeeze_excitation: For each stage, whether its convolution blocks have
             squeeze-and-excitation; blocks with the mixer never do (E.1).
         squeeze_ratio: Squeezed channels per channel of the block.
+        double_attention: For each stage, the 1-based numbers of the blocks that double attention
+            follows (Chen et al., 2018).
         filters: Bottleneck width of c2, doubled at each stage.
         mixer: Name of the layer in these blocks, a key of `lambda_keras.models.mixers.MIXERS`; None
             for networks that have convolutions only.
@@ -97,6 +99,7 @@ class ResNetSpec:
     shortcut: str = "conv"
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
     squeeze_ratio: float = 0.25
+    double_attention: tuple[tuple[int, ...], ...] = ((), (), (), ())
     filters: int = 64
     mixer: str | None = "lambda"
     lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
@@ -455,6 +458,10 @@ ROWS = (
     Network("resnet50_se", "ResNet50SE", replace(
         RESNET50, squeeze_excitation=(True, True, True, True), squeeze_ratio=1 / 16, mixer=None,
     ), 28_088_024, 8.183, 224, 77.6, "Table 3", "90 epochs"),
+    # Table 3's "linear attention" (Chen et al., 2018): after every other block of c3 and c4.
+    Network("resnet50_double_attention", "ResNet50DoubleAttention", replace(
+        RESNET50, double_attention=((), (1, 3), (1, 3, 5), ()), mixer=None,
+    ), 32_915_496, 13.316, 224, 77.0, "Table 3", "its authors'"),
     _resnet50("lccc", 25_490_744, 10.192, 77.3, *TABLE_13, placement="LCCC"),
     _resnet50("llcc", 24_992_888, 12.448, 77.2, *TABLE_13, placement="LLCC"),
     _resnet50("lllc", 21_727_448, 12.466, 77.8, *TABLE_13, placement="LLLC"),
@@ -462,6 +469,9 @@ ROWS = (
     _resnet50("clll", 15_061_880, 10.009, 78.3, *TABLE_13, placement="CLLL"),
     _resnet50("ccll", 15_559_736, 7.753, 78.3, *TABLE_13, placement="CCLL"),
     _resnet50("cccl", 18_825_176, 7.735, 77.3, *TABLE_13, placement="CCCL"),
+    # Table 3's "relative self-attention" (Bello et al., 2019).
+    _resnet50("augmented", 25_777_392, 8.377, 77.7, "Table 3", "its authors'",
+              placement="CLLL", mixer="augmented"),
     _resnet50("global", 18_045_304, 21.449, placement="LLLL", mixer="global"),
     _resnet50("local", 18_015_504, 6.806, placement="LLLL", mixer="local"),
     _resnet50("halo", 18_035_800, 7.885, placement="LLLL", mixer="halo"),

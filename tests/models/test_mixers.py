@@ -7,6 +7,7 @@ from support import backends, networks
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.layers import (
+    AugmentedConvolution,
     AxialAttention,
     GlobalAttention,
     HaloAttention,
@@ -14,7 +15,7 @@ from lambda_keras.layers import (
     LinearAttention,
     LocalAttention,
 )
-from lambda_keras.models.mixers import MIXERS
+from lambda_keras.models.mixers import MIXERS, of_stage
 from lambda_keras.models.specs import LambdaSpec
 
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
@@ -28,6 +29,7 @@ KINDS = {
     "local": (LocalAttention, {}),
     "halo": (HaloAttention, {"block_size": 7}),
     "axial": (AxialAttention, {}),
+    "augmented": (AugmentedConvolution, {"attention_pool": (1, 2, 1, 1)}),
     "efficient": (LinearAttention, {"feature_map": "softmax"}),
     "linear": (LinearAttention, {"feature_map": "elu"}),
     "favor": (LinearAttention, {"feature_map": "favor"}),
@@ -52,10 +54,10 @@ def test_attention_takes_the_place_of_lambda_layers(mixer):
     layers = [layer for layer in model.layers if isinstance(layer, kind.layer)]
     assert [layer.name for layer in layers] == ["c4_block1_2_attention", "c5_block1_2_attention"]
     assert networks.lambda_blocks(model) == []
-    own = kind.layer(32, **kind.arguments).get_config()
-    assert set(kind.hyper_parameters) | set(kind.arguments) <= own.keys()
-    for layer, filters in zip(layers, (64, 128), strict=True):
-        expected = kind.layer(filters, strides=2, **kind.arguments).get_config()
+    assert set(kind.hyper_parameters) | set(kind.arguments) <= layers[0].get_config().keys()
+    for stage, (layer, filters) in enumerate(zip(layers, (64, 128), strict=True), start=2):
+        own = {name: of_stage(value, stage) for name, value in kind.arguments.items()}
+        expected = kind.layer(filters, strides=2, **own).get_config()
         received = layer.get_config()
         for name in (*kind.hyper_parameters, *kind.arguments, "filters", "strides"):
             assert received[name] == expected[name], name

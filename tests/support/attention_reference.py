@@ -189,6 +189,51 @@ def row_attention(inputs, weights, num_heads, training):
     )
 
 
+def augmented_convolution(inputs, weights, *, num_heads, strides=1, attention_pool=1):
+    """3x3 convolution, padding "same", beside attention on a smaller map, enlarged bilinearly."""
+    _, height, width, _ = inputs.shape
+    rows, columns = -(-height // strides), -(-width // strides)
+    before = [
+        max((size - 1) * strides + 3 - full, 0) // 2
+        for size, full in ((rows, height), (columns, width))
+    ]
+    padded = np.pad(inputs, [(0, 0), *((one, 3) for one in before), (0, 0)])
+    kernel = weights["convolution"]["kernel"]
+    outputs = np.zeros((len(inputs), rows, columns, kernel.shape[-1]), "complex128")
+    for i, j, p, q in itertools.product(range(rows), range(columns), range(3), range(3)):
+        outputs[:, i, j] += padded[:, i * strides + p, j * strides + q] @ kernel[p, q]
+    reduction = strides * attention_pool
+    smaller = inputs if reduction == 1 else reference.average_pool(inputs, reduction)
+    attended = global_attention(smaller, weights["attention"], num_heads=num_heads)
+    if attention_pool > 1:
+        attended = np.einsum("ip,bpqc->bicq", linear(rows, attended.shape[1]), attended)
+        attended = np.einsum("jq,bicq->bijc", linear(columns, attended.shape[-1]), attended)
+    return np.concatenate([outputs, attended], axis=-1)
+
+
+def linear(size, positions):
+    """Weights `(size, positions)` of linear interpolation between the centers of positions."""
+    centers = np.clip((np.arange(size) + 0.5) * positions / size - 0.5, 0, positions - 1)
+    return np.maximum(1 - np.abs(centers[:, None] - np.arange(positions)), 0)
+
+
+def double_attention(inputs, weights, *, training=False):
+    """x + BN(W Z + w), Z = V (B^T A), one example after the other."""
+    shape = inputs.shape
+    positions = inputs.reshape(len(inputs), -1, shape[-1])
+
+    def dense(x, name):
+        return x @ weights[name]["kernel"] + weights[name]["bias"]
+
+    outputs = []
+    for x in positions:
+        gather = reference.softmax(dense(x, "gather"), axis=0)
+        distribute = reference.softmax(dense(x, "distribute"), axis=1)
+        outputs.append(dense(distribute @ (gather.T @ dense(x, "features")), "project"))
+    normalized = reference.batch_norm(np.array(outputs), weights["batch_norm"], training, 1e-5)
+    return inputs + normalized.reshape(shape)
+
+
 def linear_attention(
     inputs, weights, *, num_heads, feature_map, epsilon, multi_query=False, strides=1
 ):

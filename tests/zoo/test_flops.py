@@ -125,6 +125,17 @@ def test_mixers_in_a_resnet50(row, mixer, arguments, convolutions, monkeypatch):
     assert len(counts) == 4
 
 
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [("aa", "resnet50_augmented"), ("a2_5_blocks_m=n=C/2", "resnet50_double_attention")],
+)
+def test_convolutions_beside_attention(row, name):
+    """Rows of Table 3 that are no placement of one layer; test_registry.py counts the networks."""
+    (golden,) = BASELINES[row].values()
+    model = find_model(name)
+    assert (model.parameters, round(model.gflops, 2)) == (golden["params"], golden["gflops"])
+
+
 def test_by_hand():
     """A strided convolution, a lambda layer with a scope that fits, and a classifier."""
     inputs = keras.Input((8, 6, 3))

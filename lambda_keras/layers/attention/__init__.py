@@ -1,13 +1,17 @@
 """Attention layers that LambdaNetworks compares with; they are called as `LambdaLayer`."""
 
+from lambda_keras.layers.attention.augmented_convolution import AugmentedConvolution
 from lambda_keras.layers.attention.axial_attention import AxialAttention
+from lambda_keras.layers.attention.double_attention import DoubleAttention
 from lambda_keras.layers.attention.global_attention import GlobalAttention
 from lambda_keras.layers.attention.halo_attention import HaloAttention
 from lambda_keras.layers.attention.linear_attention import LinearAttention
 from lambda_keras.layers.attention.local_attention import LocalAttention
 
 __all__ = [
+    "AugmentedConvolution",
     "AxialAttention",
+    "DoubleAttention",
     "GlobalAttention",
     "HaloAttention",
     "LinearAttention",

@@ -9,7 +9,9 @@ from keras.src import testing
 from support import backends
 
 from lambda_keras.layers import (
+    AugmentedConvolution,
     AxialAttention,
+    DoubleAttention,
     GlobalAttention,
     HaloAttention,
     LinearAttention,
@@ -42,14 +44,15 @@ VARIANTS = {
         0,
     ),
     "axial": (AxialAttention, {"strides": 2, "output_projection": True}, 45, 32),
+    "augmented": (AugmentedConvolution, {"value_filters": 4, "strides": 2}, 7, 0),
     "softmax": (LinearAttention, {"multi_query": True}, 3, 0),
     "elu": (LinearAttention, {"feature_map": "elu", "strides": 2}, 3, 0),
     "favor": (LinearAttention, {"feature_map": "favor", "num_features": 6}, 3, 1),
     "relu": (LinearAttention, {"feature_map": "relu", "num_features": 6, "seed": 3}, 3, 1),
 }
-FIXED_MAP = (GlobalAttention, AxialAttention)
+FIXED_MAP = (AugmentedConvolution, AxialAttention, GlobalAttention)
 ANY_MAP = [name for name, (layer, *_) in VARIANTS.items() if layer not in FIXED_MAP]
-CHOSEN = ("global", "local", "halo_strided_queries", "axial", "softmax", "favor")
+CHOSEN = ("global", "local", "halo_strided_queries", "axial", "augmented", "softmax", "favor")
 # Their parts are those of the others: halo has local's windows, global axial's tables.
 EVERYWHERE = ("global", "halo_strided_queries", "softmax", "favor")
 SOME = backends.elsewhere(CHOSEN, EVERYWHERE)
@@ -242,6 +245,8 @@ def test_initialisation(name):
     """Fan-in: N(0, d^-1/2) for kernels; N(0, depth^-1/2) for embeddings; no two alike."""
     layer_class, arguments, *_ = VARIANTS[name]
     layer = layer_class(**{**arguments, "filters": 512, "num_heads": 2, "strides": 1})
+    if layer_class is AugmentedConvolution:
+        layer = AugmentedConvolution(512, num_heads=2, key_dim=256)
     if layer_class is LocalAttention:
         layer = LocalAttention(512, num_heads=2, scope=15)
     layer.build((None, 14, 14, 256))
@@ -272,3 +277,47 @@ def test_weights_that_arguments_add():
     assert count(output_projection=True) == 4 * 64**2
     assert count(multi_query=True) == 64**2 + 2 * 64 * 8
     assert count(key_dim=4, num_heads=4) == 2 * 64 * 16 + 64**2
+
+
+def test_double_attention_as_a_keras_layer():
+    case = testing.TestCase()
+    case.run_layer_test(
+        DoubleAttention,
+        init_kwargs={"ratio": 0.4, "kernel_regularizer": "l2"},
+        input_shape=(2, *EXAMPLE),
+        expected_output_shape=(2, *EXAMPLE),
+        expected_num_trainable_weights=10,
+        expected_num_non_trainable_weights=2,
+        expected_num_losses=4,
+        supports_masking=False,
+    )
+
+
+def test_double_attention_starts_as_the_identity():
+    x = normal(2, *EXAMPLE)
+    layer = DoubleAttention()
+    for training in (False, True):
+        np.testing.assert_array_equal(to_numpy(layer(x, training=training)), x)
+
+
+def test_double_attention_of_maps_of_every_size():
+    layer = DoubleAttention(gamma_initializer="ones")
+    inputs = keras.Input((None, None, 6))
+    model = keras.Model(inputs, layer(inputs))
+    for size in [(5, 4), (2, 7)]:
+        x = normal(2, *size, 6)
+        np.testing.assert_allclose(model.predict(x, verbose=0), to_numpy(layer(x)), atol=1e-5)
+    assert layer(np.zeros((0, 5, 4, 6), "float32"), training=True).shape[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"filters": 8, "value_filters": 8}, "value_filters to be less than filters"),
+        ({"filters": 8, "value_filters": 3}, "divisible by num_heads"),
+        ({"filters": 8, "attention_pool": 0}, "attention_pool=0"),
+    ],
+)
+def test_bad_arguments_of_an_augmented_convolution(arguments, part):
+    with pytest.raises(ValueError, match=part):
+        AugmentedConvolution(num_heads=2, **arguments)

@@ -6,7 +6,9 @@ import pytest
 from support import attention_reference as reference
 
 from lambda_keras.layers import (
+    AugmentedConvolution,
     AxialAttention,
+    DoubleAttention,
     GlobalAttention,
     HaloAttention,
     LinearAttention,
@@ -19,13 +21,15 @@ KINDS = {
     "local": (LocalAttention, reference.local_attention, {"scope": 3}),
     "halo": (HaloAttention, reference.halo_attention, {"block_size": 2, "halo_size": 1}),
     "axial": (AxialAttention, reference.axial_attention, {}),
+    "augmented": (AugmentedConvolution, reference.augmented_convolution, {"value_filters": 4}),
+    "double": (DoubleAttention, reference.double_attention, {}),
     "softmax": (LinearAttention, reference.linear_attention, {"feature_map": "softmax"}),
     "elu": (LinearAttention, reference.linear_attention, {"feature_map": "elu"}),
     "favor": (LinearAttention, reference.linear_attention, {"feature_map": "favor"}),
     "relu": (LinearAttention, reference.linear_attention, {"feature_map": "relu"}),
 }
 # Not of the equations: what weights are and how many.
-LAYER_ONLY = ("key_dim", "output_projection", "num_features")
+LAYER_ONLY = ("key_dim", "output_projection", "num_features", "value_filters", "ratio")
 # name: (kind, map, other arguments). Depth 5, 8 filters and 2 heads.
 CASES = {
     "global": ("global", (4, 3), {}),
@@ -86,6 +90,17 @@ CASES = {
         {"strides": 2, "output_projection": True},
     ),
     "axial_training": ("axial", (4, 3), {"training": True}),
+    "augmented": ("augmented", (4, 3), {"key_dim": 3}),
+    "augmented_strides": ("augmented", (5, 6), {"strides": 2, "key_dim": 3}),
+    "augmented_pool": ("augmented", (4, 6), {"attention_pool": 2, "key_dim": 3}),
+    "augmented_pool_and_strides": (
+        "augmented",
+        (9, 6),
+        {"attention_pool": 2, "strides": 2, "key_dim": 3},
+    ),
+    "double": ("double", (4, 3), {}),
+    "double_training": ("double", (4, 3), {"training": True}),
+    "double_ratio": ("double", (4, 3), {"ratio": 0.8}),
     **{
         f"{name}{suffix}": (name, (4, 3), arguments)
         for name in ("softmax", "elu", "favor", "relu")
@@ -109,11 +124,15 @@ def test_equals_the_equations(kind, grid, arguments):
     training = arguments.pop("training", False)
     if layer_class is LinearAttention:
         arguments["num_features"] = 6
-    layer = layer_class(8, **arguments)
+    if layer_class is DoubleAttention:
+        del arguments["num_heads"]
+        layer = layer_class(**arguments)
+    else:
+        layer = layer_class(8, **arguments)
     arguments = {name: value for name, value in arguments.items() if name not in LAYER_ONLY}
     if layer_class is LinearAttention:
         arguments["epsilon"] = layer.epsilon
-    if layer_class is AxialAttention:
+    if layer_class in (AxialAttention, DoubleAttention):
         arguments["training"] = training
     # Batches of few values have statistics with large derivatives.
     reference.assert_equals_equations(

@@ -1,0 +1,164 @@
+"""Attention-augmented convolution (Bello et al., 2019, arXiv:1904.09925)."""
+
+import keras
+from keras import ops
+
+from lambda_keras.layers.arguments import check_positive_integers, received
+from lambda_keras.layers.attention.global_attention import GlobalAttention
+from lambda_keras.layers.base import Layer
+from lambda_keras.layers.flops import CONVOLUTION
+from lambda_keras.layers.pooling import average_pool
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class AugmentedConvolution(Layer):
+    """3x3 convolution and global self-attention side by side.
+
+    `outputs = concat(convolution(x), attention(x) W)` (Bello et al., 2019, section 3.2): the first
+    `filters - value_filters` channels are those of the convolution, the others those of attention
+    with relative positions, as in `GlobalAttention`. In a ResNet-50 this is the row "relative
+    self-attention (Bello et al., 2019)" of Table 3 of LambdaNetworks.
+
+    Args:
+        filters: Int, depth of the outputs.
+        num_heads: Int, number of heads. Defaults to `8`.
+        key_dim: Int, query and key depth of a head. Defaults to that of the paper's ResNets,
+            `max(filters / 5, 20 num_heads) / num_heads`.
+        value_filters: Int, depth of the outputs of the attention, divisible by `num_heads`.
+            Defaults to the multiple of `num_heads` nearest to `filters / 10`, at least one.
+        strides: Int, of the convolution, and of the 3-wide average pooling before the attention.
+            Defaults to `1`.
+        attention_pool: Int, by which the map is made smaller before the attention, by the same
+            pooling; its outputs are enlarged by bilinear interpolation. Defaults to `1`.
+        kernel_initializer: Of the projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+            projected.
+        kernel_regularizer: Of projections and convolution. Defaults to `None`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Tensor `(batch, height, width, depth)` of known height and width.
+        training: Bool, without effect.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
+            the map has not the size that the layer was built for.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import AugmentedConvolution
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(AugmentedConvolution(64, strides=2)(images))
+    (2, 7, 5, 64)
+    """
+
+    fixed_grid = True
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        num_heads: int = 8,
+        key_dim: int | None = None,
+        value_filters: int | None = None,
+        strides: int = 1,
+        attention_pool: int = 1,
+        kernel_initializer=None,
+        kernel_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive_integers(
+            filters=filters, num_heads=num_heads, strides=strides, attention_pool=attention_pool
+        )
+        if value_filters is None:
+            value_filters = max(round(filters / 10 / num_heads), 1) * num_heads
+        check_positive_integers(value_filters=value_filters)
+        if value_filters >= filters:
+            raise ValueError(
+                "expected value_filters to be less than filters. "
+                f"{received(value_filters=value_filters, filters=filters)}"
+            )
+        key_dim = max(filters // 5, 20 * num_heads) // num_heads if key_dim is None else key_dim
+        own = {
+            "kernel_regularizer": kernel_regularizer,
+            "trainable": self.trainable,
+            "dtype": self.dtype_policy,
+        }
+        self.attention = GlobalAttention(
+            value_filters,
+            num_heads=num_heads,
+            key_dim=key_dim,
+            output_projection=True,
+            kernel_initializer=kernel_initializer,
+            name="attention",
+            **own,
+        )
+        self.convolution = keras.layers.Conv2D(
+            filters - value_filters,
+            3,
+            strides=strides,
+            padding="same",
+            use_bias=False,
+            kernel_initializer="he_normal",
+            data_format="channels_last",
+            name="convolution",
+            **own,
+        )
+        self.filters = filters
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_filters = value_filters
+        self.strides = strides
+        self.attention_pool = attention_pool
+        self.kernel_initializer = self.attention.kernel_initializer
+        self.kernel_regularizer = self.attention.kernel_regularizer
+
+    def build(self, inputs_shape):
+        self.check_shapes(inputs_shape)
+        self._built_for = tuple(inputs_shape[1:])
+        self.convolution.build(inputs_shape)
+        self.attention.build(self._attended_shape(inputs_shape))
+
+    def call(self, inputs, training=None):
+        del training
+        if tuple(inputs.shape[1:]) != self._built_for:
+            raise ValueError(
+                "expected the map and the depth that the layer was built for, "
+                f"{self._built_for}. Received: {tuple(inputs.shape[1:])}"
+            )
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
+            return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
+        convolved = self.convolution(inputs)  # (b, height, width, filters - value_filters)
+        reduction = self.strides * self.attention_pool
+        attended = average_pool(inputs, 3, reduction) if reduction > 1 else inputs
+        attended = self.attention(attended)
+        if self.attention_pool > 1:
+            size = convolved.shape[1:3]
+            attended = ops.image.resize(attended, size, data_format="channels_last")
+            attended = ops.cast(attended, convolved.dtype)
+        return ops.concatenate([convolved, attended], axis=-1)
+
+    def compute_output_shape(self, inputs_shape):
+        return (inputs_shape[0], *_reduced(inputs_shape, self.strides), self.filters)
+
+    def check_shapes(self, inputs_shape):
+        """Refuses a shape of inputs that the layer cannot be built for."""
+        self.attention.check_shapes(inputs_shape)
+
+    def count_flops(self, inputs_shape) -> dict[str, int]:
+        """Floating-point operations for one example, by part."""
+        height, width = _reduced(inputs_shape, self.strides)
+        kernel = 9 * inputs_shape[-1] * (self.filters - self.value_filters)
+        attended = self.attention.count_flops(self._attended_shape(inputs_shape))
+        return {CONVOLUTION: 2 * height * width * kernel, **attended}
+
+    def _attended_shape(self, inputs_shape):
+        reduced = _reduced(inputs_shape, self.strides * self.attention_pool)
+        return (inputs_shape[0], *reduced, inputs_shape[-1])
+
+
+def _reduced(inputs_shape, strides: int) -> list[int]:
+    return [-(-size // strides) for size in inputs_shape[1:3]]

@@ -1,0 +1,131 @@
+"""Double attention (Chen et al., 2018, arXiv:1810.11579)."""
+
+import keras
+from keras import ops
+
+from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.attention.base import softmax
+from lambda_keras.layers.base import Layer
+from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.flops import CONTENT, PROJECTIONS
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class DoubleAttention(Layer):
+    """Gathers features of the whole map, and gives each position a mixture of them.
+
+    `outputs = x + BN(W Z + w)` with `Z = V (B^T A)` (Chen et al., 2018, Eq. 1 to 4, Figure 3),
+    where `A = x Wa + a` are features, `B = softmax over positions of x Wb + b` are the weights by
+    which they are gathered, and `V = softmax over channels of x Wv + v` those by which they are
+    distributed. Time and memory are linear in the number of positions. In a ResNet-50 this is the
+    row "linear attention (Chen et al., 2018)" of Table 3 of LambdaNetworks.
+
+    Args:
+        ratio: Float in (0, 1], depth of A, B and V relative to that of the inputs.
+            Defaults to `0.5`.
+        momentum: Float from 0 to 1, of the moving statistics. Defaults to `0.99`.
+        epsilon: Positive float, of the batch normalization. Defaults to `1e-5`.
+        gamma_initializer: Of the batch normalization. Defaults to `"zeros"`, so that the layer
+            starts as the identity.
+        kernel_regularizer: Of all projections. Defaults to `None`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Tensor `(batch, height, width, channels)`; height and width may be unknown.
+        training: Bool, whether the batch normalization uses the statistics of the batch.
+
+    Returns:
+        Tensor of the shape of `inputs`.
+
+    Raises:
+        ValueError: If `ratio` is not in (0, 1], or the inputs are not such maps.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import DoubleAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(DoubleAttention()(images))
+    (2, 14, 10, 32)
+    """
+
+    def __init__(
+        self,
+        ratio: float = 0.5,
+        *,
+        momentum: float = 0.99,
+        epsilon: float = 1e-5,
+        gamma_initializer="zeros",
+        kernel_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_number(lambda x: 0 < x <= 1, "a ratio in (0, 1]", ratio=ratio)
+        own = {"trainable": self.trainable, "dtype": self.dtype_policy}
+        self.batch_norm = BatchNormalization(
+            momentum=momentum,
+            epsilon=epsilon,
+            gamma_initializer=gamma_initializer,
+            name="batch_norm",
+            **own,
+        )
+        self.ratio = ratio
+        self.momentum = momentum
+        self.epsilon = epsilon
+        self.gamma_initializer = self.batch_norm.gamma_initializer
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+
+    def build(self, inputs_shape):
+        if len(inputs_shape) != 4 or not inputs_shape[-1]:
+            raise ValueError(
+                "expected inputs (batch, height, width, channels) of a known number of channels. "
+                f"Received: inputs {tuple(inputs_shape)}"
+            )
+        channels = inputs_shape[-1]
+        self.input_spec = keras.layers.InputSpec(ndim=4, axes={-1: channels})
+        units = self._units(channels)
+        self.features = self._dense("features", channels, units)
+        self.gather = self._dense("gather", channels, units)
+        self.distribute = self._dense("distribute", channels, units)
+        self.project = self._dense("project", units, channels)
+        self.batch_norm.build(inputs_shape)
+
+    def call(self, inputs, training=None):
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
+            return inputs
+        batch, height, width, channels = ops.shape(inputs)
+        positions = ops.reshape(inputs, (batch, height * width, channels))
+        features = self.features(positions)  # (b, n, m)
+        gather = ops.cast(softmax(self.gather(positions), axis=1), features.dtype)  # (b, n, k)
+        gathered = contract("bnk,bnm->bkm", gather, features)
+        distribute = ops.cast(softmax(self.distribute(positions)), features.dtype)  # (b, n, k)
+        mixed = contract("bnk,bkm->bnm", distribute, gathered)
+        outputs = ops.reshape(self.project(mixed), (batch, height, width, channels))
+        return inputs + self.batch_norm(outputs, training=training)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def count_flops(self, inputs_shape) -> dict[str, int]:
+        """Floating-point operations for one example, by part."""
+        _, height, width, channels = inputs_shape
+        units = self._units(channels)
+        return {
+            PROJECTIONS: 2 * height * width * 4 * channels * units,
+            CONTENT: 2 * height * width * 2 * units**2,
+        }
+
+    def _units(self, channels):
+        return max(1, int(channels * self.ratio))
+
+    def _dense(self, name, depth, units):
+        dense = keras.layers.Dense(
+            units,
+            kernel_initializer="he_normal",
+            kernel_regularizer=self.kernel_regularizer,
+            trainable=self.trainable,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        dense.build((None, None, depth))
+        return dense
