@@ -150,8 +150,9 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
     last = block == spec.blocks[number]
     x = layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
     if block in spec.double_attention[number]:
-        norm = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
-        x = DoubleAttention(**norm, name=f"{name}_double_attention")(x)
+        x = DoubleAttention(
+            momentum=spec.batch_norm_momentum, epsilon=EPSILON, name=f"{name}_double_attention"
+        )(x)
     return x
 
 
