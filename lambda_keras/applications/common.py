@@ -171,25 +171,20 @@ def options_of(row: specs.Network) -> dict[str, Any]:
 
 
 def describe(constructor: Callable[..., keras.Model]) -> None:
-    """Completes what `help` shows of a constructor: arguments, counts, and the text of `build`.
-
-    The signature has the arguments of the constructor and those that it passes on to `build`, with
-    their defaults for its network.
-    """
+    """Completes what `help` shows of a constructor: arguments, counts, and the text of `build`."""
     row = next(row for row in specs.ROWS if row.constructor == constructor.__name__)
-    own = inspect.signature(constructor).parameters
-    passed = dict(inspect.signature(build).parameters)
-    options = {**options_of(row), "name": row.name}
     parameters = {
-        **{one.name: one for one in passed.values() if one.name not in ("network", "options")},
-        **{key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY) for key in options_of(row)},
-        **{one.name: one for one in own.values() if one.name not in ("args", "kwargs")},
+        **inspect.signature(build).parameters,
+        **{
+            key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=value)
+            for key, value in options_of(row).items()
+        },
+        **inspect.signature(constructor).parameters,
     }
+    parameters["name"] = parameters["name"].replace(default=row.name)
+    passed_on = ("network", "options", "args", "kwargs")
     constructor.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
-        [
-            one.replace(default=options[key]) if key in options and key not in own else one
-            for key, one in parameters.items()
-        ],
+        [one for key, one in parameters.items() if key not in passed_on],
         return_annotation=keras.Model,
     )
     if constructor.__doc__ and build.__doc__:  # python -OO removes docstrings.
@@ -202,11 +197,7 @@ def describe(constructor: Callable[..., keras.Model]) -> None:
 
 
 def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
-    """Returns the spec of a network with the options of a constructor.
-
-    Only hyper-parameters that are passed change the mixer: another one than the network's own keeps
-    its own defaults.
-    """
+    """The spec of a network with options; another mixer than its own keeps the other's defaults."""
     known = options_of(row)
     for name in options.keys() - known.keys():
         nearest = ", ".join(map(repr, get_close_matches(name, known))) or "see its help"
@@ -248,8 +239,8 @@ def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, n
             f"expected classes to be a positive integer. Received: classes={classes!r}"
         )
     for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
-        value = getattr(spec, field, 0)
-        check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **{field: value})
+        rate = {field: getattr(spec, field, 0)}
+        check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **rate)
     if not isinstance(name, str) or not name or "/" in name:
         raise ValueError(f"expected a name without a slash. Received: name={name!r}")
     try:

@@ -104,3 +104,17 @@ class BatchNormalization(keras.layers.BatchNormalization):
         outputs = centered * per_row(scale * tf.math.rsqrt(variance + self.epsilon))
         outputs += per_row(offset)
         return tf.ensure_shape(tf.reshape(outputs, tf.shape(x)), x.shape), (means, variance)
+
+
+def inner_batch_norm(layer, name: str, shape, axis: int = -1, dtype=None) -> BatchNormalization:
+    """A built normalization within a layer, which has its momentum, epsilon and dtype policy."""
+    batch_norm = BatchNormalization(
+        axis=axis,
+        momentum=layer.momentum,
+        epsilon=layer.epsilon,
+        trainable=layer.trainable,
+        dtype=dtype or layer.dtype_policy,
+        name=name,
+    )
+    batch_norm.build(shape)
+    return batch_norm

@@ -14,7 +14,7 @@ from lambda_keras.layers.arguments import (
     check_positive_integers,
 )
 from lambda_keras.layers.base import Layer
-from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
 from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
@@ -312,9 +312,11 @@ class LambdaLayer(Layer):
             self.value_bias = self._add_bias("value_bias", self.value_kernel)
         self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization in ("batch", "batch_softmax"):
-            self.query_batch_norm = self._batch_norm("query_batch_norm", self.query_kernel)
+            units = (None, None, self.query_kernel.shape[-1])
+            self.query_batch_norm = inner_batch_norm(self, "query_batch_norm", units)
         if self.value_normalization == "batch":
-            self.value_batch_norm = self._batch_norm("value_batch_norm", self.value_kernel)
+            units = (None, None, self.value_kernel.shape[-1])
+            self.value_batch_norm = inner_batch_norm(self, "value_batch_norm", units)
 
     def call(
         self,
@@ -519,17 +521,6 @@ class LambdaLayer(Layer):
 
     def _add_bias(self, name, kernel):
         return self.add_weight(name=name, shape=kernel.shape[1:], initializer="zeros")
-
-    def _batch_norm(self, name, kernel):
-        batch_norm = BatchNormalization(
-            momentum=self.momentum,
-            epsilon=self.epsilon,
-            trainable=self.trainable,
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        batch_norm.build((None, None, kernel.shape[-1]))
-        return batch_norm
 
     def _embedded_positions(self, grid, context_grid) -> tuple[int, ...] | None:
         """Sizes of the axes of the layer's own position embeddings, `None` if it has none."""

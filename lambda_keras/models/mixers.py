@@ -71,15 +71,10 @@ MIXERS = {
     "favor": Mixer(LinearAttention, _RANDOM, {"feature_map": "favor"}),
     "relu": Mixer(LinearAttention, _RANDOM, {"feature_map": "relu"}),
 }
-HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
 
 
 def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
-    """Checks that there is a mixer of this name, and that it has these hyper-parameters.
-
-    Raises:
-        ValueError: If not.
-    """
+    """Checks that there is a mixer of this name, and that it has these hyper-parameters."""
     if not isinstance(name, str) or name not in MIXERS:
         raise ValueError(f"expected mixer to be one of {', '.join(MIXERS)}. {received(mixer=name)}")
     known = MIXERS[name].hyper_parameters
@@ -91,7 +86,7 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def of_stage(value: Any, stage: int) -> Any:
-    """Selects the value of a stage from a hyper-parameter, one value or four by stage."""
+    """The value of a stage of a hyper-parameter, which is one value or four by stage."""
     return value[stage] if isinstance(value, (tuple, list)) else value
 
 

@@ -5,12 +5,7 @@ from dataclasses import asdict
 import keras
 from keras import layers
 
-from lambda_keras.layers import (
-    BatchNormalization,
-    LambdaLayer,
-    SqueezeExcitation,
-    StochasticDepth,
-)
+from lambda_keras.layers import BatchNormalization, LambdaLayer, SqueezeExcitation, StochasticDepth
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.mixers import MIXERS, MixerFactory, check_mixer, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
@@ -30,18 +25,10 @@ STEMS = {
 
 
 def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor.
+    """Builds the network of a spec on an input tensor; the other arguments are those of `head`.
 
     The last activations of the stages are layers named `"c2"`, `"c3"`, `"c4"` and `"c5"`: features
     at strides 4, 8, 16 and 32 (1, 2, 4 and 8 with the small stem).
-
-    Args:
-        spec: The network.
-        inputs: Keras tensor of shape `(batch, height, width, channels)`.
-        **top: Arguments of `head`, after the feature map.
-
-    Returns:
-        A functional `keras.Model`.
 
     Raises:
         ValueError: If the spec is of no network, or its mixers do not fit.

@@ -6,6 +6,7 @@ Only the standard library is imported, so that `zoo.registry` reads this file wi
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 STAGES = ("c2", "c3", "c4", "c5")
@@ -21,21 +22,6 @@ class LambdaSpec:
 
     They are arguments of `lambda_keras.layers.LambdaLayer`. Each is one value, or four for the
     stages c2 to c5.
-
-    Attributes:
-        num_heads: Number of queries per position (h).
-        key_dim: Query and key depth (k).
-        intra_depth: Intra-depth (u).
-        scope: Odd size of the square neighborhood of position lambdas; None for the whole map.
-        multi_query: False for keys, values and embeddings per head (Figure 7).
-        use_content: Whether there are content lambdas (Table 10).
-        position_embedding: `"relative"`, `"shared"` (one table for all layers of the network,
-            Table 4) or None for no position lambdas (Table 10).
-        query_normalization: `"batch"`, `"softmax"` or None (Table 12).
-        key_normalization: `"softmax"`, `"l2"` or None (Table 12).
-        value_normalization: `"batch"` or None (Table 12).
-        use_bias: Whether position lambdas have a bias, as in PyTorch implementations.
-        implementation: Algorithm of the position lambdas.
     """
 
     num_heads: int = 4
@@ -56,9 +42,10 @@ class LambdaSpec:
 class ResNetSpec:
     """A residual network of bottleneck blocks, some of which have lambda or attention layers.
 
+    Attributes that are not described here are arguments of the constructors
+    (`lambda_keras.applications.common.build`).
+
     Attributes:
-        blocks: Numbers of bottleneck blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is
-            left out with its stride and its features.
         mixer_blocks: For each stage, the 1-based numbers of the blocks whose 3x3 convolution is
             replaced by the mixer.
         stem: `"v1"` (7x7 convolution and max pooling, He et al., 2015), `"rs"` (three 3x3
@@ -70,22 +57,13 @@ class ResNetSpec:
         squeeze_excitation: For each stage, whether its convolution blocks have
             squeeze-and-excitation; blocks with the mixer never do (E.1).
         squeeze_ratio: Squeezed channels per channel of the block.
-        filters: Bottleneck width of c2, doubled at each stage.
-        mixer: Name of the layer in these blocks, a key of `lambda_keras.models.mixers.MIXERS`; None
-            for networks that have convolutions only.
+        mixer: Key of `lambda_keras.models.mixers.MIXERS`; None for networks that have convolutions
+            only.
         lambda_layer: Hyper-parameters of the mixers `"lambda"` and `"content"`.
         mixer_arguments: Hyper-parameters of another mixer that differ from its defaults; each one
             value, or four for the stages c2 to c5.
-        activation: Activation function of every activation layer.
-        padding: Padding of strided convolutions: `"same"` (TensorFlow's, odd padding at the end),
-            or equal on both sides: `"fixed"`, with TensorFlow's poolings, as in ResNet-RS, or
-            `"symmetric"`, with PyTorch's poolings.
         mixer_pool_size: Width of the average pooling after a mixer with stride 2: 3 in the paper
             (E.1), 2 in timm.
-        batch_norm_momentum: Momentum of the moving statistics of all batch normalizations.
-        dropout_rate: Dropout of the pooled features, before the classifier (Table 20).
-        stochastic_depth_rate: Drop rate of the branches of c5; earlier stages drop less, in
-            proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
 
     Raises:
         ValueError: If `blocks` or `filters` are out of range.
@@ -124,15 +102,9 @@ class ResNetSpec:
 class MobileNetSpec:
     """MobileNetV2, some blocks of which have lambda layers.
 
-    Attributes:
-        lambda_blocks: 1-based numbers of the inverted bottlenecks whose depthwise convolution is
-            replaced by a lambda layer (D.3.2).
-        expand_lambda: Whether such a block has a first pointwise convolution, which keeps the
-            number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
-        alpha: Width multiplier.
-        lambda_layer: Hyper-parameters of the lambda layers.
-        batch_norm_momentum: Momentum of the moving statistics of all batch normalizations.
-        dropout_rate: Dropout of the pooled features, before the classifier (E.2).
+    The attributes are arguments of the constructors (`lambda_keras.applications.common.build`), but
+    for `lambda_blocks`: the 1-based numbers of the inverted bottlenecks whose depthwise convolution
+    is replaced by a lambda layer (D.3.2).
     """
 
     lambda_blocks: tuple[int, ...] = ()
@@ -209,7 +181,7 @@ class Network:
     weights: Mapping[str, PublishedWeights] = field(default_factory=dict)
 
     def size_for(self, weights: str) -> int:
-        """Returns the image size for `weights=`: the published one of published weights."""
+        """The image size for `weights=`: the published one of published weights."""
         published = is_published_name(weights)
         return find_published(self.name, weights).image_size if published else self.image_size
 
@@ -220,11 +192,7 @@ def is_published_name(weights: object) -> bool:
 
 
 def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
-    """Returns published weights of a network by name; `"imagenet"` stands for the first ones.
-
-    Raises:
-        ValueError: If there are none, or none of that name.
-    """
+    """Published weights of a network by name, or a `ValueError`; `"imagenet"` is the first ones."""
     known = NETWORKS[network].weights if network in NETWORKS else {}
     if not known:
         published = ", ".join(name for name, row in NETWORKS.items() if row.weights)
@@ -270,10 +238,9 @@ DEPTHS = {
 
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
     """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
-    blocks, _ = DEPTHS[depth]
     c2 = c3 = c4 = c5 = squeeze_excitation
     return ResNetSpec(
-        blocks,
+        DEPTHS[depth][0],
         stem="rs",
         shortcut="pool",
         squeeze_excitation=(c2, c3, c4, c5),
@@ -331,6 +298,42 @@ TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
 TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
 
 
+# Constructor, spec and table with accuracies of the networks of Tables 14 and 18, by their names.
+FAMILIES = {
+    "lambda_resnet{}": ("LambdaResNet{}", lambda_resnet, TABLE_19),
+    "lambda_resnet{}_c4": ("LambdaResNet{}C4", partial(lambda_resnet, all_c4=True), TABLE_14),
+    "resnet_rs{}": ("ResNetRS{}", resnet_rs, TABLE_14),
+    "resnet_rs{}_no_se": ("ResNetRS{}NoSE", partial(resnet_rs, squeeze_excitation=False), TABLE_14),
+}
+RESNET_RS_FILES = "https://storage.googleapis.com/tensorflow/keras-applications/resnet_rs"
+
+
+def _family(
+    name: str,
+    depth: int,
+    parameters: int,
+    gflops: float,
+    image_size: int,
+    top1: float | None = None,
+    *weights: tuple[int, float, str],
+) -> Network:
+    """A network of `FAMILIES`, with weights by image size, accuracy and MD5.
+
+    The accuracy is from tensorflow/tpu, whose evaluation crops 32 pixels, the MD5 from tf_keras.
+    """
+    constructor, spec, table = FAMILIES[name]
+    source, recipe = table if top1 else ("", "")
+    files = {
+        f"imagenet-i{size}": PublishedWeights(
+            f"{RESNET_RS_FILES}/resnet-rs-{depth}-i{size}.h5", accuracy, size, checksum=md5
+        )
+        for size, accuracy, md5 in weights
+    }
+    published = (image_size, top1, source, recipe, {}, files)
+    name, constructor = name.format(depth), constructor.format(depth)
+    return Network(name, constructor, spec(depth), parameters, gflops, *published)
+
+
 def _resnet50(
     suffix: str,
     parameters: int,
@@ -363,22 +366,6 @@ def _timm(
     return Network(name, constructor, spec, parameters, gflops, *published)
 
 
-def _resnet_rs_weights(
-    depth: int, *published: tuple[int, float, str]
-) -> dict[str, PublishedWeights]:
-    """Weights by image size: accuracy from tensorflow/tpu, whose evaluation crops 32 pixels; MD5.
-
-    tf_keras states the MD5.
-    """
-    folder = "https://storage.googleapis.com/tensorflow/keras-applications/resnet_rs"
-    return {
-        f"imagenet-i{size}": PublishedWeights(
-            f"{folder}/resnet-rs-{depth}-i{size}.h5", top1, size, checksum=md5
-        )
-        for size, top1, md5 in published
-    }
-
-
 # Where the paper has several image sizes without extra data, the row is its most accurate one.
 # Pages of the Hub that could be read when this was written state commit and checksum of one file.
 # fmt: off
@@ -388,68 +375,45 @@ ROWS = (
         blocks=(1, 1, 1, 1), mixer_blocks=((), (), (1,), (1,)), stem="small", shortcut="pool",
         filters=16, padding="fixed", lambda_layer=LambdaSpec(scope=7),
     ), 855_544, 0.064, 32),
-    Network("lambda_resnet50", "LambdaResNet50", lambda_resnet(50),
-            18_963_272, 4.18, 160, 79.2, *TABLE_19),
-    Network("lambda_resnet101", "LambdaResNet101", lambda_resnet(101),
-            36_866_920, 11.285, 192, 81.9, *TABLE_19),
-    Network("lambda_resnet152", "LambdaResNet152", lambda_resnet(152),
-            51_404_696, 29.632, 256, 83.8, *TABLE_19),
-    Network("lambda_resnet200", "LambdaResNet200", lambda_resnet(200), 57_993_112, 61.535, 320),
-    Network("lambda_resnet270", "LambdaResNet270", lambda_resnet(270),
-            81_366_248, 52.186, 256, 84.2, *TABLE_19),
-    Network("lambda_resnet350", "LambdaResNet350", lambda_resnet(350),
-            105_475_176, 105.697, 320, 84.7, *TABLE_19),
-    Network("lambda_resnet420", "LambdaResNet420", lambda_resnet(420),
-            124_438_664, 125.984, 320, 84.9, *TABLE_19),
-    Network("lambda_resnet50_c4", "LambdaResNet50C4", lambda_resnet(50, all_c4=True),
-            16_242_072, 4.073, 160),
-    Network("lambda_resnet101_c4", "LambdaResNet101C4", lambda_resnet(101, all_c4=True),
-            25_982_120, 13.603, 224, 82.6, *TABLE_14),
-    Network("lambda_resnet152_c4", "LambdaResNet152C4", lambda_resnet(152, all_c4=True),
-            35_077_496, 26.353, 256, 83.4, *TABLE_14),
-    Network("lambda_resnet200_c4", "LambdaResNet200C4", lambda_resnet(200, all_c4=True),
-            41_665_912, 59.832, 320),
-    Network("lambda_resnet270_c4", "LambdaResNet270C4", lambda_resnet(270, all_c4=True),
-            55_786_968, 46.455, 256),
-    Network("lambda_resnet350_c4", "LambdaResNet350C4", lambda_resnet(350, all_c4=True),
-            69_555_336, 100.13, 320),
-    Network("lambda_resnet420_c4", "LambdaResNet420C4", lambda_resnet(420, all_c4=True),
-            81_443_704, 119.022, 320),
-    Network("resnet_rs50", "ResNetRS50", resnet_rs(50), 35_691_912, 4.557, 160,
-            weights=_resnet_rs_weights(50, (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102"))),
-    Network("resnet_rs101", "ResNetRS101", resnet_rs(101),
-            63_618_696, 16.351, 224, 81.8, *TABLE_14, weights=_resnet_rs_weights(101,
-                (192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),
-                (160, 80.3, "544b3434d00efc199d66e9058c7f3379"))),
-    Network("resnet_rs152", "ResNetRS152", resnet_rs(152),
-            86_621_576, 31.056, 256, 83.0, *TABLE_14, weights=_resnet_rs_weights(152,
-                (256, 83.0, "ba6271b99bdeb4e7a9b15c05964ef4ad"),
-                (224, 82.2, "31a46a92ab21b84193d0d71dd8c3d03b"),
-                (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338"))),
-    Network("resnet_rs200", "ResNetRS200", resnet_rs(200), 93_209_992, 62.758, 320,
-            weights=_resnet_rs_weights(200, (256, 83.4, "a76930b741884e09ce90fa7450747d5f"))),
-    Network("resnet_rs270", "ResNetRS270", resnet_rs(270), 129_861_448, 53.9, 256,
-            weights=_resnet_rs_weights(270, (256, 83.8, "20d575825ba26176b03cb51012a367a8"))),
-    Network("resnet_rs350", "ResNetRS350", resnet_rs(350), 163_956_168, 107.367, 320,
-            weights=_resnet_rs_weights(350,
-                (320, 84.2, "7ccb858cc738305e8ceb3c0140bee393"),
-                (256, 84.0, "f4a039dc3c421321b7fc240494574a68"))),
-    Network("resnet_rs420", "ResNetRS420", resnet_rs(420), 191_891_656, 127.885, 320,
-            weights=_resnet_rs_weights(420, (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8"))),
-    Network("resnet_rs50_no_se", "ResNetRS50NoSE", resnet_rs(50, squeeze_excitation=False),
-            25_613_256, 4.537, 160),
-    Network("resnet_rs101_no_se", "ResNetRS101NoSE", resnet_rs(101, squeeze_excitation=False),
-            44_605_384, 16.313, 224, 81.3, *TABLE_14),
-    Network("resnet_rs152_no_se", "ResNetRS152NoSE", resnet_rs(152, squeeze_excitation=False),
-            60_249_032, 31.003, 256, 82.5, *TABLE_14),
-    Network("resnet_rs200_no_se", "ResNetRS200NoSE", resnet_rs(200, squeeze_excitation=False),
-            64_730_056, 62.701, 320),
-    Network("resnet_rs270_no_se", "ResNetRS270NoSE", resnet_rs(270, squeeze_excitation=False),
-            89_655_496, 53.82, 256),
-    Network("resnet_rs350_no_se", "ResNetRS350NoSE", resnet_rs(350, squeeze_excitation=False),
-            112_842_440, 107.265, 320),
-    Network("resnet_rs420_no_se", "ResNetRS420NoSE", resnet_rs(420, squeeze_excitation=False),
-            131_840_712, 127.765, 320),
+    _family("lambda_resnet{}", 50, 18_963_272, 4.18, 160, 79.2),
+    _family("lambda_resnet{}", 101, 36_866_920, 11.285, 192, 81.9),
+    _family("lambda_resnet{}", 152, 51_404_696, 29.632, 256, 83.8),
+    _family("lambda_resnet{}", 200, 57_993_112, 61.535, 320),
+    _family("lambda_resnet{}", 270, 81_366_248, 52.186, 256, 84.2),
+    _family("lambda_resnet{}", 350, 105_475_176, 105.697, 320, 84.7),
+    _family("lambda_resnet{}", 420, 124_438_664, 125.984, 320, 84.9),
+    _family("lambda_resnet{}_c4", 50, 16_242_072, 4.073, 160),
+    _family("lambda_resnet{}_c4", 101, 25_982_120, 13.603, 224, 82.6),
+    _family("lambda_resnet{}_c4", 152, 35_077_496, 26.353, 256, 83.4),
+    _family("lambda_resnet{}_c4", 200, 41_665_912, 59.832, 320),
+    _family("lambda_resnet{}_c4", 270, 55_786_968, 46.455, 256),
+    _family("lambda_resnet{}_c4", 350, 69_555_336, 100.13, 320),
+    _family("lambda_resnet{}_c4", 420, 81_443_704, 119.022, 320),
+    _family("resnet_rs{}", 50, 35_691_912, 4.557, 160, None,
+            (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102")),
+    _family("resnet_rs{}", 101, 63_618_696, 16.351, 224, 81.8,
+            (192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),
+            (160, 80.3, "544b3434d00efc199d66e9058c7f3379")),
+    _family("resnet_rs{}", 152, 86_621_576, 31.056, 256, 83.0,
+            (256, 83.0, "ba6271b99bdeb4e7a9b15c05964ef4ad"),
+            (224, 82.2, "31a46a92ab21b84193d0d71dd8c3d03b"),
+            (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338")),
+    _family("resnet_rs{}", 200, 93_209_992, 62.758, 320, None,
+            (256, 83.4, "a76930b741884e09ce90fa7450747d5f")),
+    _family("resnet_rs{}", 270, 129_861_448, 53.9, 256, None,
+            (256, 83.8, "20d575825ba26176b03cb51012a367a8")),
+    _family("resnet_rs{}", 350, 163_956_168, 107.367, 320, None,
+            (320, 84.2, "7ccb858cc738305e8ceb3c0140bee393"),
+            (256, 84.0, "f4a039dc3c421321b7fc240494574a68")),
+    _family("resnet_rs{}", 420, 191_891_656, 127.885, 320, None,
+            (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8")),
+    _family("resnet_rs{}_no_se", 50, 25_613_256, 4.537, 160),
+    _family("resnet_rs{}_no_se", 101, 44_605_384, 16.313, 224, 81.3),
+    _family("resnet_rs{}_no_se", 152, 60_249_032, 31.003, 256, 82.5),
+    _family("resnet_rs{}_no_se", 200, 64_730_056, 62.701, 320),
+    _family("resnet_rs{}_no_se", 270, 89_655_496, 53.82, 256),
+    _family("resnet_rs{}_no_se", 350, 112_842_440, 107.265, 320),
+    _family("resnet_rs{}_no_se", 420, 131_840_712, 127.765, 320),
     Network("resnet50", "ResNet50", RESNET50, 25_557_032, 8.178, 224, 76.9, *TABLE_13),
     # Table 3's "channel attention" (Hu et al., CVPR 2018).
     Network("resnet50_se", "ResNet50SE", replace(

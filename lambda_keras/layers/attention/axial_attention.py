@@ -14,7 +14,7 @@ from lambda_keras.layers.attention.base import (
     split_heads,
 )
 from lambda_keras.layers.base import serialized_arguments
-from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.flops import CONTENT, POSITION
 
@@ -36,6 +36,7 @@ class RowAttention(RelativeAttentionLayer):
     """
 
     fixed_grid = True
+    values_per_key = 2
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class RowAttention(RelativeAttentionLayer):
         self.value_embeddings = self.add_embeddings("value_embeddings", offsets, self.value_dim)
 
         def norm_of_map(name, channels):
-            return self._batch_norm(name, (batch, height, width, channels), self.dtype_policy)
+            return inner_batch_norm(self, name, (batch, height, width, channels))
 
         self.query_batch_norm = norm_of_map("query_batch_norm", self.num_heads * self.key_dim)
         self.key_batch_norm = norm_of_map("key_batch_norm", self.num_heads * self.key_dim)
@@ -74,7 +75,7 @@ class RowAttention(RelativeAttentionLayer):
         def norm_of_logits(name):
             logits = (None, self.num_heads, width, width)
             # The softmax is in float32, so its logits are normalized in float32.
-            return self._batch_norm(name, logits, "float32", axis=1)
+            return inner_batch_norm(self, name, logits, axis=1, dtype="float32")
 
         self.content_batch_norm = norm_of_logits("content_batch_norm")
         self.query_position_batch_norm = norm_of_logits("query_position_batch_norm")
@@ -117,27 +118,12 @@ class RowAttention(RelativeAttentionLayer):
             contract("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
         ) + of_map(contract("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
 
-    def default_key_dim(self, value_dim):
-        return value_dim // 2
-
     def attention_products(self, height, width):
         pairs, units = height * width**2, self.num_heads * self.key_dim
         return {
             CONTENT: pairs * (units + self.filters),
             POSITION: pairs * (2 * units + self.filters),
         }
-
-    def _batch_norm(self, name, shape, dtype, axis=-1):
-        batch_norm = BatchNormalization(
-            axis=axis,
-            momentum=self.momentum,
-            epsilon=self.epsilon,
-            trainable=self.trainable,
-            dtype=dtype,
-            name=name,
-        )
-        batch_norm.build(shape)
-        return batch_norm
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -154,15 +140,12 @@ class AxialAttention(keras.layers.Layer):
         num_heads: Int, number of heads. Defaults to `8`.
         key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
-        strides: Int, of the 3-wide average pooling that follows (E.1 of LambdaNetworks); `1` for
-            none. Defaults to `1`.
-        output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias.
-            Defaults to `False`.
+        strides: Of the pooling, as in `AttentionLayer`. Defaults to `1`.
+        output_projection: Of the width, as in `AttentionLayer`. Defaults to `False`.
         momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
-            projected.
+        kernel_initializer: Of all projections, as in `AttentionLayer`.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
         kernel_regularizer: Of all projections. Defaults to `None`.
         embeddings_regularizer: Of the position embeddings. Defaults to `None`.

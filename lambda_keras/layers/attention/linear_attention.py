@@ -43,18 +43,13 @@ class LinearAttention(AttentionLayer):
             Defaults to these.
         seed: Int, of the random features, which are orthogonal in blocks of `key_dim` and stay as
             they are drawn; they are saved with the weights. Defaults to `0`.
-        **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
-            initializer and regularizer of kernels (see `AttentionLayer`); `name`, `dtype` and
-            others of `keras.layers.Layer`.
+        **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
-
-    Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs.
 
     Example:
     >>> import keras

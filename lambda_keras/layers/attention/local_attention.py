@@ -7,7 +7,6 @@ from keras import ops
 from lambda_keras.layers.arguments import check_bools, received
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
-    attention_products,
     join_heads,
     position_logits,
     relative_embeddings,
@@ -17,7 +16,6 @@ from lambda_keras.layers.attention.base import (
 from lambda_keras.layers.attention.windows import (
     join_blocks,
     real_positions,
-    split_blocks,
     split_windows,
 )
 from lambda_keras.layers.position_embeddings import standardize_scope
@@ -39,9 +37,8 @@ class LocalAttention(RelativeAttentionLayer):
         scope: Odd int, height and width of the neighborhood. Defaults to `7`.
         mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part. Defaults to `True`.
-        **kwargs: `num_heads`, `key_dim` (even), `strides`, `multi_query`, `output_projection`,
-            initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
-            `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` (`key_dim` is even) and
+            `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
@@ -50,9 +47,6 @@ class LocalAttention(RelativeAttentionLayer):
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
-
-    Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs.
 
     Example:
     >>> import keras
@@ -80,16 +74,14 @@ class LocalAttention(RelativeAttentionLayer):
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
-        depth = self.key_dim // 2
-        self.row_embeddings = self.add_embeddings("row_embeddings", self.scope, depth)
-        self.column_embeddings = self.add_embeddings("column_embeddings", self.scope, depth)
+        self.add_tables(self.scope, self.scope, self.key_dim // 2)
 
     def attend(self, queries, keys, values, training):
         del training
         _, height, width, _ = ops.shape(queries)
         halo = self.scope // 2
         window = BLOCK + 2 * halo
-        queries = split_heads(split_blocks(queries, BLOCK), self.num_heads)  # (b x, h, n, k)
+        queries = split_heads(split_windows(queries, BLOCK), self.num_heads)  # (b x, h, n, k)
         keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)  # (b x, g, m, k)
         values = split_heads(split_windows(values, BLOCK, halo), self.groups)  # (b x, g, m, v)
         row_queries, column_queries = ops.split(queries, 2, axis=-1)
@@ -111,7 +103,6 @@ class LocalAttention(RelativeAttentionLayer):
         return near.reshape(1, 1, BLOCK**2, window**2)
 
     def attention_products(self, height, width):
-        positions, units = height * width, self.num_heads * self.key_dim
-        seen = min(self.scope**2, positions)
+        seen = min(self.scope**2, height * width)
         # Two tables of half the depth.
-        return attention_products(positions, seen, self.scope, units, self.filters)
+        return self.products(height * width, seen, self.scope)
