@@ -10,7 +10,9 @@ from typing import Any
 import keras
 
 from lambda_keras.layers.arguments import (
+    check,
     check_bools,
+    check_choices,
     check_number,
     is_positive_integer,
     received,
@@ -96,8 +98,7 @@ def build(
                 known height and width.
             num_heads, key_dim, ...: Hyper-parameters of the mixer, arguments of its layer in
                 `lambda_keras.layers`; each is one value, or four for the stages c2 to c5. Only
-                those that the mixer has may be passed; the others keep the defaults of the mixer,
-                such as `num_heads=8` of attention.
+                those that the mixer has may be passed.
 
     Call arguments:
         inputs: Float tensor of shape `(batch, height, width, channels)`, RGB images that passed
@@ -120,8 +121,7 @@ def build(
     (None, 10)
 
     Reference:
-        LambdaNetworks: Modeling Long-Range Interactions Without Attention
-        (Bello, ICLR 2021, arXiv:2102.08602).
+        LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602).
     """
     row = specs.NETWORKS[network]
     spec = _changed(row, options)
@@ -231,18 +231,14 @@ def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, n
             "expected keras.config.image_data_format() to be 'channels_last', the only format of "
             f"these networks. Received: {keras.config.image_data_format()!r}"
         )
-    if pooling not in (None, "avg", "max"):
-        raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
+    check_choices((None, "avg", "max"), pooling=pooling)
     check_bools(**flags)
-    if not is_positive_integer(classes):
-        raise ValueError(
-            f"expected classes to be a positive integer. Received: classes={classes!r}"
-        )
+    check(is_positive_integer(classes), "classes to be a positive integer", classes=classes)
     for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
         rate = {field: getattr(spec, field, 0)}
         check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **rate)
-    if not isinstance(name, str) or not name or "/" in name:
-        raise ValueError(f"expected a name without a slash. Received: name={name!r}")
+    is_name = isinstance(name, str) and name and "/" not in name
+    check(is_name, "a name without a slash", name=name)
     try:
         keras.activations.get(classifier_activation)
     except Exception as error:
@@ -266,19 +262,15 @@ def _inputs(input_tensor, input_shape, minimum):
         input_shape = tuple(input_tensor.shape[1:])
     elif input_shape is None:
         input_shape = (None, None, 3)
-    if (
-        not isinstance(input_shape, (tuple, list))
-        or len(input_shape) != 3
-        or not all(size is None or is_positive_integer(size) for size in input_shape)
-        or input_shape[-1] is None
-    ):
-        raise ValueError(
-            "expected input_shape (height, width, channels) of positive integers, with a known "
-            f"number of channels. Received: input_shape={input_shape}"
-        )
-    if any(size is not None and size < minimum for size in input_shape[:2]):
-        raise ValueError(
-            f"expected height and width of at least {minimum} pixels, the stride of the last "
-            f"stage. Received: input_shape={tuple(input_shape)}"
-        )
+    is_shape = (
+        isinstance(input_shape, (tuple, list))
+        and len(input_shape) == 3
+        and all(size is None or is_positive_integer(size) for size in input_shape)
+        and input_shape[-1] is not None
+    )
+    expected = "(height, width, channels) of positive integers, with a known number of channels"
+    check(is_shape, f"input_shape {expected}", input_shape=input_shape)
+    large = all(size is None or size >= minimum for size in input_shape[:2])
+    expected = f"height and width of at least {minimum} pixels, the stride of the last stage"
+    check(large, expected, input_shape=tuple(input_shape))
     return keras.Input(input_shape, name="images") if input_tensor is None else input_tensor

@@ -14,7 +14,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from lambda_keras.layers.flops import CONTENT, CONVOLUTION, DENSE, PROJECTIONS
+from lambda_keras.layers.arguments import check_functional
+from lambda_keras.layers.base import CONTENT, CONVOLUTION, DENSE, PROJECTIONS
 
 _CONVOLUTIONS = (
     layers.Conv1D,
@@ -76,27 +77,20 @@ def count_flops_by_stage(model: keras.Model) -> dict[str, dict[str, int]]:
     """Counts the floating-point operations of a model for one example, by stage and kind.
 
     Stages are the first parts of the names of the layers: `"stem"`, `"c2"`, ..., `"predictions"`.
-
-    Args:
-        model: As for `count_flops`.
-
-    Raises:
-        ValueError: As for `count_flops`.
     """
-    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
-        raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
+    check_functional(model)
     shapes = [tuple(inputs.shape) for inputs in model.inputs]
     if any(None in shape[1:] for shape in shapes):
         received = ", ".join(map(str, shapes))
         raise ValueError(f"expected a model built for inputs of a known size. Received: {received}")
     counts: dict[str, Counter] = {}
-    for operation, node in _calls(model):
+    for operation, node in calls(model):
         stage = counts.setdefault(operation.name.split("_")[0], Counter())
         stage.update(_call_flops(operation, node))
     return {stage: dict(kinds) for stage, kinds in counts.items() if kinds.total()}
 
 
-def _calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
+def calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
     """Yields every call of a layer or operation in the graph of a model, with its node."""
     graph: Any = model
     if isinstance(model, keras.Sequential):

@@ -12,8 +12,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
     Arguments, weights, values and statistics are those of Keras. Keras computes means, variances
     and normalized values one after the other, and TensorFlow differentiates each. Here a training
     step takes one kernel, and one for the gradients. In inference on batches that are known to be
-    larger than 1 TensorFlow joins that kernel with the convolution before it. JAX does all that by
-    itself.
+    larger than 1 TensorFlow joins that kernel with the convolution before it.
 
     Where the channels are axis 1 of more than two, training sums over the axes after them first.
     That takes half of the time or less on large maps, and sums of millions stay exact.

@@ -40,8 +40,7 @@ def content_outputs(
         causal: Bool, whether query n sees the context elements m <= n only.
 
     Returns:
-        Tensor `(b, n, h, v)`. Under a mask without `causal`, softmax keys more than about 80 below
-        the largest one of the whole context weigh nothing, because float32 ends there.
+        Tensor `(b, n, h, v)`. See the `attention_mask` of `LambdaLayer` for the range of keys.
     """
     if causal and normalization == "softmax":
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
@@ -93,14 +92,8 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
 def _visible_sums(keys, terms, visible):
     """Sums of `exp(keys - maximum) * terms` over the visible positions, with a maximum per query.
 
-    Args:
-        keys: Tensor `(..., m, 1)`.
-        terms: Tensor `(..., m, w)`.
-        visible: Bool tensor `(n, m)`.
-
-    Returns:
-        Maxima `(..., n, 1)`, without a gradient, because they cancel in quotients of sums; and
-        sums `(..., n, w)`.
+    Keys `(..., m, 1)`, terms `(..., m, w)` and visible `(n, m)` -> maxima `(..., n, 1)`, without a
+    gradient, because they cancel in quotients of sums, and sums `(..., n, w)`.
     """
     keys = ops.where(visible, ops.swapaxes(keys, -1, -2), HIDDEN)
     maxima = _largest(keys, -1)

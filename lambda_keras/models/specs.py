@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 STAGES = ("c2", "c3", "c4", "c5")
 # Channel statistics of ImageNet on the scale [0, 1]: images are normalized by them.
@@ -69,6 +69,7 @@ class ResNetSpec:
         ValueError: If `blocks` or `filters` are out of range.
     """
 
+    batch_norm_epsilon: ClassVar[float] = 1e-5  # of TensorFlow's ResNets; the paper names none
     blocks: tuple[int, int, int, int]
     mixer_blocks: tuple[tuple[int, ...], ...] = ((), (), (), ())
     stem: str = "v1"
@@ -107,6 +108,7 @@ class MobileNetSpec:
     is replaced by a lambda layer (D.3.2).
     """
 
+    batch_norm_epsilon: ClassVar[float] = 1e-3  # of the authors' implementation
     lambda_blocks: tuple[int, ...] = ()
     expand_lambda: bool = True
     alpha: float = 1.0
@@ -157,12 +159,11 @@ class Network:
         constructor: Name of its constructor in `lambda_keras.applications`.
         spec: The network that the constructor builds.
         parameters: Number of trainable parameters, with 1000 classes.
-        gflops: Floating-point operations for one image of `image_size`, in 10^9, by the paper's
-            conventions (`lambda_keras.applications.count_flops`).
+        gflops: `lambda_keras.applications.count_flops` of an image of `image_size`, in 10^9.
         image_size: Height and width, in pixels, that `top1` was published for.
-        top1: Published ImageNet top-1 accuracy in percent; None if none was published.
-        source: Publication of `top1`: a table of the LambdaNetworks paper (arXiv 2102.08602), or
-            the publisher of the weights.
+        top1: Published ImageNet top-1 accuracy in percent.
+        source: Publication of `top1`: a table of the LambdaNetworks paper, or the publisher of the
+            weights.
         recipe: Training that `top1` comes from (E.2 for those of the paper).
         arguments: Arguments of the constructor for this network.
         weights: Published weights by name, the default ones first.
@@ -279,12 +280,14 @@ _TIMM_26 = ResNetSpec(
     mixer_pool_size=2,
 )
 _TIMM_50 = replace(
-    _TIMM_26,
-    blocks=(3, 4, 6, 3),
-    mixer_blocks=((), (4,), (2, 4, 6), (2,)),
-    activation="silu",
+    _TIMM_26, blocks=(3, 4, 6, 3), mixer_blocks=((), (4,), (2, 4, 6), (2,)), activation="silu"
 )
-_TIMM_HALO = {
+_BOTNET = replace(
+    _TIMM_26,
+    mixer="global",
+    mixer_arguments={"num_heads": 4, "key_dim": None, "scale_positions": False},
+)
+_HALO = {
     "num_heads": 8,
     "key_dim": None,
     "block_size": 8,
@@ -293,6 +296,9 @@ _TIMM_HALO = {
     "scale_positions": False,
     "strided_queries": True,
 }
+_HALONET_26 = replace(_TIMM_26, mixer="halo", mixer_arguments=_HALO)
+_HALO_50 = {**_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3}
+_HALONET_50 = replace(_TIMM_50, mixer="halo", mixer_arguments=_HALO_50)
 # Publication and recipe of accuracies.
 TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
 TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
@@ -311,59 +317,38 @@ RESNET_RS_FILES = "https://storage.googleapis.com/tensorflow/keras-applications/
 def _family(
     name: str,
     depth: int,
-    parameters: int,
-    gflops: float,
-    image_size: int,
+    *counts: Any,
     top1: float | None = None,
-    *weights: tuple[int, float, str],
+    weights: Sequence[tuple[int, float, str]] = (),
 ) -> Network:
     """A network of `FAMILIES`, with weights by image size, accuracy and MD5.
 
     The accuracy is from tensorflow/tpu, whose evaluation crops 32 pixels, the MD5 from tf_keras.
     """
     constructor, spec, table = FAMILIES[name]
-    source, recipe = table if top1 else ("", "")
+    numbers = (*counts, top1, *table) if top1 else counts
     files = {
         f"imagenet-i{size}": PublishedWeights(
             f"{RESNET_RS_FILES}/resnet-rs-{depth}-i{size}.h5", accuracy, size, checksum=md5
         )
         for size, accuracy, md5 in weights
     }
-    published = (image_size, top1, source, recipe, {}, files)
     name, constructor = name.format(depth), constructor.format(depth)
-    return Network(name, constructor, spec(depth), parameters, gflops, *published)
+    return Network(name, constructor, spec(depth), *numbers, weights=files)
 
 
 def _resnet50(
-    suffix: str,
-    parameters: int,
-    gflops: float,
-    top1: float | None = None,
-    source: str = "",
-    recipe: str = "",
-    **arguments: Any,
+    suffix: str, parameters: int, gflops: float, *published: Any, **arguments: Any
 ) -> Network:
     """A ResNet-50 with other arguments: ablations of Table 13 and baselines of Tables 3 and 4."""
-    published = (224, top1, source, recipe, arguments)
-    return Network(f"resnet50_{suffix}", "ResNet50", RESNET50, parameters, gflops, *published)
+    counts, name = (parameters, gflops, 224), f"resnet50_{suffix}"
+    return Network(name, "ResNet50", RESNET50, *counts, *published, arguments=arguments)
 
 
-def _timm(
-    name: str,
-    constructor: str,
-    spec: ResNetSpec,
-    parameters: int,
-    gflops: float,
-    repository: str,
-    top1: float,
-    crop_fraction: float,
-    image_size: int = 256,
-    **file: str,
-) -> Network:
+def _timm(weights: PublishedWeights, *network: Any) -> Network:
     """A network of timm, with weights on the Hub."""
-    weights = PublishedWeights(f"timm/{repository}", top1, image_size, crop_fraction, **file)
-    published = (image_size, top1, "timm", "timm", {}, {IMAGENET: weights})
-    return Network(name, constructor, spec, parameters, gflops, *published)
+    published = (weights.image_size, weights.top1, "timm", "timm")
+    return Network(*network, *published, weights={IMAGENET: weights})
 
 
 # Where the paper has several image sizes without extra data, the row is its most accurate one.
@@ -375,41 +360,41 @@ ROWS = (
         blocks=(1, 1, 1, 1), mixer_blocks=((), (), (1,), (1,)), stem="small", shortcut="pool",
         filters=16, padding="fixed", lambda_layer=LambdaSpec(scope=7),
     ), 855_544, 0.064, 32),
-    _family("lambda_resnet{}", 50, 18_963_272, 4.18, 160, 79.2),
-    _family("lambda_resnet{}", 101, 36_866_920, 11.285, 192, 81.9),
-    _family("lambda_resnet{}", 152, 51_404_696, 29.632, 256, 83.8),
+    _family("lambda_resnet{}", 50, 18_963_272, 4.18, 160, top1=79.2),
+    _family("lambda_resnet{}", 101, 36_866_920, 11.285, 192, top1=81.9),
+    _family("lambda_resnet{}", 152, 51_404_696, 29.632, 256, top1=83.8),
     _family("lambda_resnet{}", 200, 57_993_112, 61.535, 320),
-    _family("lambda_resnet{}", 270, 81_366_248, 52.186, 256, 84.2),
-    _family("lambda_resnet{}", 350, 105_475_176, 105.697, 320, 84.7),
-    _family("lambda_resnet{}", 420, 124_438_664, 125.984, 320, 84.9),
+    _family("lambda_resnet{}", 270, 81_366_248, 52.186, 256, top1=84.2),
+    _family("lambda_resnet{}", 350, 105_475_176, 105.697, 320, top1=84.7),
+    _family("lambda_resnet{}", 420, 124_438_664, 125.984, 320, top1=84.9),
     _family("lambda_resnet{}_c4", 50, 16_242_072, 4.073, 160),
-    _family("lambda_resnet{}_c4", 101, 25_982_120, 13.603, 224, 82.6),
-    _family("lambda_resnet{}_c4", 152, 35_077_496, 26.353, 256, 83.4),
+    _family("lambda_resnet{}_c4", 101, 25_982_120, 13.603, 224, top1=82.6),
+    _family("lambda_resnet{}_c4", 152, 35_077_496, 26.353, 256, top1=83.4),
     _family("lambda_resnet{}_c4", 200, 41_665_912, 59.832, 320),
     _family("lambda_resnet{}_c4", 270, 55_786_968, 46.455, 256),
     _family("lambda_resnet{}_c4", 350, 69_555_336, 100.13, 320),
     _family("lambda_resnet{}_c4", 420, 81_443_704, 119.022, 320),
-    _family("resnet_rs{}", 50, 35_691_912, 4.557, 160, None,
-            (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102")),
-    _family("resnet_rs{}", 101, 63_618_696, 16.351, 224, 81.8,
+    _family("resnet_rs{}", 50, 35_691_912, 4.557, 160, weights=[
+            (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102")]),
+    _family("resnet_rs{}", 101, 63_618_696, 16.351, 224, top1=81.8, weights=[
             (192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),
-            (160, 80.3, "544b3434d00efc199d66e9058c7f3379")),
-    _family("resnet_rs{}", 152, 86_621_576, 31.056, 256, 83.0,
+            (160, 80.3, "544b3434d00efc199d66e9058c7f3379")]),
+    _family("resnet_rs{}", 152, 86_621_576, 31.056, 256, top1=83.0, weights=[
             (256, 83.0, "ba6271b99bdeb4e7a9b15c05964ef4ad"),
             (224, 82.2, "31a46a92ab21b84193d0d71dd8c3d03b"),
-            (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338")),
-    _family("resnet_rs{}", 200, 93_209_992, 62.758, 320, None,
-            (256, 83.4, "a76930b741884e09ce90fa7450747d5f")),
-    _family("resnet_rs{}", 270, 129_861_448, 53.9, 256, None,
-            (256, 83.8, "20d575825ba26176b03cb51012a367a8")),
-    _family("resnet_rs{}", 350, 163_956_168, 107.367, 320, None,
+            (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338")]),
+    _family("resnet_rs{}", 200, 93_209_992, 62.758, 320, weights=[
+            (256, 83.4, "a76930b741884e09ce90fa7450747d5f")]),
+    _family("resnet_rs{}", 270, 129_861_448, 53.9, 256, weights=[
+            (256, 83.8, "20d575825ba26176b03cb51012a367a8")]),
+    _family("resnet_rs{}", 350, 163_956_168, 107.367, 320, weights=[
             (320, 84.2, "7ccb858cc738305e8ceb3c0140bee393"),
-            (256, 84.0, "f4a039dc3c421321b7fc240494574a68")),
-    _family("resnet_rs{}", 420, 191_891_656, 127.885, 320, None,
-            (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8")),
+            (256, 84.0, "f4a039dc3c421321b7fc240494574a68")]),
+    _family("resnet_rs{}", 420, 191_891_656, 127.885, 320, weights=[
+            (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8")]),
     _family("resnet_rs{}_no_se", 50, 25_613_256, 4.537, 160),
-    _family("resnet_rs{}_no_se", 101, 44_605_384, 16.313, 224, 81.3),
-    _family("resnet_rs{}_no_se", 152, 60_249_032, 31.003, 256, 82.5),
+    _family("resnet_rs{}_no_se", 101, 44_605_384, 16.313, 224, top1=81.3),
+    _family("resnet_rs{}_no_se", 152, 60_249_032, 31.003, 256, top1=82.5),
     _family("resnet_rs{}_no_se", 200, 64_730_056, 62.701, 320),
     _family("resnet_rs{}_no_se", 270, 89_655_496, 53.82, 256),
     _family("resnet_rs{}_no_se", 350, 112_842_440, 107.265, 320),
@@ -434,28 +419,25 @@ ROWS = (
     _resnet50("linear", 18_012_200, 6.57, placement="LLLL", mixer="linear"),
     _resnet50("favor", 18_012_200, 10.38, placement="LLLL", mixer="favor"),
     _resnet50("relu", 18_012_200, 10.38, placement="LLLL", mixer="relu"),
-    _timm("lambda_resnet26t", "LambdaResNet26T", _TIMM_26,
-          10_958_272, 6.002, "lambda_resnet26t.c1_in1k", 79.126, 0.94),
-    _timm("lambda_resnet26rpt_256", "LambdaResNet26RPT256",
-          replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)),
-          10_988_688, 6.278, "lambda_resnet26rpt_256.c1_in1k", 78.960, 0.94),
-    _timm("lambda_resnet50ts", "LambdaResNet50TS", _TIMM_50,
-          21_536_832, 10.069, "lambda_resnet50ts.a1h_in1k", 81.184, 0.95,
+    _timm(PublishedWeights("timm/lambda_resnet26t.c1_in1k", 79.126, 256, 0.94),
+          "lambda_resnet26t", "LambdaResNet26T", _TIMM_26, 10_958_272, 6.002),
+    _timm(PublishedWeights("timm/lambda_resnet26rpt_256.c1_in1k", 78.960, 256, 0.94),
+          "lambda_resnet26rpt_256", "LambdaResNet26RPT256",
+          replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)), 10_988_688, 6.278),
+    _timm(PublishedWeights("timm/lambda_resnet50ts.a1h_in1k", 81.184, 256, 0.95,
           revision="d1104e080d2725a19db5ec2ec58f589c490d674b",
           checksum="bcb80eaa77910c72c9c0ff9e83f99d550270fc23ab0ccac69d01e35cb269cdf8"),
-    _timm("botnet26t_256", "BoTNet26T256", replace(_TIMM_26, mixer="global", mixer_arguments={
-        "num_heads": 4, "key_dim": None, "scale_positions": False,
-    }), 12_488_672, 6.595, "botnet26t_256.c1_in1k", 79.256, 0.95),
-    _timm("halonet26t", "HaloNet26T",
-          replace(_TIMM_26, mixer="halo", mixer_arguments=_TIMM_HALO),
-          12_480_288, 6.346, "halonet26t.a1h_in1k", 79.134, 0.95),
-    _timm("halonet50ts", "HaloNet50TS", replace(_TIMM_50, mixer="halo", mixer_arguments={
-        **_TIMM_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3,
-    }), 22_733_280, 10.539, "halonet50ts.a1h_in1k", 81.640, 0.94),
+          "lambda_resnet50ts", "LambdaResNet50TS", _TIMM_50, 21_536_832, 10.069),
+    _timm(PublishedWeights("timm/botnet26t_256.c1_in1k", 79.256, 256, 0.95),
+          "botnet26t_256", "BoTNet26T256", _BOTNET, 12_488_672, 6.595),
+    _timm(PublishedWeights("timm/halonet26t.a1h_in1k", 79.134, 256, 0.95),
+          "halonet26t", "HaloNet26T", _HALONET_26, 12_480_288, 6.346),
+    _timm(PublishedWeights("timm/halonet50ts.a1h_in1k", 81.640, 256, 0.94),
+          "halonet50ts", "HaloNet50TS", _HALONET_50, 22_733_280, 10.539),
     # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
-    _timm("resnet50_pytorch", "ResNet50PyTorch",
-          replace(RESNET50, padding="symmetric", mixer=None),
-          25_557_032, 8.178, "resnet50.a1_in1k", 80.4, 0.95, image_size=224),
+    _timm(PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95),
+          "resnet50_pytorch", "ResNet50PyTorch",
+          replace(RESNET50, padding="symmetric", mixer=None), 25_557_032, 8.178),
     _resnet50("llll_pytorch", 14_995_848, 12.023, 78.208, "d-li14/lambda.pytorch", "130 epochs",
               placement="LLLL", padding="symmetric", use_bias=True),
     # Keras states no checksum of the weights, nor how images were cropped for their accuracy: 224

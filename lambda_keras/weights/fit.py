@@ -15,14 +15,7 @@ PRECISIONS = ("float64", "float32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a file, and the variables that it is assigned to.
-
-    Attributes:
-        key: Name in the file.
-        shape: Shape in the file.
-        variables: Variables that it holds the values of.
-        convert: Function from the tensor to the values of the variables.
-    """
+    """One tensor of a file, its variables, and the function that makes their values of it."""
 
     key: str
     shape: tuple[int, ...]

@@ -19,21 +19,13 @@ _FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # Forbidden by git and by
 
 
 def fetch_address(address: str) -> Path:
-    """Fetches the weights file of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
-
-    That is `model.safetensors`, or if there is none, `model.weights.h5`. Revisions are those of
-    `fetch`, which returns the path of the file in the local cache.
-    """
+    """Fetches the first of `FILENAMES` of `"hf://owner/repo"` or `"hf://owner/repo@revision"`."""
     repository, revision = parse_address(address)
     return fetch(repository, FILENAMES, revision)
 
 
 def parse_address(address: str) -> tuple[str, str]:
-    """Repository and revision of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Repository and revision of `"hf://owner/repo"` or `"hf://owner/repo@revision"`."""
     match = _ADDRESS.fullmatch(address)
     if match is None or _FORBIDDEN.search(address):
         raise ValueError(
@@ -56,11 +48,8 @@ def fetch(
     Args:
         repository: Owner and name on the hub.
         filenames: The first of these that the repository has is fetched.
-        revision: Branch, tag or commit. Defaults to `"main"`.
+        revision: Branch, tag or commit.
         expected_sha256: Checksum of the file, if it is known. Defaults to what the hub records.
-
-    Returns:
-        Path of the file in the local cache.
 
     Raises:
         ValueError: If there is no such repository, revision or file, or the file is damaged.
@@ -117,14 +106,10 @@ def fetch(
 
 
 def fetch_url(address: str, checksum: str | None) -> Path:
-    """Downloads a file, with progress, unless an intact one is in Keras' folder for models.
-
-    Args:
-        address: `https://...` of the file.
-        checksum: Its SHA-256 or MD5, if it is known.
+    """Downloads `https://...` with progress, unless an intact file is in Keras' folder for models.
 
     Raises:
-        ValueError: If what comes is damaged.
+        ValueError: If it does not have the SHA-256 or MD5, where that is known.
         FileNotFoundError: If it cannot be downloaded.
     """
     import keras

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import initializers, ops
 
-from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.arguments import check, check_number
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
     join_heads,
@@ -13,10 +13,9 @@ from lambda_keras.layers.attention.base import (
     softmax,
     split_heads,
 )
-from lambda_keras.layers.base import serialized_arguments
+from lambda_keras.layers.base import CONTENT, POSITION, Layer
 from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.flops import CONTENT, POSITION
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -28,11 +27,8 @@ class RowAttention(RelativeAttentionLayer):
     Queries, keys and values pass a batch normalization, too. There is no scale. The heads share
     the three tables.
 
-    Args:
-        filters: Int, depth of the outputs.
-        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
-        epsilon: Positive float, of the batch normalizations.
-        **kwargs: Of `RelativeAttentionLayer`.
+    Args are those of `RelativeAttentionLayer`, and `momentum` and `epsilon` of the batch
+    normalizations.
     """
 
     fixed_grid = True
@@ -42,8 +38,8 @@ class RowAttention(RelativeAttentionLayer):
         self,
         filters: int,
         *,
-        momentum: float,
-        epsilon: float,
+        momentum: float = 0.99,
+        epsilon: float = 1e-5,
         embeddings_initializer=None,
         **kwargs,
     ):
@@ -127,7 +123,7 @@ class RowAttention(RelativeAttentionLayer):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class AxialAttention(keras.layers.Layer):
+class AxialAttention(Layer):
     """Position-sensitive attention along the height, then along the width of the map.
 
     Along each axis, `softmax(BN(q·k) + BN(q·rq) + BN(k·rk))` weighs values and embeddings of
@@ -137,19 +133,14 @@ class AxialAttention(keras.layers.Layer):
 
     Args:
         filters: Int, depth of the outputs of both axes, divisible by `num_heads`.
-        num_heads: Int, number of heads. Defaults to `8`.
         key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
-        strides: Of the pooling, as in `AttentionLayer`. Defaults to `1`.
-        output_projection: Of the width, as in `AttentionLayer`. Defaults to `False`.
         momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        kernel_initializer: Of all projections, as in `AttentionLayer`.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
-        kernel_regularizer: Of all projections. Defaults to `None`.
-        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
-        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` (but `multi_query`) and
+            `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)` of known height and width.
@@ -159,8 +150,7 @@ class AxialAttention(keras.layers.Layer):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
-            the map has not the size that the layer was built for.
+        ValueError: Also if the map has not the size that the layer was built for.
 
     Example:
     >>> import keras
@@ -173,45 +163,24 @@ class AxialAttention(keras.layers.Layer):
     fixed_grid = True
 
     def __init__(
-        self,
-        filters: int,
-        *,
-        num_heads: int = 8,
-        key_dim: int | None = None,
-        strides: int = 1,
-        output_projection: bool = False,
-        momentum: float = 0.99,
-        epsilon: float = 1e-5,
-        kernel_initializer=None,
-        embeddings_initializer=None,
-        kernel_regularizer=None,
-        embeddings_regularizer=None,
-        **kwargs,
+        self, filters: int, *, strides: int = 1, output_projection: bool = False, **kwargs
     ):
+        arguments = {name: kwargs.pop(name) for name in self.arguments() if name in kwargs}
         super().__init__(**kwargs)
-
-        def attention(name, **arguments):
-            return RowAttention(
-                filters,
-                num_heads=num_heads,
-                key_dim=key_dim,
-                momentum=momentum,
-                epsilon=epsilon,
-                kernel_initializer=kernel_initializer,
-                embeddings_initializer=embeddings_initializer,
-                kernel_regularizer=kernel_regularizer,
-                embeddings_regularizer=embeddings_regularizer,
-                trainable=self.trainable,
-                dtype=self.dtype_policy,
-                name=name,
-                **arguments,
-            )
-
+        arguments |= {"trainable": self.trainable, "dtype": self.dtype_policy}
         # The map is transposed for it, so that rows are columns.
-        self.height_attention = attention("height_attention")
-        self.width_attention = attention(
-            "width_attention", strides=strides, output_projection=output_projection
-        )
+        self.height_attention = RowAttention(filters, **arguments, name="height_attention")
+        pooled = {"strides": strides, "output_projection": output_projection}
+        self.width_attention = RowAttention(filters, **arguments, **pooled, name="width_attention")
+
+    @classmethod
+    def arguments(cls):
+        arguments = RowAttention.arguments()
+        del arguments["multi_query"]
+        return arguments
+
+    def configured(self):
+        return self.width_attention
 
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
@@ -222,11 +191,8 @@ class AxialAttention(keras.layers.Layer):
 
     def call(self, inputs, training=None):
         self.check_shapes(inputs.shape)
-        if tuple(inputs.shape[1:]) != self._built_for:
-            raise ValueError(
-                "expected the map and the depth that the layer was built for, "
-                f"{self._built_for}. Received: {tuple(inputs.shape[1:])}"
-            )
+        expected = f"the map and the depth that the layer was built for, {self._built_for}"
+        check(tuple(inputs.shape[1:]) == self._built_for, expected, inputs=inputs.shape[1:])
         columns = ops.transpose(inputs, (0, 2, 1, 3))  # (b, width, height, depth)
         columns = self.height_attention(columns, training=training)
         rows = ops.transpose(columns, (0, 2, 1, 3))  # (b, height, width, filters)
@@ -246,7 +212,3 @@ class AxialAttention(keras.layers.Layer):
         filters = self.width_attention.filters
         rows = self.width_attention.count_flops((batch, height, width, filters))
         return {part: columns[part] + rows[part] for part in rows}
-
-    def get_config(self):
-        own = serialized_arguments(AxialAttention, self.width_attention)
-        return {**super().get_config(), **own}

@@ -14,13 +14,11 @@ from abc import ABC, abstractmethod
 import numpy as np
 from keras import initializers, ops, regularizers
 
-from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
-from lambda_keras.layers.base import Layer
+from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
+from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
 from lambda_keras.layers.content_lambdas import HIDDEN
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
-from lambda_keras.layers.projections import fan_in, project
 
 
 class AttentionLayer(Layer, ABC):
@@ -80,11 +78,8 @@ class AttentionLayer(Layer, ABC):
         super().__init__(**kwargs)
         check_positive_integers(filters=filters, num_heads=num_heads, strides=strides)
         check_bools(multi_query=multi_query, output_projection=output_projection)
-        if filters % num_heads:
-            raise ValueError(
-                "expected filters to be divisible by num_heads. "
-                f"{received(filters=filters, num_heads=num_heads)}"
-            )
+        divides = filters % num_heads == 0
+        check(divides, "filters divisible by num_heads", filters=filters, num_heads=num_heads)
         self.value_dim = filters // num_heads  # of a head
         key_dim = self.value_dim // self.values_per_key if key_dim is None else key_dim
         check_positive_integers(key_dim=key_dim)
@@ -160,18 +155,11 @@ class AttentionLayer(Layer, ABC):
     def check_shapes(self, inputs_shape):
         """Refuses a shape of inputs that the layer cannot be built for."""
         shape = tuple(inputs_shape)
-        if len(shape) != 4 or shape[-1] is None:
-            raise ValueError(
-                "expected inputs (batch, height, width, depth) of a known depth. "
-                f"Received: inputs {shape}"
-            )
-        if 0 in shape[1:]:
-            raise ValueError(f"expected a map and a depth of at least 1. Received: inputs {shape}")
-        if self.fixed_grid and None in shape[1:]:
-            raise ValueError(
-                "expected a map of known size, because there are embeddings for every offset in "
-                f"it. Received: inputs {shape}"
-            )
+        is_map = len(shape) == 4 and shape[-1] is not None
+        check(is_map, "inputs (batch, height, width, depth) of a known depth", inputs=shape)
+        check(0 not in shape[1:], "a map and a depth of at least 1", inputs=shape)
+        known = "a map of known size, because there are embeddings for every offset in it"
+        check(not self.fixed_grid or None not in shape[1:], known, inputs=shape)
 
     def _add_kernel(self, name, depth, units):
         return self.add_weight(
@@ -183,15 +171,11 @@ class AttentionLayer(Layer, ABC):
 
     def _check_call(self, inputs_shape):
         self.check_shapes(inputs_shape)
-        given, built_for = tuple(inputs_shape[1:]), self._built_for
+        given, built_for, what = tuple(inputs_shape[1:]), self._built_for, "map and the depth"
         if not self.fixed_grid:  # Only the depth has to stay.
-            given, built_for = given[2:], built_for[2:]
-        if given != built_for:
-            expected = "map and the depth" if self.fixed_grid else "depth"
-            raise ValueError(
-                f"expected the {expected} that the layer was built for, {built_for}. "
-                f"Received: {given}"
-            )
+            given, built_for, what = given[2:], built_for[2:], "depth"
+        expected = f"the {what} that the layer was built for, {built_for}"
+        check(given == built_for, expected, inputs=given)
 
 
 class RelativeAttentionLayer(AttentionLayer):
@@ -228,11 +212,7 @@ class RelativeAttentionLayer(AttentionLayer):
         self.column_embeddings = self.add_embeddings("column_embeddings", columns, depth)
 
     def products(self, queries: int, seen: int, offsets: int) -> dict[str, int]:
-        """Multiply-accumulates of softmax attention, by part.
-
-        A query sees some context positions, and meets each offset of the tables once, however many
-        context positions there are.
-        """
+        """Multiply-accumulates, by part: a query meets each offset of the tables once."""
         units = self.num_heads * self.key_dim
         return {
             CONTENT: queries * seen * (units + self.filters),
@@ -245,12 +225,8 @@ class MapAttentionLayer(RelativeAttentionLayer):
 
         softmax over m of (k^-1/2 q·k[m] + s q·(rows[p - i + P - 1] + columns[q - j + Q - 1]))
 
-    for a context of P rows and Q columns (BoTNet, Figure 4).
-
-    Args:
-        filters: Int, depth of the outputs.
-        scale_positions: Bool, whether s is `k^-1/2`, or 1.
-        **kwargs: Of `RelativeAttentionLayer`.
+    for a context of P rows and Q columns (BoTNet, Figure 4); `scale_positions` is whether s is
+    `k^-1/2`, or 1. Other arguments are those of `RelativeAttentionLayer`.
     """
 
     def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):

@@ -5,13 +5,9 @@ import math
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
+from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
 from lambda_keras.layers.attention.base import MapAttentionLayer
-from lambda_keras.layers.attention.windows import (
-    join_blocks,
-    real_positions,
-    split_windows,
-)
+from lambda_keras.layers.attention.windows import join_blocks, real_positions, split_windows
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -64,14 +60,15 @@ class HaloAttention(MapAttentionLayer):
     ):
         super().__init__(filters, **kwargs)
         check_positive_integers(block_size=block_size)
-        if type(halo_size) is not int or halo_size < 0:
-            raise ValueError(f"expected an integer of at least 0. {received(halo_size=halo_size)}")
+        check(
+            type(halo_size) is int and halo_size >= 0,
+            "an integer of at least 0",
+            halo_size=halo_size,
+        )
         check_bools(mask_padding=mask_padding, strided_queries=strided_queries)
-        if strided_queries and block_size % self.strides:
-            raise ValueError(
-                "expected block_size to be divisible by strides for strided_queries=True. "
-                f"{received(block_size=block_size, strides=self.strides)}"
-            )
+        divides = not strided_queries or block_size % self.strides == 0
+        expected = "block_size to be divisible by strides for strided_queries=True"
+        check(divides, expected, block_size=block_size, strides=self.strides)
         self.block_size = block_size
         self.halo_size = halo_size
         self.mask_padding = mask_padding

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import check_bools, received
+from lambda_keras.layers.arguments import check, check_bools
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
     join_heads,
@@ -13,11 +13,7 @@ from lambda_keras.layers.attention.base import (
     softmax_attention,
     split_heads,
 )
-from lambda_keras.layers.attention.windows import (
-    join_blocks,
-    real_positions,
-    split_windows,
-)
+from lambda_keras.layers.attention.windows import join_blocks, real_positions, split_windows
 from lambda_keras.layers.position_embeddings import standardize_scope
 
 # Queries are computed in blocks of this size, each of which sees one window.
@@ -58,17 +54,11 @@ class LocalAttention(RelativeAttentionLayer):
 
     def __init__(self, filters: int, *, scope: int = 7, mask_padding: bool = True, **kwargs):
         super().__init__(filters, **kwargs)
-        if not isinstance(scope, int):
-            raise ValueError(
-                f"expected scope to be a positive odd integer. {received(scope=scope)}"
-            )
+        check(isinstance(scope, int), "scope to be a positive odd integer", scope=scope)
         standardize_scope(scope)
         check_bools(mask_padding=mask_padding)
-        if self.key_dim % 2:
-            raise ValueError(
-                "expected an even key_dim, one half for rows and one for columns. "
-                f"{received(key_dim=self.key_dim)}"
-            )
+        halves = "an even key_dim, one half for rows and one for columns"
+        check(self.key_dim % 2 == 0, halves, key_dim=self.key_dim)
         self.scope = scope
         self.mask_padding = mask_padding
 
