@@ -1,8 +1,4 @@
-"""Constructors of the networks, with the arguments of `keras.applications`.
-
-A network that was saved needs `import lambda_keras` before `keras.models.load_model`, no
-`custom_objects`.
-"""
+"""Constructors of the networks, with the arguments of `keras.applications`, and their tools."""
 
 from lambda_keras.applications import networks
 from lambda_keras.applications.common import describe

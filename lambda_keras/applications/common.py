@@ -22,11 +22,9 @@ from lambda_keras.models.mixers import MIXERS, check_mixer
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
-from lambda_keras.weights.files import check_classes, find_weights, load_adapted
+from lambda_keras.weights.files import find_weights, load_adapted
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
-Shape = tuple[int | None, int | None, int]
-Weights = str | os.PathLike | None
 
 RESNET = ("dropout_rate", "batch_norm_momentum", "stochastic_depth_rate", "padding", "stem")
 MOBILENET = ("dropout_rate", "batch_norm_momentum", "alpha")
@@ -39,9 +37,9 @@ HYPER_PARAMETERS = {
 def build(
     network: str,
     include_top: bool = True,
-    weights: Weights = None,
+    weights: str | os.PathLike | None = None,
     input_tensor: Any = None,
-    input_shape: Shape | None = None,
+    input_shape: tuple[int | None, int | None, int] | None = None,
     pooling: str | None = None,
     classes: int = 1000,
     classifier_activation: Any = "softmax",
@@ -136,9 +134,8 @@ def build(
     minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
     inputs = _inputs(input_tensor, input_shape, minimum)
     if weights is not None:  # Found before the network is built, which takes seconds.
-        if include_top and not adapt_weights:
-            check_classes(weights, network, classes)
-        weights = find_weights(weights, network)
+        is_whole = include_top and not adapt_weights
+        weights = find_weights(weights, network, classes if is_whole else None)
     model = build_spec(spec, inputs, **top)
     if weights is not None and adapt_weights:
         rgb = build_spec(spec, keras.Input((*inputs.shape[1:3], 3)), **top)
@@ -226,11 +223,9 @@ def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
 
 def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, name: Any, **flags):
     """Checks the arguments that all networks share."""
-    if keras.config.image_data_format() != "channels_last":
-        raise ValueError(
-            "expected keras.config.image_data_format() to be 'channels_last', the only format of "
-            f"these networks. Received: {keras.config.image_data_format()!r}"
-        )
+    data_format = keras.config.image_data_format()
+    expected = "keras.config.image_data_format() to be 'channels_last', as these networks need"
+    check(data_format == "channels_last", expected, image_data_format=data_format)
     check_choices((None, "avg", "max"), pooling=pooling)
     check_bools(**flags)
     check(is_positive_integer(classes), "classes to be a positive integer", classes=classes)

@@ -46,10 +46,9 @@ _PRODUCTS |= {"SeparableConv", "Tensordot", "Vdot"}
 def count_flops(model: keras.Model) -> int:
     """Counts the floating-point operations of a model for one example, by the paper's conventions.
 
-    A multiply-accumulate of convolutions, dense layers, attention and lambdas counts two;
-    normalizations, activations and poolings count nothing. A layer that is called twice counts
-    twice. A layer of your own needs a method `count_flops(inputs_shape)` that returns a dict of
-    counts for one example by kind; its arguments are shapes of the arguments of the call.
+    A layer that is called twice counts twice. A layer of your own needs a method
+    `count_flops(inputs_shape)` that returns a dict of counts for one example by kind; its arguments
+    are shapes of the arguments of the call.
 
     Args:
         model: A functional or `keras.Sequential` model of inputs of a known size, with layers of
@@ -105,7 +104,15 @@ def calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
 def _call_flops(layer: Any, node: Any) -> dict[str, int]:
     """Operations of a layer in one of its calls, by kind."""
     if hasattr(layer, "count_flops"):
-        return _own_flops(layer, node)
+        wanted = inspect.signature(layer.count_flops).parameters
+        shapes = {
+            f"{name}_shape": tuple(value.shape)
+            for name, value in _arguments(layer, node).items()
+            if f"{name}_shape" in wanted and value is not None
+        }
+        for shape in shapes.values():
+            _product(layer, shape[1:])  # Refuses unknown sizes.
+        return layer.count_flops(**shapes)
     for kinds, count in KERAS_LAYERS:
         if isinstance(layer, kinds):
             return count(layer, node)
@@ -120,19 +127,6 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
             f"a {kind.__name__}"
         )
     return {}
-
-
-def _own_flops(layer: Any, node: Any) -> dict[str, int]:
-    """Operations by the layer's own method, which takes the shapes of arguments of its call."""
-    wanted = inspect.signature(layer.count_flops).parameters
-    shapes = {
-        f"{name}_shape": tuple(value.shape)
-        for name, value in _arguments(layer, node).items()
-        if f"{name}_shape" in wanted and value is not None
-    }
-    for shape in shapes.values():
-        _product(layer, shape[1:])
-    return layer.count_flops(**shapes)
 
 
 def _arguments(layer: Any, node: Any) -> dict[str, Any]:

@@ -76,7 +76,10 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
         if layer.name in norms:
             config["use_bias"] = True
         if type(layer) is LambdaLayer:
-            config |= _without_norms(layer)
+            # Its projections have a bias in place of normalizations.
+            with_softmax = layer.query_normalization in ("softmax", "batch_softmax")
+            config["query_normalization"] = "softmax" if with_softmax else None
+            config |= {"use_projection_bias": True, "value_normalization": None}
         return type(layer).from_config(config)
 
     def call(layer: Any, *inputs: Any, **arguments: Any) -> Any:
@@ -148,16 +151,6 @@ def _folded(kernel: Any, bias: Any, norm: Any) -> tuple[np.ndarray, np.ndarray]:
     # The channels of a depthwise convolution are its last two axes.
     channels = kernel.shape[-2:] if kernel.shape[-1] != len(scale) else kernel.shape[-1:]
     return kernel * scale.reshape(channels), shift
-
-
-def _without_norms(layer: LambdaLayer) -> dict[str, Any]:
-    """Arguments of a lambda layer whose projections have a bias in place of normalizations."""
-    after = "softmax" if layer.query_normalization in ("softmax", "batch_softmax") else None
-    return {
-        "use_projection_bias": True,
-        "query_normalization": after,
-        "value_normalization": None,
-    }
 
 
 def _assign_lambda_layer(layer: LambdaLayer, source: LambdaLayer) -> None:

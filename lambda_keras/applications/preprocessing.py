@@ -101,8 +101,7 @@ class Preprocessing:
         crop_fraction: Float in `(0, 1]`, part of the resized shorter side that is kept.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
             Defaults to `"bicubic"`.
-        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet,
-            as in `preprocess_input`.
+        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet.
         std: Their standard deviations. Defaults to those of ImageNet.
 
     Raises:
@@ -204,8 +203,7 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
         `(WordNet id, name, score)`.
 
     Raises:
-        ValueError: If the predictions are not of the 1000 classes of ImageNet, or `top` is not a
-            positive integer.
+        ValueError: If predictions are not of 1000 classes, or `top` is not a positive integer.
 
     Example:
     >>> import numpy as np
@@ -217,10 +215,8 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     predictions = _array(
         ops.convert_to_numpy(predictions) if ops.is_tensor(predictions) else predictions
     )
-    shape = predictions.shape
-    check(
-        shape[1:] == (len(classes),), f"predictions of shape (images, {len(classes)})", shape=shape
-    )
+    shape, expected = predictions.shape, f"predictions of shape (images, {len(classes)})"
+    check(shape[1:] == (len(classes),), expected, shape=shape)
     _number_type("predictions", predictions.dtype)
     if np.isnan(predictions).any():
         raise ValueError("expected predictions that are numbers. Received: NaN")

@@ -1,6 +1,7 @@
 """Checks of arguments, with errors of one line: the expected and the received value."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import keras
 
@@ -60,7 +61,7 @@ def check_functional(model):
 
 def check_mask(name: str, mask, shape):
     """Checks that a mask is a boolean tensor of a shape, as far as the shape is known."""
-    given = getattr(mask, "shape", None)
+    given: Any = getattr(mask, "shape", None)
     check(given is not None, f"{name} to be a tensor", **{name: mask})
     given, shape = tuple(given), tuple(shape)
     fits = len(given) == len(shape) and all(

@@ -56,9 +56,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if training:
             averages = self.moving_mean, self.moving_variance
             for average, value in zip(averages, statistics, strict=True):
-                value = tf.where(
-                    tf.size(x) > 0, value, average.value
-                )  # An empty batch has no statistics.
+                # An empty batch has no statistics.
+                value = tf.where(tf.size(x) > 0, value, average.value)
                 average.assign(average * self.momentum + value * (1 - self.momentum))
         return tf.cast(outputs, self.compute_dtype)
 

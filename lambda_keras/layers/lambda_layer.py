@@ -94,11 +94,9 @@ class LambdaLayer(Layer):
             einsum in the other order, without position lambdas in memory; `"fourier"` uses the
             convolution theorem; `"auto"` is the fastest one. `position_lambdas.IMPLEMENTATIONS`
             has the limits of each. Defaults to `"auto"`.
-        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
-            Defaults to `0.99`.
+        momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        query_initializer: Defaults to `N(0, (k d)^-1/2)` (E.1; the second number is the standard
-            deviation).
+        query_initializer: Defaults to `N(0, (k d)^-1/2)`, the second a standard deviation (E.1).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         embeddings_initializer: Defaults to `N(0, 1)` (E.1). Outputs of a new layer then have a
@@ -133,8 +131,7 @@ class LambdaLayer(Layer):
         Tensor `(batch, *grid, filters)`, with the grid divided by `strides`, rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, does not fit another one, or does not fit
-            the shape of the inputs.
+        ValueError: If an argument is out of its range, or does not fit another one or the inputs.
 
     Example:
     >>> import keras
@@ -236,11 +233,9 @@ class LambdaLayer(Layer):
 
     def _check_implementation(self, purpose, **needs):
         capable = position_lambdas.capable(**needs)
-        if self.position_embedding is not None and self.implementation not in capable:
-            raise ValueError(
-                f"expected one of the implementations {capable} for {purpose}. "
-                f"Received: implementation={self.implementation!r}"
-            )
+        fits = self.position_embedding is None or self.implementation in capable
+        expected = f"one of the implementations {capable} for {purpose}"
+        check(fits, expected, implementation=self.implementation)
 
     def build(self, inputs_shape, context_shape=None):
         context_shape = inputs_shape if context_shape is None else context_shape
@@ -299,9 +294,7 @@ class LambdaLayer(Layer):
         training=None,
     ):
         own_context = context is None
-        self._check_call(
-            inputs, inputs if own_context else context, position_embeddings, attention_mask
-        )
+        self._check_call(inputs, context, position_embeddings, attention_mask)
         self._check_batch(inputs, context, mask, context_mask)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
@@ -436,8 +429,7 @@ class LambdaLayer(Layer):
     def count_flops(self, inputs_shape, context_shape=None) -> dict[str, int]:
         """Floating-point operations for one example, by part.
 
-        Position lambdas have as many context positions per query as the scope holds, at most the
-        whole context. The keys' projection counts without content lambdas too, as in Table 10.
+        The keys' projection counts without content lambdas too, as in Table 10.
         """
         context_shape = inputs_shape if context_shape is None else context_shape
         (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
@@ -476,11 +468,9 @@ class LambdaLayer(Layer):
             return relative_positions(self.scope, grid)
         if self.position_embedding != "absolute":
             return None
-        if None in grid + context_grid:
-            raise ValueError(
-                "expected grids of known size, because absolute embeddings are one for each "
-                f"pair of positions. Received: grid {grid}, context grid {context_grid}"
-            )
+        expected = "grids of known size, because absolute embeddings are one for each pair"
+        known = None not in grid + context_grid
+        check(known, f"{expected} of positions", grid=grid, context_grid=context_grid)
         return math.prod(grid), math.prod(context_grid)
 
     def check_shapes(self, inputs_shape, context_shape=None):
@@ -499,8 +489,9 @@ class LambdaLayer(Layer):
         self._embedded_positions(tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1]))
 
     def _check_call(self, inputs, context, position_embeddings, attention_mask):
-        self.check_shapes(inputs.shape, context.shape)
-        grids = (tuple(inputs.shape[1:-1]), tuple(context.shape[1:-1]))
+        context_shape = (inputs if context is None else context).shape
+        self.check_shapes(inputs.shape, context_shape)
+        grids = (tuple(inputs.shape[1:-1]), tuple(context_shape[1:-1]))
         relative = self.position_embedding == "relative"
         axes = len(self._built_grids[0])
         built = f"a grid of {axes} axes, as the position embeddings were built for"
@@ -511,7 +502,11 @@ class LambdaLayer(Layer):
         same = "a context on the grid of the inputs, because causal=True"
         check(not self.causal or grids[0] == grids[1], same, grids=grids)
         if self.position_embedding == "shared":
-            self._check_shared(position_embeddings, grids[0])
+            table = (*relative_positions(self.scope, grids[0]), self.intra_depth, self.key_dim)
+            shared = f"position_embeddings of a RelativePositionEmbedding with shape {table}"
+            given = getattr(position_embeddings, "shape", None)
+            fits = given is not None and tuple(given) == table
+            check(fits, f"{shared}, because position_embedding='shared'", shape=given)
         else:
             unshared = "no position_embeddings in the call unless position_embedding='shared'"
             own = self.position_embedding
@@ -538,13 +533,6 @@ class LambdaLayer(Layer):
         check(equal, "a context of as many examples as the inputs", examples=batches)
         if context_mask is not None:
             check_mask("context_mask", context_mask, context.shape[:-1])
-
-    def _check_shared(self, position_embeddings, grid):
-        expected = (*relative_positions(self.scope, grid), self.intra_depth, self.key_dim)
-        received = None if position_embeddings is None else tuple(position_embeddings.shape)
-        shared = f"with shape {expected}, because position_embedding='shared'"
-        shared = f"position_embeddings of a RelativePositionEmbedding {shared}"
-        check(received == expected, shared, shape=received)
 
 
 def _flatten_mask(mask):

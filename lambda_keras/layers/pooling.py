@@ -30,14 +30,7 @@ class SymmetricMaxPooling2D(Layer):
     """Max pooling with the same padding on both sides, as PyTorch has it.
 
     What is padded is never the largest: unlike zeros, which are larger than negative activations.
-
-    Args:
-        pool_size: Odd int, height and width of the window; half of it is padded. Defaults to `3`.
-        strides: Integer. Defaults to `2`.
-        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        inputs: Tensor `(batch, height, width, channels)`; sizes are divided and rounded up.
+    It is half of the odd window. Sizes of `(batch, height, width, channels)` are rounded up.
     """
 
     def __init__(self, pool_size: int = 3, strides: int = 2, **kwargs):

@@ -11,9 +11,8 @@ from lambda_keras.layers.base import EXCITATION, Layer
 class SqueezeExcitation(Layer):
     """Rescales every channel by a gate computed from the channel means.
 
-    `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate`
-    (Hu et al., 2018, equations 2-4). The squeezed width is `ratio` times the number of channels;
-    LambdaResNets use 1/4 (E.1).
+    `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate` (Hu et al., 2018, equations
+    2-4). The squeezed width is `ratio` times the channels; LambdaResNets use 1/4 (E.1).
 
     Args:
         ratio: Float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
@@ -53,7 +52,6 @@ class SqueezeExcitation(Layer):
         return input_shape
 
     def count_flops(self, inputs_shape):
-        """Floating-point operations for one example, by kind."""
         channels = inputs_shape[-1]
         return {EXCITATION: 2 * 2 * channels * self._squeezed(channels)}
 

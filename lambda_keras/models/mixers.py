@@ -25,16 +25,11 @@ from lambda_keras.models.specs import STAGES, LambdaSpec, MobileNetSpec, ResNetS
 
 @dataclass(frozen=True)
 class Mixer:
-    """A kind of layer in the place of 3x3 convolutions.
-
-    Attributes:
-        layer: Its class.
-        hyper_parameters: Arguments of the layer that a network may set.
-        arguments: Arguments of the layer in a network that differ from its defaults.
-    """
+    """A kind of layer in the place of 3x3 convolutions."""
 
     layer: type[Layer]
-    hyper_parameters: tuple[str, ...]
+    hyper_parameters: tuple[str, ...]  # arguments of the layer that a network may set
+    # Arguments of the layer in a network that differ from its defaults.
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property

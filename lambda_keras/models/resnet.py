@@ -46,11 +46,7 @@ def head(
     classifier_activation=None,
     name: str | None = None,
 ) -> keras.Model:
-    """Adds pooling and classifier to a feature map and returns the model.
-
-    Without a classifier pooling is `None` (the feature map itself), `"avg"` or `"max"`; with one,
-    an activation of `None` gives logits.
-    """
+    """Adds pooling and classifier to a feature map; the arguments are those of constructors."""
     if include_top or pooling == "avg":
         x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
     elif pooling == "max":

@@ -42,28 +42,8 @@ class LambdaSpec:
 class ResNetSpec:
     """A residual network of bottleneck blocks, some of which have lambda or attention layers.
 
-    Attributes that are not described here are arguments of the constructors
+    Attributes without a comment are arguments of the constructors
     (`lambda_keras.applications.common.build`).
-
-    Attributes:
-        mixer_blocks: For each stage, the 1-based numbers of the blocks whose 3x3 convolution is
-            replaced by the mixer.
-        stem: `"v1"` (7x7 convolution and max pooling, He et al., 2015), `"rs"` (three 3x3
-            convolutions, then a strided one, ResNet-RS), `"tiered"` (three 3x3 convolutions of
-            growing width and max pooling, timm) or `"small"` (one 3x3 convolution of stride 1,
-            for images of about 32 pixels, as is usual for CIFAR).
-        shortcut: `"conv"` (strided 1x1 convolution) or `"pool"` (average pooling, then 1x1
-            convolution: ResNet-D).
-        squeeze_excitation: For each stage, whether its convolution blocks have
-            squeeze-and-excitation; blocks with the mixer never do (E.1).
-        squeeze_ratio: Squeezed channels per channel of the block.
-        mixer: Key of `lambda_keras.models.mixers.MIXERS`; None for networks that have convolutions
-            only.
-        lambda_layer: Hyper-parameters of the mixers `"lambda"` and `"content"`.
-        mixer_arguments: Hyper-parameters of another mixer that differ from its defaults; each one
-            value, or four for the stages c2 to c5.
-        mixer_pool_size: Width of the average pooling after a mixer with stride 2: 3 in the paper
-            (E.1), 2 in timm.
 
     Raises:
         ValueError: If `blocks` or `filters` are out of range.
@@ -71,18 +51,24 @@ class ResNetSpec:
 
     batch_norm_epsilon: ClassVar[float] = 1e-5  # of TensorFlow's ResNets; the paper names none
     blocks: tuple[int, int, int, int]
+    # For each stage, 1-based numbers of the blocks with the mixer in place of a 3x3 convolution.
     mixer_blocks: tuple[tuple[int, ...], ...] = ((), (), (), ())
+    # "v1" (7x7 convolution and max pooling, He et al., 2015), "rs" (three 3x3 convolutions, then a
+    # strided one, ResNet-RS), "tiered" (three 3x3 convolutions of growing width and max pooling,
+    # timm) or "small" (one 3x3 convolution of stride 1, as is usual for CIFAR).
     stem: str = "v1"
+    # Strided 1x1 convolution ("conv"), or average pooling, then 1x1 convolution ("pool", ResNet-D).
     shortcut: str = "conv"
+    # For each stage, whether its convolution blocks have it; blocks with the mixer never do (E.1).
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
-    squeeze_ratio: float = 0.25
+    squeeze_ratio: float = 0.25  # squeezed channels per channel of the block
     filters: int = 64
-    mixer: str | None = "lambda"
-    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
-    mixer_arguments: Mapping[str, Any] = field(default_factory=dict)
+    mixer: str | None = "lambda"  # None for networks that have convolutions only
+    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)  # for "lambda" and "content"
+    mixer_arguments: Mapping[str, Any] = field(default_factory=dict)  # for the other mixers
     activation: str = "relu"
     padding: str = "same"
-    mixer_pool_size: int = 3
+    mixer_pool_size: int = 3  # pooling after a mixer with stride 2: 3 in the paper (E.1), 2 in timm
     batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
     stochastic_depth_rate: float = 0.0
@@ -103,12 +89,11 @@ class ResNetSpec:
 class MobileNetSpec:
     """MobileNetV2, some blocks of which have lambda layers.
 
-    The attributes are arguments of the constructors (`lambda_keras.applications.common.build`), but
-    for `lambda_blocks`: the 1-based numbers of the inverted bottlenecks whose depthwise convolution
-    is replaced by a lambda layer (D.3.2).
+    Attributes without a comment are arguments of the constructors.
     """
 
     batch_norm_epsilon: ClassVar[float] = 1e-3  # of the authors' implementation
+    # 1-based numbers of the blocks with a lambda layer in place of a depthwise convolution (D.3.2).
     lambda_blocks: tuple[int, ...] = ()
     expand_lambda: bool = True
     alpha: float = 1.0
@@ -119,27 +104,17 @@ class MobileNetSpec:
 
 @dataclass(frozen=True)
 class PublishedWeights:
-    """Published weights of one network: a repository of the Hugging Face Hub or an address.
+    """Published weights of one network: a repository of the Hugging Face Hub or an address."""
 
-    Attributes:
-        repository: Owner and name on the Hub, or the `https://` address of a file.
-        top1: ImageNet top-1 accuracy in percent, published by the authors of the weights.
-        image_size: Height and width, in pixels, of the images that they were evaluated on.
-        crop_fraction: Part of the shorter side of an image that the center crop shows, resized
-            by bicubic interpolation; None for all but 32 pixels, as for the paper's networks.
-        filename: File in the repository, in safetensors format.
-        revision: Git revision of the repository.
-        checksum: SHA-256 or MD5 of the file; None for the one that the Hub records.
-        license: SPDX identifier.
-    """
-
-    repository: str
-    top1: float
-    image_size: int
+    repository: str  # owner and name on the Hub, or the `https://` address of a file
+    top1: float  # ImageNet top-1 accuracy in percent, published by the authors of the weights
+    image_size: int  # height and width, in pixels, of the images that they were evaluated on
+    # Part of the shorter side of an image that the center crop shows, resized by bicubic
+    # interpolation; None for all but 32 pixels, as for the paper's networks.
     crop_fraction: float | None = None
     filename: str = "model.safetensors"
     revision: str = "main"
-    checksum: str | None = None
+    checksum: str | None = None  # SHA-256 or MD5 of the file, or the one that the Hub records
     license: str = "Apache-2.0"
 
     @property
@@ -152,34 +127,19 @@ class PublishedWeights:
 
 @dataclass(frozen=True)
 class Network:
-    """One network by name: spec, constructor, counts, published accuracy and weights.
+    """One network by name: spec, constructor, counts, published accuracy and weights."""
 
-    Attributes:
-        name: Name on command lines and in files, and of the model.
-        constructor: Name of its constructor in `lambda_keras.applications`.
-        spec: The network that the constructor builds.
-        parameters: Number of trainable parameters, with 1000 classes.
-        gflops: `lambda_keras.applications.count_flops` of an image of `image_size`, in 10^9.
-        image_size: Height and width, in pixels, that `top1` was published for.
-        top1: Published ImageNet top-1 accuracy in percent.
-        source: Publication of `top1`: a table of the LambdaNetworks paper, or the publisher of the
-            weights.
-        recipe: Training that `top1` comes from (E.2 for those of the paper).
-        arguments: Arguments of the constructor for this network.
-        weights: Published weights by name, the default ones first.
-    """
-
-    name: str
-    constructor: str
+    name: str  # on command lines and in files, and of the model
+    constructor: str  # its name in `lambda_keras.applications`
     spec: ResNetSpec | MobileNetSpec
-    parameters: int
-    gflops: float
-    image_size: int
-    top1: float | None = None
-    source: str = ""
-    recipe: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    weights: Mapping[str, PublishedWeights] = field(default_factory=dict)
+    parameters: int  # trainable ones, with 1000 classes
+    gflops: float  # `lambda_keras.applications.count_flops` of an image of `image_size`, in 10^9
+    image_size: int  # height and width, in pixels, that `top1` was published for
+    top1: float | None = None  # published ImageNet top-1 accuracy in percent
+    source: str = ""  # of `top1`: a table of the LambdaNetworks paper, or who published the weights
+    recipe: str = ""  # training that `top1` comes from (E.2 for those of the paper)
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of the constructor
+    weights: Mapping[str, PublishedWeights] = field(default_factory=dict)  # the default ones first
 
     def size_for(self, weights: str) -> int:
         """The image size for `weights=`: the published one of published weights."""
@@ -251,9 +211,8 @@ def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
 
 
 def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
-    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some blocks of c4 (Table 18).
+    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some or all of c4 (Table 18).
 
-    With `all_c4`, in all blocks of c4 (the "C4" networks of Tables 14 and 15).
     Squeeze-and-excitation stays in c2 and c3 only: only so do the published sizes fit, although the
     text removes it from the blocks with a lambda layer alone.
     """
@@ -317,7 +276,9 @@ RESNET_RS_FILES = "https://storage.googleapis.com/tensorflow/keras-applications/
 def _family(
     name: str,
     depth: int,
-    *counts: Any,
+    parameters: int,
+    gflops: float,
+    image_size: int,
     top1: float | None = None,
     weights: Sequence[tuple[int, float, str]] = (),
 ) -> Network:
@@ -326,15 +287,16 @@ def _family(
     The accuracy is from tensorflow/tpu, whose evaluation crops 32 pixels, the MD5 from tf_keras.
     """
     constructor, spec, table = FAMILIES[name]
-    numbers = (*counts, top1, *table) if top1 else counts
     files = {
         f"imagenet-i{size}": PublishedWeights(
             f"{RESNET_RS_FILES}/resnet-rs-{depth}-i{size}.h5", accuracy, size, checksum=md5
         )
         for size, accuracy, md5 in weights
     }
+    source, recipe = table if top1 else ("", "")
+    published = (image_size, top1, source, recipe, {}, files)
     name, constructor = name.format(depth), constructor.format(depth)
-    return Network(name, constructor, spec(depth), *numbers, weights=files)
+    return Network(name, constructor, spec(depth), parameters, gflops, *published)
 
 
 def _resnet50(
@@ -347,8 +309,8 @@ def _resnet50(
 
 def _timm(weights: PublishedWeights, *network: Any) -> Network:
     """A network of timm, with weights on the Hub."""
-    published = (weights.image_size, weights.top1, "timm", "timm")
-    return Network(*network, *published, weights={IMAGENET: weights})
+    row: Any = (*network, weights.image_size, weights.top1, "timm", "timm")
+    return Network(*row, weights={IMAGENET: weights})
 
 
 # Where the paper has several image sizes without extra data, the row is its most accurate one.

@@ -17,7 +17,8 @@ import h5py
 import keras
 import numpy as np
 
-from lambda_keras.models.specs import NETWORKS, find_published, is_published_name
+from lambda_keras.layers.arguments import check
+from lambda_keras.models.specs import find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
     CLASSIFIER,
@@ -59,9 +60,8 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             not finite, or the weights of another network or of another number of classes.
         FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
     """
-    if has_classifier(model):
-        check_classes(weights, architecture, model.get_layer(CLASSIFIER).units)
-    path = find_weights(weights, architecture)
+    classes = model.get_layer(CLASSIFIER).units if has_classifier(model) else None
+    path = find_weights(weights, architecture, classes)
     if path.name.endswith(KERAS):
         _load_keras(model, path)
     elif path.name.endswith(TF_KERAS):
@@ -122,24 +122,10 @@ def named_weights(model: keras.Model) -> Iterator[tuple[str, Any]]:
             yield f"{layer.name}/{inner}", weight
 
 
-def check_classes(weights: str | os.PathLike, architecture: str, classes: int) -> None:
-    """Refuses published weights for other classes than ImageNet's, before they are downloaded."""
-    has_published = architecture in NETWORKS and NETWORKS[architecture].weights
-    if is_published_name(weights) and has_published and classes != IMAGENET_CLASSES:
-        raise ValueError(
-            f"expected classes={IMAGENET_CLASSES}, include_top=False or adapt_weights=True (all "
-            f"but the classifier) with weights={weights!r}. Received: classes={classes}"
-        )
-
-
 def load_any_classes(
     model: keras.Model, weights: str | os.PathLike, architecture: str
 ) -> keras.Model:
-    """Loads weights like `load_weights`; of other classes, all but the classifier.
-
-    Returns:
-        What was loaded: the model, or its part before the classifier.
-    """
+    """Loads weights; of other classes, all but the classifier. Returns the model that got them."""
     try:
         load_weights(model, weights, architecture)
         return model
@@ -162,25 +148,27 @@ def load_adapted(
     for layer in take_layers(model, loaded):
         if isinstance(layer, keras.layers.Conv2D):  # the first one
             kernel = keras.ops.convert_to_numpy(loaded.get_layer(layer.name).kernel)
-            layer.kernel.assign(_of_channels(kernel, layer.kernel.shape[2]))
+            channels = layer.kernel.shape[2]
+            if channels == 1:
+                kernel = kernel.sum(2, keepdims=True)
+            else:
+                repeated = np.tile(kernel, (1, 1, -(-channels // 3), 1))[:, :, :channels]
+                kernel = repeated * (3 / channels)
+            layer.kernel.assign(kernel)
 
 
-def _of_channels(kernel: np.ndarray, channels: int) -> np.ndarray:
-    """The kernel of a convolution of RGB for another number of channels."""
-    if channels == 1:
-        return kernel.sum(2, keepdims=True)
-    repeated = np.tile(kernel, (1, 1, -(-channels // 3), 1))[:, :, :channels]
-    return repeated * (3 / channels)
-
-
-def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
+def find_weights(weights: str | os.PathLike, architecture: str, classes: int | None = None) -> Path:
     """Path of the file that `weights=` of `load_weights` stands for, downloaded if need be.
 
-    Files of PyTorch are found, too.
+    Files of PyTorch are found, too. Published weights for a classifier of other classes than
+    ImageNet's are refused before they are downloaded.
     """
     try:
         if is_published_name(weights):
             published = find_published(architecture, str(weights))
+            others = "include_top=False or adapt_weights=True (all but the classifier)"
+            expected = f"classes={IMAGENET_CLASSES}, {others} with weights={weights!r}"
+            check(classes in (None, IMAGENET_CLASSES), expected, classes=classes)
             if published.page == published.repository:
                 return hub.fetch_url(published.repository, published.checksum)
             return hub.fetch(

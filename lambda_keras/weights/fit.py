@@ -79,14 +79,9 @@ def assign(
 ) -> None:
     """Assigns arrays to the weights of a model, all of them or none.
 
-    Args:
-        model: Built model; if it has no classifier, arrays of one are left out.
-        tensors: The tensors that a file with weights of the model holds.
-        arrays: By their names in the file.
-        source: File or address, for messages.
-        kind: `"array"` or `"tensor"`, for messages.
-        prepared: Layers of `preparation` of the model that the weights are of, where known.
-        head: Name of the classifier in the file.
+    If the model has no classifier, arrays of one, by the name `head`, are left out. `prepared` are
+    the layers of `preparation` of the model that the weights are of, where known; `source` and
+    `kind`, `"array"` or `"tensor"`, are for messages.
 
     Raises:
         ValueError: If names or shapes differ, an array is not of floating-point numbers, or one of
@@ -125,11 +120,7 @@ def assign(
 
 
 def take_layers(model: keras.Model, source: keras.Model) -> list[keras.layers.Layer]:
-    """Copies the weights of every layer that has the same name, kind and shapes in another model.
-
-    Returns:
-        The layers that were left as they are.
-    """
+    """Copies weights of layers of the same name, kind and shapes; returns the other layers."""
     others = {layer.name: layer for layer in source.layers}
     left = []
     for layer in filter(lambda layer: layer.weights, model.layers):

@@ -19,32 +19,27 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class StateDictScheme:
-    """Names that a library gives to the modules of its residual networks.
+    """Names that a library gives to the modules of its residual networks."""
 
-    Attributes:
-        library: Whose names they are.
-        marker: First part of keys that only its checkpoints have.
-        block: Name of a block, counted from 0, of a stage, counted from 0 or 1.
-        first_stage: Number of the stage c2.
-        modules: Names by the layers of a model here; those of blocks without the block's name.
-            `"2_mixer_bn"` is the normalization after a lambda or attention layer.
-        projections: The convolution to queries, keys and values in a lambda layer, and in one of
-            global attention.
-        position_conv: The 3-d convolution of position lambdas in a lambda layer.
-        value_axis: Which of its three axes runs over the value depth, the others over positions.
-    """
-
-    library: str
-    marker: str
-    block: str
-    first_stage: int
+    library: str  # whose names they are
+    marker: str  # first part of keys that only its checkpoints have
+    block: str  # name of a block, counted from 0, of a stage
+    first_stage: int  # number of the stage c2
+    # Names by the layers of a model here; those of blocks without the block's name. "2_mixer_bn" is
+    # the normalization after a lambda or attention layer.
     modules: Mapping[str, str]
+    # Convolutions to queries, keys and values, and the 3-d one of position lambdas, with the axis
+    # that runs over the value depth, the others over positions.
     projections: str = ""
     position_conv: str = ""
     value_axis: int = 0
 
 
 KERAS_2 = "tf_keras' ResNet-RS"
+TIMM = {"1": "conv1_1x1", "2": "conv2_kxk", "3": "conv3_1x1", "shortcut": "shortcut"}
+TIMM |= {f"stem{i}": f"stem.conv{i}" for i in (1, 2, 3)}
+BOTTLENECK = {f"{i}_conv": f"conv{i}" for i in (1, 2, 3)} | {CLASSIFIER: "fc"}
+BOTTLENECK |= {f"{i}_bn": f"bn{i}" for i in (1, 2, 3)}
 SCHEMES = (
     StateDictScheme(
         library="timm",
@@ -52,19 +47,11 @@ SCHEMES = (
         block="stages.{stage}.{block}.",
         first_stage=0,
         modules={
-            **{f"stem{i}_conv": f"stem.conv{i}.conv" for i in (1, 2, 3)},
-            **{f"stem{i}_bn": f"stem.conv{i}.bn" for i in (1, 2, 3)},
-            "1_conv": "conv1_1x1.conv",
-            "1_bn": "conv1_1x1.bn",
-            "2_conv": "conv2_kxk.conv",
-            "2_bn": "conv2_kxk.bn",
+            **{f"{layer}_conv": f"{module}.conv" for layer, module in TIMM.items()},
+            **{f"{layer}_bn": f"{module}.bn" for layer, module in TIMM.items()},
             "2_lambda": "self_attn",
             "2_attention": "self_attn",
             "2_mixer_bn": "post_attn",
-            "3_conv": "conv3_1x1.conv",
-            "3_bn": "conv3_1x1.bn",
-            "shortcut_conv": "shortcut.conv",
-            "shortcut_bn": "shortcut.bn",
             CLASSIFIER: "head.fc",
         },
         projections="qkv",
@@ -85,12 +72,10 @@ SCHEMES = (
             "stem3_bn": "bn1",
             "stem4_conv": "maxpool.0",
             "stem4_bn": "maxpool.1",
-            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
-            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
+            **BOTTLENECK,
             "se": "se",
             "shortcut_conv": "downsample.1",
             "shortcut_bn": "downsample.2",
-            CLASSIFIER: "fc",
         },
     ),
     StateDictScheme(
@@ -119,13 +104,11 @@ SCHEMES = (
         modules={
             "stem_conv": "conv1",
             "stem_bn": "bn1",
-            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
-            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
+            **BOTTLENECK,
             "2_lambda": "conv2",
             "2_mixer_bn": "bn2",
             "shortcut_conv": "downsample.0",
             "shortcut_bn": "downsample.1",
-            CLASSIFIER: "fc",
         },
         projections="conv_qkv",
         position_conv="lambda_conv",
@@ -139,8 +122,8 @@ _BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
 def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
     """Assigns a checkpoint of one of `SCHEMES` to a model, or refuses it as `assign` does.
 
-    Every tensor must be used, and every weight assigned. A model without classifier takes the rest
-    of a checkpoint with one. All names may begin with `"module."`.
+    A model without classifier takes the rest of a checkpoint with one. All names may begin with
+    `"module."`.
     """
     if state and all(key.startswith("module.") for key in state):
         # torch.nn.DataParallel
@@ -184,11 +167,7 @@ def find_scheme(keys: Iterable[str]) -> StateDictScheme | None:
 
 
 def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Tensor]:
-    """Yields the tensors that a checkpoint of the same network holds.
-
-    Raises:
-        ValueError: If the networks of the library have no such layer.
-    """
+    """Yields the tensors that a checkpoint of the same network holds, if the library has such."""
     layer_names = {layer.name for layer in model.layers}
     tensors_of = _keras_2 if names.library == KERAS_2 else _pytorch
     assigned = set()

@@ -3,7 +3,7 @@
 import math
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from lambda_keras.layers.arguments import check, check_number
 from lambda_keras.layers.attention.base import (
@@ -33,19 +33,10 @@ class RowAttention(RelativeAttentionLayer):
 
     fixed_grid = True
     values_per_key = 2
+    embeddings_scale = "value_dim"
 
-    def __init__(
-        self,
-        filters: int,
-        *,
-        momentum: float = 0.99,
-        epsilon: float = 1e-5,
-        embeddings_initializer=None,
-        **kwargs,
-    ):
-        super().__init__(filters, embeddings_initializer=embeddings_initializer, **kwargs)
-        if embeddings_initializer is None:
-            self.embeddings_initializer = initializers.RandomNormal(stddev=self.value_dim**-0.5)
+    def __init__(self, filters: int, *, momentum: float = 0.99, epsilon: float = 1e-5, **kwargs):
+        super().__init__(filters, **kwargs)
         check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", momentum=momentum)
         check_number(lambda x: 0 < x < math.inf, "a positive number", epsilon=epsilon)
         self.momentum = momentum
@@ -135,8 +126,7 @@ class AxialAttention(Layer):
         filters: Int, depth of the outputs of both axes, divisible by `num_heads`.
         key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
-        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
-            Defaults to `0.99`.
+        momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
         **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` (but `multi_query`) and
@@ -144,7 +134,6 @@ class AxialAttention(Layer):
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)` of known height and width.
-        training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
@@ -192,7 +181,8 @@ class AxialAttention(Layer):
     def call(self, inputs, training=None):
         self.check_shapes(inputs.shape)
         expected = f"the map and the depth that the layer was built for, {self._built_for}"
-        check(tuple(inputs.shape[1:]) == self._built_for, expected, inputs=inputs.shape[1:])
+        given = tuple(inputs.shape[1:])
+        check(given == self._built_for, expected, inputs=given)
         columns = ops.transpose(inputs, (0, 2, 1, 3))  # (b, width, height, depth)
         columns = self.height_attention(columns, training=training)
         rows = ops.transpose(columns, (0, 2, 1, 3))  # (b, height, width, filters)
@@ -206,7 +196,6 @@ class AxialAttention(Layer):
         self.width_attention.check_shapes(inputs_shape)
 
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        """Floating-point operations for one example, by part."""
         batch, height, width, depth = inputs_shape
         columns = self.height_attention.count_flops((batch, width, height, depth))
         filters = self.width_attention.filters

@@ -35,11 +35,9 @@ class AttentionLayer(Layer, ABC):
         key_dim: Int, query and key depth of a head. Defaults to `filters / num_heads`.
         strides: Int, of the 3-wide average pooling that follows the attention in place of a
             strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
-        multi_query: Bool, whether all heads share keys and values (Shazeer, 2019).
-            Defaults to `False`.
+        multi_query: Bool, whether heads share keys and values (Shazeer, 2019). Defaults to `False`.
         output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
-            which mixes the heads. In a bottleneck block its last convolution does that.
-            Defaults to `False`.
+            which mixes the heads. Defaults to `False`.
         kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
             projected (E.1; the second number is the standard deviation).
         kernel_regularizer: Of all projections. Defaults to `None`.
@@ -53,8 +51,7 @@ class AttentionLayer(Layer, ABC):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, does not fit another one, or does not fit
-            the shape of the inputs.
+        ValueError: If an argument is out of its range, or does not fit another one or the inputs.
     """
 
     # Whether there are weights for every offset of the map that the layer is built for.
@@ -137,7 +134,6 @@ class AttentionLayer(Layer, ABC):
         """Multiply-accumulates of `attend` for one example, by part."""
 
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        """Floating-point operations for one example, by part."""
         _, height, width, depth = inputs_shape
         positions = height * width
         outputs = math.prod(self.compute_output_shape(inputs_shape)[1:3])
@@ -188,12 +184,16 @@ class RelativeAttentionLayer(AttentionLayer):
         **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
     """
 
+    # Attribute whose inverse root is the standard deviation of the embeddings, unless given.
+    embeddings_scale = "key_dim"
+
     def __init__(
         self, filters: int, *, embeddings_initializer=None, embeddings_regularizer=None, **kwargs
     ):
         super().__init__(filters, **kwargs)
+        stddev = getattr(self, self.embeddings_scale) ** -0.5
         self.embeddings_initializer = initializers.get(
-            embeddings_initializer or initializers.RandomNormal(stddev=self.key_dim**-0.5)
+            embeddings_initializer or initializers.RandomNormal(stddev=stddev)
         )
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
@@ -304,16 +304,10 @@ def softmax(x, axis=-1):
 def softmax_attention(queries, keys, values, positions, visible=None):
     """`softmax(queries·keys + positions) values`, the softmax in float32.
 
-    Args:
-        queries: Tensor `(b, h, n, k)`.
-        keys: Tensor `(b, g, m, k)`.
-        values: Tensor `(b, g, m, v)`.
-        positions: Float32 tensor `(b, h, n, m)` of `position_logits`.
-        visible: `None` or bool tensor `(x, 1, n, m)`, or with 1 for n: the context positions that a
-            query sees; the b blocks are x of each example.
-
-    Returns:
-        Tensor `(b, h, n, v)`.
+    Queries `(b, h, n, k)`, keys `(b, g, m, k)`, values `(b, g, m, v)` and float32 positions
+    `(b, h, n, m)` of `position_logits` -> `(b, h, n, v)`. Where a bool tensor `visible` of shape
+    `(x, 1, n, m)`, or with 1 for n, is false, a query does not see the context position; the b
+    blocks are x of each example.
     """
     batch, heads, n, k = ops.shape(queries)
     _, groups, m, v = ops.shape(values)

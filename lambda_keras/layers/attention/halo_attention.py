@@ -22,13 +22,11 @@ class HaloAttention(MapAttentionLayer):
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
-        block_size: Int, height and width of the blocks; maps that it does not divide are padded.
-            Defaults to `8`.
+        block_size: Int, height and width of the blocks; other maps are padded. Defaults to `8`.
         halo_size: Int, how far a block sees beyond its border. Defaults to `3`.
         mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part, as in timm. Defaults to `True`.
-        scale_positions: Bool, whether `s = key_dim^-1/2`; `False` for `s = 1`, as in timm.
-            Defaults to `True`.
+        scale_positions: Bool, as in `GlobalAttention`. Defaults to `True`.
         strided_queries: Bool, whether `strides` are taken by the queries: of every `strides` rows
             and columns only the first has queries, whose i and j count these only, and nothing is
             pooled (timm's HaloNets). Defaults to `False`.

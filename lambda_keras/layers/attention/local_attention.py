@@ -33,8 +33,7 @@ class LocalAttention(RelativeAttentionLayer):
         scope: Odd int, height and width of the neighborhood. Defaults to `7`.
         mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part. Defaults to `True`.
-        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` (`key_dim` is even) and
-            `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
@@ -78,19 +77,15 @@ class LocalAttention(RelativeAttentionLayer):
         # Row p of a window is row p - halo of its block.
         rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)  # (i, p, k / 2)
         columns = relative_embeddings(self.column_embeddings, BLOCK, window, 0)  # (j, q, k / 2)
-        visible = self._neighbors(window)
+        offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
+        near = (offsets >= 0) & (offsets < self.scope)
+        near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
+        visible = near.reshape(1, 1, BLOCK**2, window**2)  # (1, 1, n, m)
         if self.mask_padding:
             visible = ops.logical_and(visible, real_positions(height, width, BLOCK, halo))
         positions = position_logits(row_queries, column_queries, rows, columns)
         outputs = softmax_attention(queries, keys, values, positions, visible)  # (b x, h, n, v)
         return join_blocks(join_heads(outputs, BLOCK, BLOCK), height, width)
-
-    def _neighbors(self, window):
-        """Bool array `(1, 1, n, m)`: the part of the window that each query sees."""
-        offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
-        near = (offsets >= 0) & (offsets < self.scope)
-        near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
-        return near.reshape(1, 1, BLOCK**2, window**2)
 
     def attention_products(self, height, width):
         seen = min(self.scope**2, height * width)
