@@ -37,7 +37,7 @@ ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
 def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
     """Builds the network of a spec on an input tensor; the other arguments are those of `head`.
 
-    The last blocks at strides 4, 8, 16 and 32 are named `"c2"` to `"c5"`. A model without classifier
+    The last blocks at strides 4, 8, 16 and 32 are `"c2"` to `"c5"`. A model without classifier
     ends with the 1280 channels that the classifier sees.
     """
     check_bools(expand_lambda=spec.expand_lambda)
