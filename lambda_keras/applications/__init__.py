@@ -1,22 +1,17 @@
-"""Constructors of the networks, with the arguments of `keras.applications`.
+"""Constructors of the networks, with the arguments of `keras.applications`, and their tools."""
 
-A network that was saved needs `import lambda_keras` before `keras.models.load_model`, no
-`custom_objects`.
-"""
-
-from lambda_keras.applications import mobilenet, resnet
+from lambda_keras.applications import networks
 from lambda_keras.applications.common import describe
 from lambda_keras.applications.features import feature_extractor
 from lambda_keras.applications.flops import count_flops
 from lambda_keras.applications.folding import fold_batch_normalization
-from lambda_keras.applications.mobilenet import *  # noqa: F403
+from lambda_keras.applications.networks import *  # noqa: F403
 from lambda_keras.applications.preprocessing import (
     decode_predictions,
     imagenet_classes,
     preprocess_input,
     preprocessing_of,
 )
-from lambda_keras.applications.resnet import *  # noqa: F403
 
 __all__ = [
     "count_flops",
@@ -27,8 +22,7 @@ __all__ = [
     "preprocess_input",
     "preprocessing_of",
 ]
-__all__ += mobilenet.__all__
-__all__ += resnet.__all__
+__all__ += networks.__all__
 
-for _name in (*mobilenet.__all__, *resnet.__all__):
+for _name in networks.__all__:
     describe(globals()[_name])

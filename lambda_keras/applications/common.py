@@ -10,7 +10,9 @@ from typing import Any
 import keras
 
 from lambda_keras.layers.arguments import (
+    check,
     check_bools,
+    check_choices,
     check_number,
     is_positive_integer,
     received,
@@ -20,11 +22,9 @@ from lambda_keras.models.mixers import MIXERS, check_mixer
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
-from lambda_keras.weights.files import check_classes, find_weights, load_adapted
+from lambda_keras.weights.files import find_weights, load_adapted
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
-Shape = tuple[int | None, int | None, int]
-Weights = str | os.PathLike | None
 
 RESNET = ("dropout_rate", "batch_norm_momentum", "stochastic_depth_rate", "padding", "stem")
 MOBILENET = ("dropout_rate", "batch_norm_momentum", "alpha")
@@ -37,9 +37,9 @@ HYPER_PARAMETERS = {
 def build(
     network: str,
     include_top: bool = True,
-    weights: Weights = None,
+    weights: str | os.PathLike | None = None,
     input_tensor: Any = None,
-    input_shape: Shape | None = None,
+    input_shape: tuple[int | None, int | None, int] | None = None,
     pooling: str | None = None,
     classes: int = 1000,
     classifier_activation: Any = "softmax",
@@ -96,8 +96,7 @@ def build(
                 known height and width.
             num_heads, key_dim, ...: Hyper-parameters of the mixer, arguments of its layer in
                 `lambda_keras.layers`; each is one value, or four for the stages c2 to c5. Only
-                those that the mixer has may be passed; the others keep the defaults of the mixer,
-                such as `num_heads=8` of attention.
+                those that the mixer has may be passed.
 
     Call arguments:
         inputs: Float tensor of shape `(batch, height, width, channels)`, RGB images that passed
@@ -120,8 +119,7 @@ def build(
     (None, 10)
 
     Reference:
-        LambdaNetworks: Modeling Long-Range Interactions Without Attention
-        (Bello, ICLR 2021, arXiv:2102.08602).
+        LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602).
     """
     row = specs.NETWORKS[network]
     spec = _changed(row, options)
@@ -136,9 +134,8 @@ def build(
     minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
     inputs = _inputs(input_tensor, input_shape, minimum)
     if weights is not None:  # Found before the network is built, which takes seconds.
-        if include_top and not adapt_weights:
-            check_classes(weights, network, classes)
-        weights = find_weights(weights, network)
+        is_whole = include_top and not adapt_weights
+        weights = find_weights(weights, network, classes if is_whole else None)
     model = build_spec(spec, inputs, **top)
     if weights is not None and adapt_weights:
         rgb = build_spec(spec, keras.Input((*inputs.shape[1:3], 3)), **top)
@@ -171,25 +168,20 @@ def options_of(row: specs.Network) -> dict[str, Any]:
 
 
 def describe(constructor: Callable[..., keras.Model]) -> None:
-    """Completes what `help` shows of a constructor: arguments, counts, and the text of `build`.
-
-    The signature has the arguments of the constructor and those that it passes on to `build`, with
-    their defaults for its network.
-    """
+    """Completes what `help` shows of a constructor: arguments, counts, and the text of `build`."""
     row = next(row for row in specs.ROWS if row.constructor == constructor.__name__)
-    own = inspect.signature(constructor).parameters
-    passed = dict(inspect.signature(build).parameters)
-    options = {**options_of(row), "name": row.name}
     parameters = {
-        **{one.name: one for one in passed.values() if one.name not in ("network", "options")},
-        **{key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY) for key in options_of(row)},
-        **{one.name: one for one in own.values() if one.name not in ("args", "kwargs")},
+        **inspect.signature(build).parameters,
+        **{
+            key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=value)
+            for key, value in options_of(row).items()
+        },
+        **inspect.signature(constructor).parameters,
     }
+    parameters["name"] = parameters["name"].replace(default=row.name)
+    passed_on = ("network", "options", "args", "kwargs")
     constructor.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
-        [
-            one.replace(default=options[key]) if key in options and key not in own else one
-            for key, one in parameters.items()
-        ],
+        [one for key, one in parameters.items() if key not in passed_on],
         return_annotation=keras.Model,
     )
     if constructor.__doc__ and build.__doc__:  # python -OO removes docstrings.
@@ -202,11 +194,7 @@ def describe(constructor: Callable[..., keras.Model]) -> None:
 
 
 def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
-    """Returns the spec of a network with the options of a constructor.
-
-    Only hyper-parameters that are passed change the mixer: another one than the network's own keeps
-    its own defaults.
-    """
+    """The spec of a network with options; another mixer than its own keeps the other's defaults."""
     known = options_of(row)
     for name in options.keys() - known.keys():
         nearest = ", ".join(map(repr, get_close_matches(name, known))) or "see its help"
@@ -235,23 +223,17 @@ def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
 
 def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, name: Any, **flags):
     """Checks the arguments that all networks share."""
-    if keras.config.image_data_format() != "channels_last":
-        raise ValueError(
-            "expected keras.config.image_data_format() to be 'channels_last', the only format of "
-            f"these networks. Received: {keras.config.image_data_format()!r}"
-        )
-    if pooling not in (None, "avg", "max"):
-        raise ValueError(f"expected pooling to be None, 'avg' or 'max'. Received: {pooling!r}")
+    data_format = keras.config.image_data_format()
+    expected = "keras.config.image_data_format() to be 'channels_last', as these networks need"
+    check(data_format == "channels_last", expected, image_data_format=data_format)
+    check_choices((None, "avg", "max"), pooling=pooling)
     check_bools(**flags)
-    if not is_positive_integer(classes):
-        raise ValueError(
-            f"expected classes to be a positive integer. Received: classes={classes!r}"
-        )
+    check(is_positive_integer(classes), "classes to be a positive integer", classes=classes)
     for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
-        value = getattr(spec, field, 0)
-        check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **{field: value})
-    if not isinstance(name, str) or not name or "/" in name:
-        raise ValueError(f"expected a name without a slash. Received: name={name!r}")
+        rate = {field: getattr(spec, field, 0)}
+        check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **rate)
+    is_name = isinstance(name, str) and name and "/" not in name
+    check(is_name, "a name without a slash", name=name)
     try:
         keras.activations.get(classifier_activation)
     except Exception as error:
@@ -275,19 +257,15 @@ def _inputs(input_tensor, input_shape, minimum):
         input_shape = tuple(input_tensor.shape[1:])
     elif input_shape is None:
         input_shape = (None, None, 3)
-    if (
-        not isinstance(input_shape, (tuple, list))
-        or len(input_shape) != 3
-        or not all(size is None or is_positive_integer(size) for size in input_shape)
-        or input_shape[-1] is None
-    ):
-        raise ValueError(
-            "expected input_shape (height, width, channels) of positive integers, with a known "
-            f"number of channels. Received: input_shape={input_shape}"
-        )
-    if any(size is not None and size < minimum for size in input_shape[:2]):
-        raise ValueError(
-            f"expected height and width of at least {minimum} pixels, the stride of the last "
-            f"stage. Received: input_shape={tuple(input_shape)}"
-        )
+    is_shape = (
+        isinstance(input_shape, (tuple, list))
+        and len(input_shape) == 3
+        and all(size is None or is_positive_integer(size) for size in input_shape)
+        and input_shape[-1] is not None
+    )
+    expected = "(height, width, channels) of positive integers, with a known number of channels"
+    check(is_shape, f"input_shape {expected}", input_shape=input_shape)
+    large = all(size is None or size >= minimum for size in input_shape[:2])
+    expected = f"height and width of at least {minimum} pixels, the stride of the last stage"
+    check(large, expected, input_shape=tuple(input_shape))
     return keras.Input(input_shape, name="images") if input_tensor is None else input_tensor

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
+from lambda_keras.layers.arguments import check, check_functional
 from lambda_keras.models.specs import STAGES
 
 
@@ -28,18 +29,11 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
     >>> {name: feature.shape[-1] for name, feature in feature_extractor(backbone).output.items()}
     {'c2': 256, 'c3': 512, 'c4': 1024, 'c5': 2048}
     """
-    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
-        raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
+    check_functional(model)
     names = [layer.name for layer in model.layers]
-    if (
-        not isinstance(endpoints, (tuple, list))
-        or not endpoints
-        or any(name not in names for name in endpoints)
-    ):
-        raise ValueError(
-            f"expected names of layers of {model.name!r}, such as {STAGES}. Received: endpoints="
-            f"{endpoints!r}"
-        )
+    are_names = isinstance(endpoints, (tuple, list)) and all(name in names for name in endpoints)
+    expected = f"names of layers of {model.name!r}, such as {STAGES}"
+    check(are_names and endpoints, expected, endpoints=endpoints)
     outputs = {name: model.get_layer(name).output for name in endpoints}
     inputs = model.inputs[0] if len(model.inputs) == 1 else model.inputs
     return keras.Model(inputs, outputs, name=f"{model.name}_features")

@@ -14,7 +14,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from lambda_keras.layers.flops import CONTENT, CONVOLUTION, DENSE, PROJECTIONS
+from lambda_keras.layers.arguments import check_functional
+from lambda_keras.layers.base import CONTENT, CONVOLUTION, DENSE, PROJECTIONS
 
 _CONVOLUTIONS = (
     layers.Conv1D,
@@ -45,10 +46,9 @@ _PRODUCTS |= {"SeparableConv", "Tensordot", "Vdot"}
 def count_flops(model: keras.Model) -> int:
     """Counts the floating-point operations of a model for one example, by the paper's conventions.
 
-    A multiply-accumulate of convolutions, dense layers, attention and lambdas counts two;
-    normalizations, activations and poolings count nothing. A layer that is called twice counts
-    twice. A layer of your own needs a method `count_flops(inputs_shape)` that returns a dict of
-    counts for one example by kind; its arguments are shapes of the arguments of the call.
+    A layer that is called twice counts twice. A layer of your own needs a method
+    `count_flops(inputs_shape)` that returns a dict of counts for one example by kind; its arguments
+    are shapes of the arguments of the call.
 
     Args:
         model: A functional or `keras.Sequential` model of inputs of a known size, with layers of
@@ -76,27 +76,20 @@ def count_flops_by_stage(model: keras.Model) -> dict[str, dict[str, int]]:
     """Counts the floating-point operations of a model for one example, by stage and kind.
 
     Stages are the first parts of the names of the layers: `"stem"`, `"c2"`, ..., `"predictions"`.
-
-    Args:
-        model: As for `count_flops`.
-
-    Raises:
-        ValueError: As for `count_flops`.
     """
-    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
-        raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
+    check_functional(model)
     shapes = [tuple(inputs.shape) for inputs in model.inputs]
     if any(None in shape[1:] for shape in shapes):
         received = ", ".join(map(str, shapes))
         raise ValueError(f"expected a model built for inputs of a known size. Received: {received}")
     counts: dict[str, Counter] = {}
-    for operation, node in _calls(model):
+    for operation, node in calls(model):
         stage = counts.setdefault(operation.name.split("_")[0], Counter())
         stage.update(_call_flops(operation, node))
     return {stage: dict(kinds) for stage, kinds in counts.items() if kinds.total()}
 
 
-def _calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
+def calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
     """Yields every call of a layer or operation in the graph of a model, with its node."""
     graph: Any = model
     if isinstance(model, keras.Sequential):
@@ -111,7 +104,15 @@ def _calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
 def _call_flops(layer: Any, node: Any) -> dict[str, int]:
     """Operations of a layer in one of its calls, by kind."""
     if hasattr(layer, "count_flops"):
-        return _own_flops(layer, node)
+        wanted = inspect.signature(layer.count_flops).parameters
+        shapes = {
+            f"{name}_shape": tuple(value.shape)
+            for name, value in _arguments(layer, node).items()
+            if f"{name}_shape" in wanted and value is not None
+        }
+        for shape in shapes.values():
+            _product(layer, shape[1:])  # Refuses unknown sizes.
+        return layer.count_flops(**shapes)
     for kinds, count in KERAS_LAYERS:
         if isinstance(layer, kinds):
             return count(layer, node)
@@ -126,19 +127,6 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
             f"a {kind.__name__}"
         )
     return {}
-
-
-def _own_flops(layer: Any, node: Any) -> dict[str, int]:
-    """Operations by the layer's own method, which takes the shapes of arguments of its call."""
-    wanted = inspect.signature(layer.count_flops).parameters
-    shapes = {
-        f"{name}_shape": tuple(value.shape)
-        for name, value in _arguments(layer, node).items()
-        if f"{name}_shape" in wanted and value is not None
-    }
-    for shape in shapes.values():
-        _product(layer, shape[1:])
-    return layer.count_flops(**shapes)
 
 
 def _arguments(layer: Any, node: Any) -> dict[str, Any]:

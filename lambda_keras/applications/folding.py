@@ -1,14 +1,15 @@
 """Networks for inference, without batch normalization."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 from keras import layers
 
+from lambda_keras.applications.flops import calls
 from lambda_keras.layers import BatchNormalization, LambdaLayer
+from lambda_keras.layers.arguments import check_functional
 
 # Subclasses may compute something else, so only these very types are folded.
 _LINEAR = (layers.Conv2D, layers.DepthwiseConv2D, layers.Dense)
@@ -22,13 +23,12 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     take the former, its bias the latter; so do the projections to queries and values in a lambda
     layer. What follows a lambda layer or a pooling stays, because the heads of a lambda layer share
     their values, and so does a batch normalization with `training=True` fixed in the graph. Layers
-    that are not exactly of Keras or of this package stay as they are: subclasses, quantized layers,
-    those with LoRA. Layers keep their names: those that were folded pass their inputs on.
+    that are not exactly of Keras or of this package, quantized ones and those with LoRA stay as
+    they are. Layers keep their names: those that were folded pass their inputs on.
 
-    In float32 its outputs differ by rounding, by less than 1e-5 of the largest one in most networks
-    and up to 3e-5 in deep ones; more where a network itself amplifies rounding, as random ones with
-    very many lambda layers do. In bfloat16 and float16 the folded kernels are rounded, not those
-    before: outputs differ as much as those of these precisions differ from float32.
+    In float32 outputs differ by rounding, by less than 1e-5 of the largest one in most networks and
+    up to 3e-5 in deep ones; in bfloat16 and float16, where the folded kernels are rounded, as much
+    as outputs of these precisions differ from float32.
 
     Args:
         model: A functional model with layers of Keras and of this package, such as any network of
@@ -49,8 +49,7 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     >>> bool(np.allclose(folded(images), model(images), atol=1e-5))
     True
     """
-    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
-        raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
+    check_functional(model)
     is_sequential = isinstance(model, keras.Sequential)
     copy: Any = (  # not compiled
         keras.Model(model.inputs[0], model.outputs[0], name=model.name)
@@ -77,7 +76,10 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
         if layer.name in norms:
             config["use_bias"] = True
         if type(layer) is LambdaLayer:
-            config |= _without_norms(layer)
+            # Its projections have a bias in place of normalizations.
+            with_softmax = layer.query_normalization in ("softmax", "batch_softmax")
+            config["query_normalization"] = "softmax" if with_softmax else None
+            config |= {"use_projection_bias": True, "value_normalization": None}
         return type(layer).from_config(config)
 
     def call(layer: Any, *inputs: Any, **arguments: Any) -> Any:
@@ -103,22 +105,20 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
 
 def _followed_by_norm(model: keras.Model) -> dict[str, Any]:
     """Batch normalizations by the names of the linear layers whose outputs they alone see."""
-    config = model.get_config()
-    calls = {one["name"]: one["inbound_nodes"] for one in config["layers"]}
-    sources = {name: list(_tensors(nodes)) for name, nodes in calls.items()}
-    seen = Counter(name for names in sources.values() for name in names)
-    seen.update(_tensors(config["output_layers"]))
-    by_name: dict[str, Any] = {one.name: one for one in model.operations}  # such as x + y, too
+    nodes = list(calls(model))
+    called = Counter(operation.name for operation, _ in nodes)
+    tensors = [tensor for _, node in nodes for tensor in node.input_tensors]
+    seen = Counter(_source(tensor).name for tensor in (*tensors, *model.outputs))
     found = {}
-    for norm in model.layers:
-        if type(norm) not in _NORMS or len(sources[norm.name]) != 1:
+    for norm, node in nodes:
+        if type(norm) not in _NORMS or called[norm.name] != 1 or len(node.input_tensors) != 1:
             continue
-        before = by_name[sources[norm.name][0]]
+        before = _source(node.input_tensors[0])
         if (
             type(before) in _LINEAR
-            and not calls[norm.name][0]["kwargs"].get("training")
+            and not node.arguments.kwargs.get("training")
             and before.activation is keras.activations.linear
-            and seen[before.name] == len(calls[before.name]) == 1
+            and seen[before.name] == called[before.name] == 1
             and norm.axis in (-1, norm.input_spec.ndim - 1)
             and getattr(before, "data_format", "channels_last") == "channels_last"
             # Quantization and LoRA add weights.
@@ -128,16 +128,9 @@ def _followed_by_norm(model: keras.Model) -> dict[str, Any]:
     return found
 
 
-def _tensors(nodes: Any) -> Iterator[str]:
-    """Names of the layers whose outputs a configuration mentions, as `[name, node, index]`."""
-    if isinstance(nodes, Mapping):
-        nodes = tuple(nodes.values())
-    if not isinstance(nodes, (list, tuple)):
-        return
-    if len(nodes) == 3 and isinstance(nodes[0], str):
-        yield nodes[0]
-    for node in nodes:
-        yield from _tensors(node)
+def _source(tensor: Any) -> Any:
+    """The layer or operation that a tensor is an output of."""
+    return tensor._keras_history.operation
 
 
 def _folded(kernel: Any, bias: Any, norm: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -158,16 +151,6 @@ def _folded(kernel: Any, bias: Any, norm: Any) -> tuple[np.ndarray, np.ndarray]:
     # The channels of a depthwise convolution are its last two axes.
     channels = kernel.shape[-2:] if kernel.shape[-1] != len(scale) else kernel.shape[-1:]
     return kernel * scale.reshape(channels), shift
-
-
-def _without_norms(layer: LambdaLayer) -> dict[str, Any]:
-    """Arguments of a lambda layer whose projections have a bias in place of normalizations."""
-    after = "softmax" if layer.query_normalization in ("softmax", "batch_softmax") else None
-    return {
-        "use_projection_bias": True,
-        "query_normalization": after,
-        "value_normalization": None,
-    }
 
 
 def _assign_lambda_layer(layer: LambdaLayer, source: LambdaLayer) -> None:

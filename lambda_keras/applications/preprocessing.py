@@ -15,7 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import is_number, is_positive_integer
+from lambda_keras.layers.arguments import check, check_choices, is_number, is_positive_integer
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
 
 if TYPE_CHECKING:
@@ -27,13 +27,10 @@ MAX_ASPECT_RATIO = 100  # Resizing a thinner image would fill the memory.
 
 
 def preprocess_input(images):
-    """Normalizes images by the channel means and deviations of ImageNet.
-
-    It runs on arrays and on tensors of any backend, within `tf.data` too, on every backend.
+    """Normalizes images by the channel means and deviations of ImageNet, within `tf.data`, too.
 
     Args:
-        images: Array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers (uint8, as
-            TFDS gives them) or floats.
+        images: Array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers or floats.
 
     Returns:
         `(images / 255 - mean) / std` in float32, of the shape of `images`; a tensor if they are
@@ -104,8 +101,7 @@ class Preprocessing:
         crop_fraction: Float in `(0, 1]`, part of the resized shorter side that is kept.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
             Defaults to `"bicubic"`.
-        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet,
-            as in `preprocess_input`.
+        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet.
         std: Their standard deviations. Defaults to those of ImageNet.
 
     Raises:
@@ -126,40 +122,28 @@ class Preprocessing:
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        if not is_positive_integer(self.image_size):
-            raise ValueError(
-                f"expected image_size to be a positive integer. Received: {self.image_size!r}"
-            )
-        if not is_number(self.crop_fraction) or not 0 < self.crop_fraction <= 1:
-            raise ValueError(
-                f"expected crop_fraction above 0, up to 1. Received: {self.crop_fraction!r}"
-            )
-        if self.interpolation not in INTERPOLATIONS:
-            raise ValueError(
-                f"expected interpolation to be one of {', '.join(INTERPOLATIONS)}. "
-                f"Received: {self.interpolation!r}"
-            )
+        size, part = self.image_size, self.crop_fraction
+        check(is_positive_integer(size), "image_size to be a positive integer", image_size=size)
+        is_part = is_number(part) and 0 < part <= 1
+        check(is_part, "crop_fraction above 0, up to 1", crop_fraction=part)
+        check_choices(INTERPOLATIONS, interpolation=self.interpolation)
         for name, values in (("mean", self.mean), ("std", self.std)):
             are_three_numbers = (
                 isinstance(values, (tuple, list))
                 and len(values) == 3
                 and all(is_number(value) and math.isfinite(value) for value in values)
             )
-            if not are_three_numbers or (name == "std" and min(values) <= 0):
-                raise ValueError(
-                    f"expected {name} to be three numbers, those of std above 0. "
-                    f"Received: {name}={values!r}"
-                )
+            in_range = are_three_numbers and (name == "mean" or min(values) > 0)
+            check(in_range, f"{name} to be three numbers, those of std above 0", **{name: values})
 
     def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
-        """Resizes an image and crops its center.
+        """Resizes an image and crops its center; `preprocess_input` or `normalize` come after it.
 
         Args:
             photo: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
 
         Returns:
-            Float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`, which
-            `preprocess_input` or `normalize` take.
+            Float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`.
 
         Raises:
             ValueError: If it is none of the two, or empty.
@@ -184,18 +168,17 @@ class Preprocessing:
 
 
 def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
-    """The preprocessing that a network's accuracy was published with.
+    """The preprocessing that the accuracy of a network was published with.
+
+    If there are no published weights, it is that of the paper's networks: the center without a
+    border of 16 pixels, `image_size / (image_size + 32)`.
 
     Args:
         architecture: Str, name of the network in the zoo.
         image_size: Int, height and width of its images in pixels.
-
-    Returns:
-        That of the published weights, if there are any. If not, the one of the paper's networks:
-        the center without a border of 16 pixels, `image_size / (image_size + 32)`.
     """
-    if not is_positive_integer(image_size):
-        raise ValueError(f"expected image_size to be a positive integer. Received: {image_size!r}")
+    is_size = is_positive_integer(image_size)
+    check(is_size, "image_size to be a positive integer", image_size=image_size)
     weights = NETWORKS[architecture].weights if architecture in NETWORKS else {}
     fraction = next((published.crop_fraction for published in weights.values()), None)
     return Preprocessing(image_size, fraction or image_size / (image_size + CROP_PADDING))
@@ -220,8 +203,7 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
         `(WordNet id, name, score)`.
 
     Raises:
-        ValueError: If the predictions are not of the 1000 classes of ImageNet, or `top` is not a
-            positive integer.
+        ValueError: If predictions are not of 1000 classes, or `top` is not a positive integer.
 
     Example:
     >>> import numpy as np
@@ -233,16 +215,12 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     predictions = _array(
         ops.convert_to_numpy(predictions) if ops.is_tensor(predictions) else predictions
     )
-    if predictions.ndim != 2 or predictions.shape[1] != len(classes):
-        raise ValueError(
-            f"expected predictions of shape (images, {len(classes)}). "
-            f"Received: shape={predictions.shape}"
-        )
+    shape, expected = predictions.shape, f"predictions of shape (images, {len(classes)})"
+    check(shape[1:] == (len(classes),), expected, shape=shape)
     _number_type("predictions", predictions.dtype)
     if np.isnan(predictions).any():
         raise ValueError("expected predictions that are numbers. Received: NaN")
-    if not is_positive_integer(top):
-        raise ValueError(f"expected top to be a positive integer. Received: top={top!r}")
+    check(is_positive_integer(top), "top to be a positive integer", top=top)
     order = np.argsort(-predictions, axis=-1, kind="stable")[:, :top]
     return [
         [(*classes[index], scores[index]) for index in indices]
@@ -267,8 +245,7 @@ def _rgb(photo: "Image | np.ndarray") -> "Image":
             "expected a Pillow image or a uint8 array of shape (height, width, 3). "
             f"Received: {received} of shape {shape}"
         )
-    if 0 in shape:
-        raise ValueError(f"expected an image with pixels. Received: shape={shape}")
+    check(0 not in shape, "an image with pixels", shape=shape)
     return _pillow().fromarray(photo)
 
 

@@ -1,6 +1,9 @@
 """Checks of arguments, with errors of one line: the expected and the received value."""
 
 from numbers import Integral, Real
+from typing import Any
+
+import keras
 
 
 def is_positive_integer(value) -> bool:
@@ -19,36 +22,51 @@ def received(**arguments) -> str:
     return " ".join(f"Received: {given}".split())
 
 
+def check(condition, expected: str, **given):
+    """Refuses arguments unless a condition holds."""
+    if not condition:
+        raise ValueError(f"expected {expected}. {received(**given)}")
+
+
 def check_positive_integers(**arguments):
     """Checks that all arguments are integers above 0."""
     for name, value in arguments.items():
-        if type(value) is not int or value < 1:
-            raise ValueError(f"expected a positive integer. {received(**{name: value})}")
+        check(type(value) is int and value >= 1, "a positive integer", **{name: value})
 
 
 def check_bools(**arguments):
     """Checks that all arguments are True or False."""
     for name, value in arguments.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"expected True or False. {received(**{name: value})}")
+        check(isinstance(value, bool), "True or False", **{name: value})
+
+
+def check_choices(choices, **arguments):
+    """Checks that all arguments are among some choices."""
+    for name, value in arguments.items():
+        among = ", ".join(map(str, choices))
+        check(value in tuple(choices), f"{name} to be one of {among}", **{name: value})
 
 
 def check_number(condition, expected: str, **argument):
     """Checks that an argument is a number that meets a condition; NaN never does."""
-    ((name, value),) = argument.items()
-    if not is_number(value) or not condition(value):
-        raise ValueError(f"expected {expected}. {received(**{name: value})}")
+    (value,) = argument.values()
+    check(is_number(value) and condition(value), expected, **argument)
+
+
+def check_functional(model):
+    """Checks that a model is a functional or sequential one of known inputs."""
+    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
+        raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
 
 
 def check_mask(name: str, mask, shape):
     """Checks that a mask is a boolean tensor of a shape, as far as the shape is known."""
-    given = getattr(mask, "shape", None)
-    if given is None:
-        raise ValueError(f"expected {name} to be a tensor. {received(**{name: mask})}")
+    given: Any = getattr(mask, "shape", None)
+    check(given is not None, f"{name} to be a tensor", **{name: mask})
     given, shape = tuple(given), tuple(shape)
-    if len(given) != len(shape) or any(
-        None not in (n, m) and n != m for n, m in zip(given, shape, strict=True)
-    ):
-        raise ValueError(f"expected {name} of shape {shape}. Received: shape {given}")
-    if "float" in str(mask.dtype) or "complex" in str(mask.dtype):
-        raise ValueError(f"expected {name} of dtype bool. Received: dtype {mask.dtype}")
+    fits = len(given) == len(shape) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(given, shape, strict=True)
+    )
+    check(fits, f"{name} of shape {shape}", shape=given)
+    is_bool = "float" not in str(mask.dtype) and "complex" not in str(mask.dtype)
+    check(is_bool, f"{name} of dtype bool", dtype=mask.dtype)

@@ -58,9 +58,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if training:
             averages = self.moving_mean, self.moving_variance
             for average, value in zip(averages, statistics, strict=True):
-                value = tf.where(
-                    tf.size(x) > 0, value, average.value
-                )  # An empty batch has no statistics.
+                # An empty batch has no statistics.
+                value = tf.where(tf.size(x) > 0, value, average.value)
                 average.assign(average * self.momentum + value * (1 - self.momentum))
         return tf.cast(outputs, self.compute_dtype)
 
@@ -122,3 +121,17 @@ class BatchNormalization(keras.layers.BatchNormalization):
         outputs = centered * per_row(scale * tf.math.rsqrt(variance + self.epsilon))
         outputs += per_row(offset)
         return tf.ensure_shape(tf.reshape(outputs, tf.shape(x)), x.shape), (means, variance)
+
+
+def inner_batch_norm(layer, name: str, shape, axis: int = -1, dtype=None) -> BatchNormalization:
+    """A built normalization within a layer, which has its momentum, epsilon and dtype policy."""
+    batch_norm = BatchNormalization(
+        axis=axis,
+        momentum=layer.momentum,
+        epsilon=layer.epsilon,
+        trainable=layer.trainable,
+        dtype=dtype or layer.dtype_policy,
+        name=name,
+    )
+    batch_norm.build(shape)
+    return batch_norm

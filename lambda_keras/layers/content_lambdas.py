@@ -28,20 +28,11 @@ def content_outputs(
     mask=None,
     causal: bool = False,
 ):
-    """Normalizes keys, computes content lambdas, applies them.
+    """Normalizes keys, computes content lambdas, applies them: returns `(b, n, h, v)`.
 
-    Args:
-        queries: Tensor `(b, n, h, k)`.
-        keys: Tensor `(b, m, k, u)`, not normalized.
-        values: Tensor `(b, m, v, u)`.
-        normalization: `"softmax"`, `"l2"` or `None`.
-        padding: `None` or bool tensor `(b, m)`, false where an example has no context element.
-        mask: `None` or bool tensor `(n, m)`: the context elements that each query sees (Figure 6).
-        causal: Bool, whether query n sees the context elements m <= n only.
-
-    Returns:
-        Tensor `(b, n, h, v)`. Under a mask without `causal`, softmax keys more than about 80 below
-        the largest one of the whole context weigh nothing, because float32 ends there.
+    Queries are `(b, n, h, k)`, keys `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is
+    false where an example has no context element, a mask `(n, m)` where a query does not see it
+    (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys.
     """
     if causal and normalization == "softmax":
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
@@ -93,14 +84,8 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
 def _visible_sums(keys, terms, visible):
     """Sums of `exp(keys - maximum) * terms` over the visible positions, with a maximum per query.
 
-    Args:
-        keys: Tensor `(..., m, 1)`.
-        terms: Tensor `(..., m, w)`.
-        visible: Bool tensor `(n, m)`.
-
-    Returns:
-        Maxima `(..., n, 1)`, without a gradient, because they cancel in quotients of sums; and
-        sums `(..., n, w)`.
+    Keys `(..., m, 1)`, terms `(..., m, w)` and visible `(n, m)` -> maxima `(..., n, 1)`, without a
+    gradient, because they cancel in quotients of sums, and sums `(..., n, w)`.
     """
     keys = ops.where(visible, ops.swapaxes(keys, -1, -2), HIDDEN)
     maxima = _largest(keys, -1)

@@ -8,22 +8,22 @@ from keras import initializers, ops, regularizers
 
 from lambda_keras.layers import position_lambdas
 from lambda_keras.layers.arguments import (
+    check,
     check_bools,
+    check_choices,
     check_mask,
     check_number,
     check_positive_integers,
 )
-from lambda_keras.layers.base import Layer
-from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
+from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
-from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
     relative_positions,
     standardize_scope,
     unit_normal,
 )
-from lambda_keras.layers.projections import fan_in, project
 
 CHOICES = {
     "position_embedding": ("relative", "absolute", "shared", None),
@@ -35,24 +35,13 @@ CHOICES = {
 
 
 class Group(NamedTuple):
-    """Queries, keys, values and position embeddings of one head group.
+    """Queries, keys, values and position embeddings of one head group; `None` where it has none."""
 
-    Without keys there is no content lambda, without embeddings and bias there are no position
-    lambdas.
-
-    Attributes:
-        queries: Tensor `(b, n, h, k)`.
-        keys: Tensor `(b, m, k, u)` or `None`.
-        values: Tensor `(b, m, v, u)`.
-        embeddings: Those of positions or `None`.
-        bias: That of position lambdas `(k,)` or `None`.
-    """
-
-    queries: Any
-    keys: Any
-    values: Any
-    embeddings: Any
-    bias: Any
+    queries: Any  # (b, n, h, k)
+    keys: Any  # (b, m, k, u)
+    values: Any  # (b, m, v, u)
+    embeddings: Any  # (*r, u, k)
+    bias: Any  # (k,)
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -78,7 +67,7 @@ class LambdaLayer(Layer):
             position lambdas see (3.4); or `None` for the whole context, with an embedding for
             every offset in the grid that the layer is built for. Defaults to `23`.
         strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
-            convolution (E.1); `1` for none, as causal layers need. Defaults to `1`.
+            convolution (E.1); causal layers have none. Defaults to `1`.
         dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
         multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
@@ -88,30 +77,26 @@ class LambdaLayer(Layer):
             `RelativePositionEmbedding` given to the call (Table 4); or `None` for no position
             lambdas (Table 10). Defaults to `"relative"`.
         use_bias: Bool, whether all position lambdas have a learned bias of depth k, as those of
-            PyTorch implementations that use a convolution with a bias. Defaults to `False`.
+            PyTorch implementations. Defaults to `False`.
         use_projection_bias: Bool, whether queries and values have a learned bias, before
             normalizations. `fold_batch_normalization` needs it. Defaults to `False`.
         causal: Bool, whether a query sees only the context positions up to its own, in raster
             order (B.2). What comes later then changes neither outputs nor gradients, as long as it
-            is finite: what is hidden is multiplied by 0, and NaN or infinity times 0 is NaN. In
-            training, the statistics of batch normalizations are those of all positions, too.
-            Defaults to `False`.
+            is finite: it is multiplied by 0. In training, the statistics of batch normalizations
+            are those of all positions, too. Defaults to `False`.
         query_normalization: `"batch"`, `"softmax"` (over k), `"batch_softmax"`, one after the
-            other, or `None`. Table 12 leaves open which softmax it has.
-            Defaults to `"batch"`.
+            other, or `None` (Table 12). Defaults to `"batch"`.
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
             Defaults to `"softmax"`.
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
         implementation: How position lambdas are computed; results differ by rounding only.
             `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
             einsum in the other order, without position lambdas in memory; `"fourier"` uses the
-            convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
-            What each can do is in `position_lambdas.IMPLEMENTATIONS`. Defaults to `"auto"`.
-        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
-            Defaults to `0.99`.
+            convolution theorem; `"auto"` is the fastest one. `position_lambdas.IMPLEMENTATIONS`
+            has the limits of each. Defaults to `"auto"`.
+        momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        query_initializer: Defaults to `N(0, (k d)^-1/2)` (E.1; the second number is the standard
-            deviation).
+        query_initializer: Defaults to `N(0, (k d)^-1/2)`, the second a standard deviation (E.1).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         embeddings_initializer: Defaults to `N(0, 1)` (E.1). Outputs of a new layer then have a
@@ -119,9 +104,7 @@ class LambdaLayer(Layer):
             at borders: 26 with `scope=7` on 28x28 positions, 73 with `23`, 112 with `None`. In the
             networks a normalization follows. For a layer with a local scope that stands alone,
             `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`
-            makes it about 1: position lambdas give a variance of 1, because embeddings have one of
-            `1 / (key_dim * intra_depth * positions in the scope)`, and the content lambda adds
-            `key_dim * intra_depth * (1 / depth + e / m)` of inputs `N(0, 1)`, e = 2.718.
+            makes it about 1.
         kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
@@ -136,9 +119,9 @@ class LambdaLayer(Layer):
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch: which context positions each
             query sees (Figure 6), as long as the others are finite. Keys are normalized over these
-            only. Under a softmax, keys that are more than about 80 below the largest one of the
-            whole context, hidden ones too, weigh nothing, because float32 ends there;
-            `causal=True` lifts this limit, for memory of `n m k u` numbers per example.
+            only. Under a softmax, keys more than about 80 below the largest one, hidden ones too,
+            weigh nothing; `causal=True` lifts this limit, for memory of `n m k u` numbers per
+            example.
         mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
@@ -148,8 +131,7 @@ class LambdaLayer(Layer):
         Tensor `(batch, *grid, filters)`, with the grid divided by `strides`, rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, does not fit another one, or does not fit
-            the shape of the inputs.
+        ValueError: If an argument is out of its range, or does not fit another one or the inputs.
 
     Example:
     >>> import keras
@@ -228,36 +210,21 @@ class LambdaLayer(Layer):
         check_bools(**named(*flags))
         check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", **named("momentum"))
         check_number(lambda x: 0 < x < math.inf, "a positive number", **named("epsilon"))
-        if self.filters % self.num_heads:
-            raise ValueError(
-                "expected filters to be divisible by num_heads. "
-                f"Received: filters={self.filters}, num_heads={self.num_heads}"
-            )
+        divides = self.filters % self.num_heads == 0
+        check(divides, "filters divisible by num_heads", **named("filters", "num_heads"))
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"expected {name} to be one of {choices}. "
-                    f"Received: {name}={getattr(self, name)!r}"
-                )
-        if not self.use_content and self.position_embedding is None:
-            raise ValueError(
-                "expected a content lambda or position lambdas. "
-                "Received: use_content=False, position_embedding=None"
-            )
-        if self.use_bias and self.position_embedding is None:
-            raise ValueError(
-                "expected position lambdas for use_bias=True, which is their bias. "
-                "Received: position_embedding=None"
-            )
-        if self.position_embedding == "shared" and not self.multi_query:
-            raise ValueError(
-                "expected multi_query=True for shared embeddings. Received: multi_query=False"
-            )
-        if self.causal and self.strides > 1:
-            raise ValueError(
-                "expected strides=1 for causal=True, because pooling sees the future. "
-                f"Received: strides={self.strides}"
-            )
+            check_choices(choices, **named(name))
+        position = named("position_embedding")
+        has_positions = self.position_embedding is not None
+        is_shared = self.position_embedding == "shared"
+        lambdas = "a content lambda or position lambdas"
+        check(self.use_content or has_positions, lambdas, **named("use_content"), **position)
+        biased = "position lambdas for use_bias=True, which is their bias"
+        check(has_positions or not self.use_bias, biased, **position)
+        multi_query = "multi_query=True for shared embeddings"
+        check(self.multi_query or not is_shared, multi_query, **named("multi_query"))
+        unstrided = "strides=1 for causal=True, because pooling sees the future"
+        check(self.strides == 1 or not self.causal, unstrided, **named("strides"))
         if self.position_embedding == "absolute":
             self._check_implementation("absolute embeddings", any_pairs=True)
         if self.causal:
@@ -266,11 +233,9 @@ class LambdaLayer(Layer):
 
     def _check_implementation(self, purpose, **needs):
         capable = position_lambdas.capable(**needs)
-        if self.position_embedding is not None and self.implementation not in capable:
-            raise ValueError(
-                f"expected one of the implementations {capable} for {purpose}. "
-                f"Received: implementation={self.implementation!r}"
-            )
+        fits = self.position_embedding is None or self.implementation in capable
+        expected = f"one of the implementations {capable} for {purpose}"
+        check(fits, expected, implementation=self.implementation)
 
     def build(self, inputs_shape, context_shape=None):
         context_shape = inputs_shape if context_shape is None else context_shape
@@ -312,9 +277,11 @@ class LambdaLayer(Layer):
             self.value_bias = self._add_bias("value_bias", self.value_kernel)
         self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization in ("batch", "batch_softmax"):
-            self.query_batch_norm = self._batch_norm("query_batch_norm", self.query_kernel)
+            units = (None, None, self.query_kernel.shape[-1])
+            self.query_batch_norm = inner_batch_norm(self, "query_batch_norm", units)
         if self.value_normalization == "batch":
-            self.value_batch_norm = self._batch_norm("value_batch_norm", self.value_kernel)
+            units = (None, None, self.value_kernel.shape[-1])
+            self.value_batch_norm = inner_batch_norm(self, "value_batch_norm", units)
 
     def call(
         self,
@@ -327,9 +294,7 @@ class LambdaLayer(Layer):
         training=None,
     ):
         own_context = context is None
-        self._check_call(
-            inputs, inputs if own_context else context, position_embeddings, attention_mask
-        )
+        self._check_call(inputs, context, position_embeddings, attention_mask)
         self._check_batch(inputs, context, mask, context_mask)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
@@ -350,26 +315,12 @@ class LambdaLayer(Layer):
         return outputs
 
     def project_inputs(
-        self,
-        inputs,
-        context=None,
-        position_embeddings=None,
-        mask=None,
-        padding=None,
-        training=None,
+        self, inputs, context=None, position_embeddings=None, mask=None, padding=None, training=None
     ):
         """Projects and splits queries, keys, values and embeddings by head group.
 
-        Args:
-            inputs: As in the call.
-            context: As in the call.
-            position_embeddings: As in the call.
-            mask: None or bool tensor `(b, n)`, false where an example has no query.
-            padding: None or bool tensor `(b, m)`, false where it has no context element.
-            training: As in the call.
-
-        Returns:
-            A list with one `Group`, or with `multi_query=False` one per head.
+        Masks `(b, n)` of queries and `(b, m)` of the context, `padding`, are false where an example
+        has none. There is one `Group`, or with `multi_query=False` one per head.
         """
         batch, groups = ops.shape(inputs)[0], self._groups
         kernels = [self.query_kernel, self.value_kernel]
@@ -412,18 +363,10 @@ class LambdaLayer(Layer):
         return list(map(Group, *parts))
 
     def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training):
-        """Applies the content and position lambdas of one head group.
+        """Applies the content and position lambdas of one head group; returns `(b, n, h, v)`.
 
-        Args:
-            group: One of those of `project_inputs`.
-            padding: None or bool tensor `(b, m)`, false where there is no context element.
-            mask: None or bool tensor `(n, m)`, the context positions that each query sees.
-            grid: Sizes of the axes that n is made of.
-            context_grid: Sizes of the axes that m is made of.
-            training: Whether a backward pass may follow.
-
-        Returns:
-            Tensor `(b, n, h, v)`.
+        Masks `(b, m)` (`padding`) and `(n, m)` are false where there is no context element, and
+        where a query does not see it. Grids are the axes that n and m are made of.
         """
         queries, keys, values, embeddings, bias = group
         if self.query_normalization in ("softmax", "batch_softmax"):
@@ -486,8 +429,7 @@ class LambdaLayer(Layer):
     def count_flops(self, inputs_shape, context_shape=None) -> dict[str, int]:
         """Floating-point operations for one example, by part.
 
-        Position lambdas have as many context positions per query as the scope holds, at most the
-        whole context. The keys' projection counts without content lambdas too, as in Table 10.
+        The keys' projection counts without content lambdas too, as in Table 10.
         """
         context_shape = inputs_shape if context_shape is None else context_shape
         (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
@@ -520,77 +462,55 @@ class LambdaLayer(Layer):
     def _add_bias(self, name, kernel):
         return self.add_weight(name=name, shape=kernel.shape[1:], initializer="zeros")
 
-    def _batch_norm(self, name, kernel):
-        batch_norm = BatchNormalization(
-            momentum=self.momentum,
-            epsilon=self.epsilon,
-            trainable=self.trainable,
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        batch_norm.build((None, None, kernel.shape[-1]))
-        return batch_norm
-
     def _embedded_positions(self, grid, context_grid) -> tuple[int, ...] | None:
         """Sizes of the axes of the layer's own position embeddings, `None` if it has none."""
         if self.position_embedding == "relative":
             return relative_positions(self.scope, grid)
         if self.position_embedding != "absolute":
             return None
-        if None in grid + context_grid:
-            raise ValueError(
-                "expected grids of known size, because absolute embeddings are one for each "
-                f"pair of positions. Received: grid {grid}, context grid {context_grid}"
-            )
+        expected = "grids of known size, because absolute embeddings are one for each pair"
+        known = None not in grid + context_grid
+        check(known, f"{expected} of positions", grid=grid, context_grid=context_grid)
         return math.prod(grid), math.prod(context_grid)
 
     def check_shapes(self, inputs_shape, context_shape=None):
         """Refuses shapes of inputs and context that the layer cannot be built for."""
         context_shape = inputs_shape if context_shape is None else context_shape
-        rank = len(inputs_shape) - 2
-        received = f"Received: inputs {tuple(inputs_shape)}, context {tuple(context_shape)}"
-        if not 1 <= rank <= 3 or inputs_shape[-1] is None or context_shape[-1] is None:
-            raise ValueError(
-                "expected inputs (batch, *grid, depth) with a grid of 1 to 3 axes and a known "
-                f"depth. {received}"
-            )
-        if 0 in (*inputs_shape[1:], *context_shape[1:]):
-            raise ValueError(f"expected a grid and a depth of at least 1. {received}")
-        if len(context_shape) != len(inputs_shape):
-            raise ValueError(f"expected a context of the rank of the inputs. {received}")
+        rank, depths = len(inputs_shape) - 2, (inputs_shape[-1], context_shape[-1])
+        given = {"inputs": tuple(inputs_shape), "context": tuple(context_shape)}
+        expected = "inputs (batch, *grid, depth) with a grid of 1 to 3 axes and a known depth"
+        check(1 <= rank <= 3 and None not in depths, expected, **given)
+        sizes = (*inputs_shape[1:], *context_shape[1:])
+        check(0 not in sizes, "a grid and a depth of at least 1", **given)
+        check(len(context_shape) == rank + 2, "a context of the rank of the inputs", **given)
         self._check_implementation(f"a grid of {rank} axes", axes=rank)
         if None in (*inputs_shape[1:-1], *context_shape[1:-1]):
             self._check_implementation("a grid of unknown size", unknown_grid=True)
         self._embedded_positions(tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1]))
 
     def _check_call(self, inputs, context, position_embeddings, attention_mask):
-        self.check_shapes(inputs.shape, context.shape)
-        grids = (tuple(inputs.shape[1:-1]), tuple(context.shape[1:-1]))
+        context_shape = (inputs if context is None else context).shape
+        self.check_shapes(inputs.shape, context_shape)
+        grids = (tuple(inputs.shape[1:-1]), tuple(context_shape[1:-1]))
         relative = self.position_embedding == "relative"
         axes = len(self._built_grids[0])
-        if relative and len(grids[0]) != axes:
-            raise ValueError(
-                f"expected a grid of {axes} axes, as the position embeddings were built for. "
-                f"Received: grid {grids[0]}"
-            )
+        built = f"a grid of {axes} axes, as the position embeddings were built for"
+        check(not relative or len(grids[0]) == axes, built, grid=grids[0])
         fixed = self.position_embedding == "absolute" or (relative and self.scope is None)
-        if fixed and grids != self._built_grids:
-            raise ValueError(
-                "expected the grids of inputs and context that the position embeddings were built "
-                f"for, {self._built_grids}. Received: {grids}"
-            )
-        if self.causal and grids[0] != grids[1]:
-            raise ValueError(
-                "expected a context on the grid of the inputs, because causal=True. "
-                f"Received: grids {grids[0]} and {grids[1]}"
-            )
+        built = "grids of inputs and context that the position embeddings were built for"
+        check(not fixed or grids == self._built_grids, f"{built}, {self._built_grids}", grids=grids)
+        same = "a context on the grid of the inputs, because causal=True"
+        check(not self.causal or grids[0] == grids[1], same, grids=grids)
         if self.position_embedding == "shared":
-            self._check_shared(position_embeddings, grids[0])
-        elif position_embeddings is not None:
-            raise ValueError(
-                "expected no position_embeddings in the call unless position_embedding='shared'. "
-                f"Received: position_embedding={self.position_embedding!r}"
-            )
+            table = (*relative_positions(self.scope, grids[0]), self.intra_depth, self.key_dim)
+            shared = f"position_embeddings of a RelativePositionEmbedding with shape {table}"
+            given = getattr(position_embeddings, "shape", None)
+            fits = given is not None and tuple(given) == table
+            check(fits, f"{shared}, because position_embedding='shared'", shape=given)
+        else:
+            unshared = "no position_embeddings in the call unless position_embedding='shared'"
+            own = self.position_embedding
+            check(position_embeddings is None, unshared, position_embedding=own)
         if attention_mask is None:
             return
         # (queries, context positions), shared by the batch.
@@ -601,34 +521,18 @@ class LambdaLayer(Layer):
     def _check_batch(self, inputs, context, mask, context_mask):
         depths = (inputs.shape[-1], (inputs if context is None else context).shape[-1])
         built = (self.query_kernel.shape[0], self.value_kernel.shape[0])
-        if depths != built:
-            raise ValueError(
-                "expected the depths of inputs and context that the layer was built for, "
-                f"{built}. Received: {depths}"
-            )
+        expected = f"the depths of inputs and context that the layer was built for, {built}"
+        check(depths == built, expected, depths=depths)
         if mask is not None:
             check_mask("mask", mask, inputs.shape[:-1])
         if context is None:
-            if context_mask is not None:
-                raise ValueError("expected a context for the context_mask. Received: context=None")
+            check(context_mask is None, "a context for the context_mask", context=None)
             return
         batches = (inputs.shape[0], context.shape[0])
-        if None not in batches and batches[0] != batches[1]:
-            raise ValueError(
-                "expected a context of as many examples as the inputs. "
-                f"Received: {batches[1]} for {batches[0]}"
-            )
+        equal = None in batches or batches[0] == batches[1]
+        check(equal, "a context of as many examples as the inputs", examples=batches)
         if context_mask is not None:
             check_mask("context_mask", context_mask, context.shape[:-1])
-
-    def _check_shared(self, position_embeddings, grid):
-        expected = (*relative_positions(self.scope, grid), self.intra_depth, self.key_dim)
-        received = None if position_embeddings is None else tuple(position_embeddings.shape)
-        if received != expected:
-            raise ValueError(
-                "expected position_embeddings of a RelativePositionEmbedding with shape "
-                f"{expected}, because position_embedding='shared'. Received: {received}"
-            )
 
 
 def _flatten_mask(mask):

@@ -7,16 +7,7 @@ from lambda_keras.layers.base import Layer
 
 
 def average_pool(inputs, pool_size: int, strides: int):
-    """Average pooling with padding "same" that counts real positions only.
-
-    Args:
-        inputs: Tensor `(batch, *grid, channels)`.
-        pool_size: Int, width of the window along every axis of the grid.
-        strides: Int, along every axis of the grid.
-
-    Returns:
-        Tensor `(batch, *(grid / strides, rounded up), channels)`.
-    """
+    """Average pooling of `(batch, *grid, channels)` with padding "same", of real positions only."""
     if keras.backend.backend() != "torch":
         return ops.average_pool(
             inputs, pool_size, strides, padding="same", data_format="channels_last"
@@ -39,17 +30,7 @@ class SymmetricMaxPooling2D(Layer):
     """Max pooling with the same padding on both sides, as PyTorch has it.
 
     What is padded is never the largest: unlike zeros, which are larger than negative activations.
-
-    Args:
-        pool_size: Odd int, height and width of the window; half of it is padded. Defaults to `3`.
-        strides: Integer. Defaults to `2`.
-        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        inputs: Tensor `(batch, height, width, channels)`.
-
-    Returns:
-        Tensor `(batch, height / strides, width / strides, channels)`, sizes rounded up.
+    It is half of the odd window. Sizes of `(batch, height, width, channels)` are rounded up.
     """
 
     def __init__(self, pool_size: int = 3, strides: int = 2, **kwargs):

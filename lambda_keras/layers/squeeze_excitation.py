@@ -3,28 +3,23 @@
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_number
-from lambda_keras.layers.base import Layer
-from lambda_keras.layers.flops import EXCITATION
+from lambda_keras.layers.arguments import check, check_number
+from lambda_keras.layers.base import EXCITATION, Layer
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class SqueezeExcitation(Layer):
     """Rescales every channel by a gate computed from the channel means.
 
-    `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate`
-    (Hu et al., 2018, equations 2-4). The squeezed width is `ratio` times the number of channels;
-    LambdaResNets use 1/4 (E.1).
+    `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate` (Hu et al., 2018, equations
+    2-4). The squeezed width is `ratio` times the channels; LambdaResNets use 1/4 (E.1).
 
     Args:
         ratio: Float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Tensor of shape `(batch, *grid, channels)`, channels last.
-
-    Returns:
-        Tensor of the shape of `inputs`.
+        inputs: Tensor `(batch, *grid, channels)`, which outputs have the shape of.
 
     Raises:
         ValueError: If `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
@@ -36,12 +31,9 @@ class SqueezeExcitation(Layer):
         self.ratio = ratio
 
     def build(self, input_shape):
-        if len(input_shape) < 3 or not input_shape[-1]:
-            raise ValueError(
-                "expected inputs (batch, *grid, channels) with a grid and a known number of "
-                f"channels. Received: inputs {tuple(input_shape)}"
-            )
         channels = input_shape[-1]
+        expected = "inputs (batch, *grid, channels) with a grid and a known number of channels"
+        check(len(input_shape) >= 3 and channels, expected, inputs=tuple(input_shape))
         self.input_spec = keras.layers.InputSpec(min_ndim=3, axes={-1: channels})
         squeezed = self._squeezed(channels)
         shared = {"trainable": self.trainable, "dtype": self.dtype_policy}
@@ -60,7 +52,6 @@ class SqueezeExcitation(Layer):
         return input_shape
 
     def count_flops(self, inputs_shape):
-        """Floating-point operations for one example, by kind."""
         channels = inputs_shape[-1]
         return {EXCITATION: 2 * 2 * channels * self._squeezed(channels)}
 

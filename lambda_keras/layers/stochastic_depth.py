@@ -22,9 +22,6 @@ class StochasticDepth(Layer):
         inputs: Tensor `(batch, ...)`, the branch before it is added to the residual.
         training: Bool, whether branches are dropped.
 
-    Returns:
-        Tensor of the shape of `inputs`.
-
     Raises:
         ValueError: If the rate is out of its range, or the seed no integer.
     """

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import keras
-
 from lambda_keras.layers import (
     AugmentedConvolution,
     AxialAttention,
@@ -20,24 +18,19 @@ from lambda_keras.layers import (
     LocalAttention,
     RelativePositionEmbedding,
 )
-from lambda_keras.layers.arguments import received
-from lambda_keras.layers.base import arguments_of
+from lambda_keras.layers.arguments import check, check_choices
+from lambda_keras.layers.base import Layer
 from lambda_keras.layers.position_embeddings import standardize_scope
-from lambda_keras.models.specs import STAGES, LambdaSpec
+from lambda_keras.models.specs import STAGES, LambdaSpec, MobileNetSpec, ResNetSpec
 
 
 @dataclass(frozen=True)
 class Mixer:
-    """A kind of layer in the place of 3x3 convolutions.
+    """A kind of layer in the place of 3x3 convolutions."""
 
-    Attributes:
-        layer: Its class.
-        hyper_parameters: Arguments of the layer that a network may set.
-        arguments: Arguments of the layer in a network that differ from its defaults.
-    """
-
-    layer: type[keras.layers.Layer]
-    hyper_parameters: tuple[str, ...]
+    layer: type[Layer]
+    hyper_parameters: tuple[str, ...]  # arguments of the layer that a network may set
+    # Arguments of the layer in a network that differ from its defaults.
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -48,7 +41,7 @@ class Mixer:
     @property
     def defaults(self) -> dict[str, Any]:
         """Defaults of the hyper-parameters in a network."""
-        arguments = {**arguments_of(self.layer), **self.arguments}
+        arguments = {**self.layer.arguments(), **self.arguments}
         return {name: arguments[name] for name in self.hyper_parameters}
 
 
@@ -78,83 +71,64 @@ MIXERS = {
     "favor": Mixer(LinearAttention, _RANDOM, {"feature_map": "favor"}),
     "relu": Mixer(LinearAttention, _RANDOM, {"feature_map": "relu"}),
 }
-HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
 
 
 def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
-    """Checks that there is a mixer of this name, and that it has these hyper-parameters.
-
-    Raises:
-        ValueError: If not.
-    """
-    if not isinstance(name, str) or name not in MIXERS:
-        raise ValueError(f"expected mixer to be one of {', '.join(MIXERS)}. {received(mixer=name)}")
+    """Checks that there is a mixer of this name, and that it has these hyper-parameters."""
+    check_choices(MIXERS, mixer=name)
     known = MIXERS[name].hyper_parameters
     unknown = {key: value for key, value in arguments.items() if key not in known}
-    if unknown:
-        raise ValueError(
-            f"expected arguments that mixer={name!r} has: {', '.join(known)}. {received(**unknown)}"
-        )
+    expected = f"arguments that mixer={name!r} has: {', '.join(known)}"
+    check(not unknown, expected, **unknown)
 
 
 def of_stage(value: Any, stage: int) -> Any:
-    """Selects the value of a stage from a hyper-parameter, one value or four by stage."""
+    """The value of a stage of a hyper-parameter, which is one value or four by stage."""
     return value[stage] if isinstance(value, (tuple, list)) else value
 
 
 class MixerFactory:
     """Makes the mixers of a network, and the table that lambda layers share if they do (Table 4).
 
-    Args:
-        layer: Class of the mixers.
-        arguments: Hyper-parameters, each one value, or four for the stages c2 to c5.
-        places: Stage, depth of the outputs and strides of each mixer.
-        inputs: Images of the network.
-        **norms: Momentum and epsilon of batch normalizations, for layers that have them.
-
-    Raises:
-        ValueError: If the hyper-parameters do not fit the network; nothing is built then.
+    A place is the stage, the depth of the outputs and the strides of a mixer. Nothing is built if
+    the hyper-parameters, each one value or four for the stages c2 to c5, do not fit the network.
     """
 
     def __init__(
         self,
-        layer: type[keras.layers.Layer],
+        spec: ResNetSpec | MobileNetSpec,
+        layer: type[Layer],
         arguments: Mapping[str, Any],
         places: Sequence[tuple[int, int, int]],
         inputs,
-        **norms: float,
     ):
-        known = arguments_of(layer)
+        known = layer.arguments()
         self.layer, self.table = layer, None
+        norms = {"momentum": spec.batch_norm_momentum, "epsilon": spec.batch_norm_epsilon}
         # In other layers, epsilon belongs to no batch normalization.
         self.arguments: dict[str, Any] = {**(norms if "momentum" in known else {}), **arguments}
         for name, value in self.arguments.items():
-            if isinstance(value, (tuple, list)) and len(value) != len(STAGES):
-                raise ValueError(
-                    f"expected {name} to be one value, or one for each of the stages {STAGES}. "
-                    f"{received(**{name: value})}"
-                )
+            fits = not isinstance(value, (tuple, list)) or len(value) == len(STAGES)
+            expected = f"{name} to be one value, or one for each of the stages {STAGES}"
+            check(fits, expected, **{name: value})
         self.is_shared = self.arguments.get("position_embedding") == "shared"
-        if self.is_shared and not isinstance(self.arguments["scope"], int):
-            raise ValueError(
-                "expected scope to be one odd integer for position_embedding='shared', which is "
-                f"one table for all stages. {received(scope=self.arguments['scope'])}"
-            )
+        scope = self.arguments.get("scope")
+        expected = "scope to be one odd integer for position_embedding='shared'"
+        fits = not self.is_shared or isinstance(scope, int)
+        check(fits, f"{expected}, which is one table for all stages", scope=scope)
         # Hyper-parameters that no layer uses have to be valid, too.
         for stage in range(len(STAGES)):
-            standardize_scope(of_stage(self.arguments.get("scope"), stage))
+            standardize_scope(of_stage(scope, stage))
         # Initializers that draw no seeds, so that the check changes no random numbers.
         unseeded = dict.fromkeys((name for name in known if name.endswith("_initializer")), "zeros")
         for stage, filters, strides in dict.fromkeys(places) or [(0, 1024, 1)]:
             checked: Any = self._layer(filters, stage, strides=strides, **unseeded)
             if not places:
                 continue
-            if getattr(checked, "fixed_grid", False) and None in inputs.shape[1:3]:
-                raise ValueError(
-                    f"expected input_shape of known height and width for {layer.__name__}, "
-                    "which has embeddings for every offset of a map. Received: input_shape="
-                    f"{tuple(inputs.shape[1:])}"
-                )
+            of_size = not getattr(checked, "fixed_grid", False) or None not in inputs.shape[1:3]
+            expected = f"input_shape of known height and width for {layer.__name__}"
+            why = "which has embeddings for every offset of a map"
+            check(of_size, f"{expected}, {why}", input_shape=tuple(inputs.shape[1:]))
             checked.check_shapes((*inputs.shape[:-1], filters))
 
     def __call__(self, x, filters: int, stage: int, **arguments):
@@ -167,6 +141,6 @@ class MixerFactory:
             self.table = RelativePositionEmbedding(**sizes, name="position_embeddings")(x)
         return layer(x, position_embeddings=self.table)
 
-    def _layer(self, filters, stage, **arguments) -> keras.layers.Layer:
+    def _layer(self, filters, stage, **arguments) -> Layer:
         own = {name: of_stage(value, stage) for name, value in self.arguments.items()}
         return self.layer(filters, **own, **arguments)

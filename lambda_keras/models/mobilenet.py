@@ -8,10 +8,10 @@ import keras
 import numpy as np
 from keras import layers
 
-from lambda_keras.layers import BatchNormalization, LambdaLayer
+from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers.arguments import check_bools, check_number
 from lambda_keras.models.mixers import MixerFactory
-from lambda_keras.models.resnet import conv, head
+from lambda_keras.models.resnet import batch_norm, conv, head
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, MobileNetSpec
 
 # Table 2 of MobileNetV2: expansion, channels, number of blocks, stride of the first.
@@ -32,25 +32,20 @@ BLOCKS = [
 STEM, LAST = 32, 1280  # Channels.
 # The last blocks of strides 4, 8, 16 and 32.
 ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
-# Value of the authors' implementation.
-EPSILON = 1e-3
 
 
 def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor; the arguments are those of `build_resnet`.
+    """Builds the network of a spec on an input tensor; the other arguments are those of `head`.
 
-    The outputs of the last blocks at strides 4, 8, 16 and 32 are layers named `"c2"` to `"c5"`. A
-    model without classifier ends with the 1280 channels that the classifier sees.
-
-    Raises:
-        ValueError: If the spec is of no network, or its lambda layers do not fit.
+    The last blocks at strides 4, 8, 16 and 32 are `"c2"` to `"c5"`. A model without classifier
+    ends with the 1280 channels that the classifier sees.
     """
     check_bools(expand_lambda=spec.expand_lambda)
     check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
     widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
     places = [(_stage(number), widths[number - 2], 1) for number in spec.lambda_blocks]
-    norms = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
-    lambda_layers = MixerFactory(LambdaLayer, asdict(spec.lambda_layer), places, inputs, **norms)
+    arguments = asdict(spec.lambda_layer)
+    lambda_layers = MixerFactory(spec, LambdaLayer, arguments, places, inputs)
     x = inputs
     if inputs.shape[-1] == 3:
         # The authors' network takes [-1, 1], not outputs of `preprocess_input`, and pads with 0.
@@ -98,25 +93,19 @@ def _inverted_bottleneck(
             padding="same",
             use_bias=False,
             depthwise_initializer="he_normal",
-            data_format="channels_last",
             name=f"{name}_depthwise",
         )(x)
-    x = _activation(_bn(x, spec, f"{name}_middle_bn"), f"{name}_middle")
+    x = _activation(batch_norm(x, spec, f"{name}_middle_bn"), f"{name}_middle")
     name_of_output = ENDPOINTS.get(number, f"{name}_out")
     residual = strides == 1 and depth == filters
     x = conv(x, filters, 1, 1, f"{name}_project_conv")
-    x = _bn(x, spec, f"{name}_project_bn" if residual else name_of_output)
+    x = batch_norm(x, spec, f"{name}_project_bn" if residual else name_of_output)
     return layers.Add(name=name_of_output)([inputs, x]) if residual else x
 
 
 def _conv_bn(x, spec, filters, kernel_size, strides=1, name=""):
     x = conv(x, filters, kernel_size, strides, f"{name}_conv")
-    return _activation(_bn(x, spec, f"{name}_bn"), name)
-
-
-def _bn(x, spec, name):
-    momentum = spec.batch_norm_momentum
-    return BatchNormalization(momentum=momentum, epsilon=EPSILON, name=name)(x)
+    return _activation(batch_norm(x, spec, f"{name}_bn"), name)
 
 
 def _activation(x, name):

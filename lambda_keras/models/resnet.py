@@ -12,14 +12,10 @@ from lambda_keras.layers import (
     SqueezeExcitation,
     StochasticDepth,
 )
+from lambda_keras.layers.arguments import check_choices
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from lambda_keras.models.mixers import MIXERS, MixerFactory, check_mixer, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
-
-# Value of TensorFlow's ResNet implementations; the paper names none.
-EPSILON = 1e-5
-
-PADDINGS = ("same", "fixed", "symmetric")
 
 # Convolutions of the stems: width relative to c2, kernel size, strides.
 STEMS = {
@@ -31,26 +27,13 @@ STEMS = {
 
 
 def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor.
+    """Builds the network of a spec on an input tensor; the other arguments are those of `head`.
 
     The last activations of the stages are layers named `"c2"`, `"c3"`, `"c4"` and `"c5"`: features
     at strides 4, 8, 16 and 32 (1, 2, 4 and 8 with the small stem).
-
-    Args:
-        spec: The network.
-        inputs: Keras tensor of shape `(batch, height, width, channels)`.
-        **top: Arguments of `head`, after the feature map.
-
-    Returns:
-        A functional `keras.Model`.
-
-    Raises:
-        ValueError: If the spec is of no network, or its mixers do not fit.
     """
-    if spec.padding not in PADDINGS:
-        raise ValueError(
-            f"expected padding to be one of {', '.join(PADDINGS)}. Received: {spec.padding!r}"
-        )
+    check_choices(("same", "fixed", "symmetric"), padding=spec.padding)
+    check_choices(STEMS, stem=spec.stem)
     mixers = _mixers(spec, inputs)
     x = _stem(inputs, spec)
     for number in range(len(STAGES)):
@@ -69,15 +52,11 @@ def head(
     classifier_activation=None,
     name: str | None = None,
 ) -> keras.Model:
-    """Adds pooling and classifier to a feature map and returns the model.
-
-    Without a classifier pooling is `None` (the feature map itself), `"avg"` or `"max"`; with one,
-    an activation of `None` gives logits.
-    """
+    """Adds pooling and classifier to a feature map; the arguments are those of constructors."""
     if include_top or pooling == "avg":
-        x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
+        x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
     elif pooling == "max":
-        x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
+        x = layers.GlobalMaxPooling2D(name="max_pool")(x)
     if include_top:
         x = layers.Dropout(spec.dropout_rate, name="dropout")(x)
         # In float32, probabilities and the loss are exact enough under mixed precision.
@@ -101,28 +80,19 @@ def _mixers(spec: ResNetSpec, inputs) -> MixerFactory | None:
         for stage, blocks in enumerate(spec.mixer_blocks)
         if blocks
     ]
-    norms = {"momentum": spec.batch_norm_momentum, "epsilon": EPSILON}
-    return MixerFactory(mixer.layer, arguments, places, inputs, **norms)
+    return MixerFactory(spec, mixer.layer, arguments, places, inputs)
 
 
 def _stem(x, spec):
-    if spec.stem not in STEMS:
-        raise ValueError(
-            f"expected stem to be 'v1', 'tiered', 'rs' or 'small'. Received: stem={spec.stem!r}"
-        )
     convolutions = STEMS[spec.stem]
     for number, (width, kernel_size, strides) in enumerate(convolutions, start=1):
         name = "stem" if len(convolutions) == 1 else f"stem{number}"
         x = _conv_bn(x, spec, int(width * spec.filters), kernel_size, strides, name)
-    return _max_pool(x, spec) if spec.stem in ("v1", "tiered") else x
-
-
-def _max_pool(x, spec):
+    if spec.stem not in ("v1", "tiered"):
+        return x
     if spec.padding == "symmetric":
         return SymmetricMaxPooling2D(3, 2, name="stem_pool")(x)
-    return layers.MaxPooling2D(
-        3, strides=2, padding="same", data_format="channels_last", name="stem_pool"
-    )(x)
+    return layers.MaxPooling2D(3, strides=2, padding="same", name="stem_pool")(x)
 
 
 def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
@@ -141,7 +111,7 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
         x = _conv_bn(x, spec, filters, 3, strides=strides, name=f"{name}_2")
     x = _conv(x, spec, 4 * filters, 1, 1, f"{name}_3")
     # A block starts as the identity: gamma of its last batch normalization is 0 (E.1).
-    x = _bn(x, spec, f"{name}_3", gamma_initializer="zeros")
+    x = batch_norm(x, spec, f"{name}_3_bn", gamma_initializer="zeros")
     if spec.squeeze_excitation[number] and not has_mixer:
         x = SqueezeExcitation(spec.squeeze_ratio, name=f"{name}_se")(x)
     rate = spec.stochastic_depth_rate * (number + 2) / 5
@@ -151,7 +121,9 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
     x = layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
     if block in spec.double_attention[number]:
         x = DoubleAttention(
-            momentum=spec.batch_norm_momentum, epsilon=EPSILON, name=f"{name}_double_attention"
+            momentum=spec.batch_norm_momentum,
+            epsilon=spec.batch_norm_epsilon,
+            name=f"{name}_double_attention",
         )(x)
     return x
 
@@ -159,24 +131,20 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
 def _shortcut(x, spec, filters, strides, name):
     name = f"{name}_shortcut"
     if spec.shortcut == "pool" and strides > 1:
-        x = layers.AveragePooling2D(
-            2, strides, padding="same", data_format="channels_last", name=f"{name}_pool"
-        )(x)
+        x = layers.AveragePooling2D(2, strides, padding="same", name=f"{name}_pool")(x)
         strides = 1
-    return _bn(_conv(x, spec, filters, 1, strides, name), spec, name)
+    return batch_norm(_conv(x, spec, filters, 1, strides, name), spec, f"{name}_bn")
 
 
 def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
     own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
     own_strides |= of_stage(spec.mixer_arguments.get("strided_queries", False), number)
     kind = "lambda" if mixers.layer is LambdaLayer else "attention"
-    filters = spec.filters * 2**number
-    name_of_mixer = f"{name}_{kind}"
-    x = mixers(x, filters, number, strides=strides if own_strides else 1, name=name_of_mixer)
+    own = {"strides": strides if own_strides else 1, "name": f"{name}_{kind}"}
+    x = mixers(x, spec.filters * 2**number, number, **own)
     if strides > 1 and not own_strides:
         x = _torch_average_pool(x, spec.mixer_pool_size, strides, name)
-    x = _bn(x, spec, name)
-    return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
+    return _norm_and_activation(x, spec, name)
 
 
 def _torch_average_pool(x, pool_size, strides, name):
@@ -184,13 +152,15 @@ def _torch_average_pool(x, pool_size, strides, name):
     padding = "same"  # For odd sizes, which PyTorch's networks refuse.
     if pool_size % 2:
         x, padding = _zero_pad(x, pool_size, f"{name}_pool_pad"), "valid"
-    return layers.AveragePooling2D(
-        pool_size, strides, padding=padding, data_format="channels_last", name=f"{name}_pool"
-    )(x)
+    return layers.AveragePooling2D(pool_size, strides, padding=padding, name=f"{name}_pool")(x)
 
 
 def _conv_bn(x, spec, filters, kernel_size, strides=1, name=""):
-    x = _bn(_conv(x, spec, filters, kernel_size, strides, name), spec, name)
+    return _norm_and_activation(_conv(x, spec, filters, kernel_size, strides, name), spec, name)
+
+
+def _norm_and_activation(x, spec, name):
+    x = batch_norm(x, spec, f"{name}_bn")
     return layers.Activation(spec.activation, name=f"{name}_{spec.activation}")(x)
 
 
@@ -204,11 +174,11 @@ def _conv(x, spec, filters, kernel_size, strides, name):
 
 
 def _zero_pad(x, size, name):
-    return layers.ZeroPadding2D(size // 2, data_format="channels_last", name=name)(x)
+    return layers.ZeroPadding2D(size // 2, name=name)(x)
 
 
 def conv(x, filters, kernel_size, strides, name, padding="same"):
-    """A convolution before a batch normalization."""
+    """A convolution before a batch normalization, channels last as Keras' settings have it."""
     return layers.Conv2D(
         filters,
         kernel_size,
@@ -216,15 +186,15 @@ def conv(x, filters, kernel_size, strides, name, padding="same"):
         padding=padding,
         use_bias=False,
         kernel_initializer="he_normal",
-        data_format="channels_last",
         name=name,
     )(x)
 
 
-def _bn(x, spec, name, gamma_initializer="ones"):
+def batch_norm(x, spec: ResNetSpec | MobileNetSpec, name, gamma_initializer="ones"):
+    """A batch normalization with the momentum and epsilon of a network."""
     return BatchNormalization(
         momentum=spec.batch_norm_momentum,
-        epsilon=EPSILON,
+        epsilon=spec.batch_norm_epsilon,
         gamma_initializer=gamma_initializer,
-        name=f"{name}_bn",
+        name=name,
     )(x)

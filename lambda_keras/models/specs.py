@@ -6,7 +6,8 @@ Only the standard library is imported, so that `zoo.registry` reads this file wi
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 STAGES = ("c2", "c3", "c4", "c5")
 # Channel statistics of ImageNet on the scale [0, 1]: images are normalized by them.
@@ -21,21 +22,6 @@ class LambdaSpec:
 
     They are arguments of `lambda_keras.layers.LambdaLayer`. Each is one value, or four for the
     stages c2 to c5.
-
-    Attributes:
-        num_heads: Number of queries per position (h).
-        key_dim: Query and key depth (k).
-        intra_depth: Intra-depth (u).
-        scope: Odd size of the square neighborhood of position lambdas; None for the whole map.
-        multi_query: False for keys, values and embeddings per head (Figure 7).
-        use_content: Whether there are content lambdas (Table 10).
-        position_embedding: `"relative"`, `"shared"` (one table for all layers of the network,
-            Table 4) or None for no position lambdas (Table 10).
-        query_normalization: `"batch"`, `"softmax"` or None (Table 12).
-        key_normalization: `"softmax"`, `"l2"` or None (Table 12).
-        value_normalization: `"batch"` or None (Table 12).
-        use_bias: Whether position lambdas have a bias, as in PyTorch implementations.
-        implementation: Algorithm of the position lambdas.
     """
 
     num_heads: int = 4
@@ -56,57 +42,35 @@ class LambdaSpec:
 class ResNetSpec:
     """A residual network of bottleneck blocks, some of which have lambda or attention layers.
 
-    Attributes:
-        blocks: Numbers of bottleneck blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is
-            left out with its stride and its features.
-        mixer_blocks: For each stage, the 1-based numbers of the blocks whose 3x3 convolution is
-            replaced by the mixer.
-        stem: `"v1"` (7x7 convolution and max pooling, He et al., 2015), `"rs"` (three 3x3
-            convolutions, then a strided one, ResNet-RS), `"tiered"` (three 3x3 convolutions of
-            growing width and max pooling, timm) or `"small"` (one 3x3 convolution of stride 1,
-            for images of about 32 pixels, as is usual for CIFAR).
-        shortcut: `"conv"` (strided 1x1 convolution) or `"pool"` (average pooling, then 1x1
-            convolution: ResNet-D).
-        squeeze_excitation: For each stage, whether its convolution blocks have
-            squeeze-and-excitation; blocks with the mixer never do (E.1).
-        squeeze_ratio: Squeezed channels per channel of the block.
-        double_attention: For each stage, the 1-based numbers of the blocks that double attention
-            follows (Chen et al., 2018).
-        filters: Bottleneck width of c2, doubled at each stage.
-        mixer: Name of the layer in these blocks, a key of `lambda_keras.models.mixers.MIXERS`; None
-            for networks that have convolutions only.
-        lambda_layer: Hyper-parameters of the mixers `"lambda"` and `"content"`.
-        mixer_arguments: Hyper-parameters of another mixer that differ from its defaults; each one
-            value, or four for the stages c2 to c5.
-        activation: Activation function of every activation layer.
-        padding: Padding of strided convolutions: `"same"` (TensorFlow's, odd padding at the end),
-            or equal on both sides: `"fixed"`, with TensorFlow's poolings, as in ResNet-RS, or
-            `"symmetric"`, with PyTorch's poolings.
-        mixer_pool_size: Width of the average pooling after a mixer with stride 2: 3 in the paper
-            (E.1), 2 in timm.
-        batch_norm_momentum: Momentum of the moving statistics of all batch normalizations.
-        dropout_rate: Dropout of the pooled features, before the classifier (Table 20).
-        stochastic_depth_rate: Drop rate of the branches of c5; earlier stages drop less, in
-            proportion to the number of the stage: 4/5 in c4, as in ResNet-RS (Table 20).
+    Attributes without a comment are arguments of the constructors
+    (`lambda_keras.applications.common.build`).
 
     Raises:
         ValueError: If `blocks` or `filters` are out of range.
     """
 
+    batch_norm_epsilon: ClassVar[float] = 1e-5  # of TensorFlow's ResNets; the paper names none
     blocks: tuple[int, int, int, int]
+    # For each stage, 1-based numbers of the blocks with the mixer in place of a 3x3 convolution.
     mixer_blocks: tuple[tuple[int, ...], ...] = ((), (), (), ())
+    # "v1" (7x7 convolution and max pooling, He et al., 2015), "rs" (three 3x3 convolutions, then a
+    # strided one, ResNet-RS), "tiered" (three 3x3 convolutions of growing width and max pooling,
+    # timm) or "small" (one 3x3 convolution of stride 1, as is usual for CIFAR).
     stem: str = "v1"
+    # Strided 1x1 convolution ("conv"), or average pooling, then 1x1 convolution ("pool", ResNet-D).
     shortcut: str = "conv"
+    # For each stage, whether its convolution blocks have it; blocks with the mixer never do (E.1).
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
-    squeeze_ratio: float = 0.25
+    squeeze_ratio: float = 0.25  # squeezed channels per channel of the block
+    # For each stage, 1-based numbers of the blocks that double attention follows (Chen et al., 2018).
     double_attention: tuple[tuple[int, ...], ...] = ((), (), (), ())
     filters: int = 64
-    mixer: str | None = "lambda"
-    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
-    mixer_arguments: Mapping[str, Any] = field(default_factory=dict)
+    mixer: str | None = "lambda"  # None for networks that have convolutions only
+    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)  # for "lambda" and "content"
+    mixer_arguments: Mapping[str, Any] = field(default_factory=dict)  # for the other mixers
     activation: str = "relu"
     padding: str = "same"
-    mixer_pool_size: int = 3
+    mixer_pool_size: int = 3  # pooling after a mixer with stride 2: 3 in the paper (E.1), 2 in timm
     batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
     stochastic_depth_rate: float = 0.0
@@ -127,17 +91,11 @@ class ResNetSpec:
 class MobileNetSpec:
     """MobileNetV2, some blocks of which have lambda layers.
 
-    Attributes:
-        lambda_blocks: 1-based numbers of the inverted bottlenecks whose depthwise convolution is
-            replaced by a lambda layer (D.3.2).
-        expand_lambda: Whether such a block has a first pointwise convolution, which keeps the
-            number of channels (D.3.2). Without it the count is the published 3.21 M (Table 17).
-        alpha: Width multiplier.
-        lambda_layer: Hyper-parameters of the lambda layers.
-        batch_norm_momentum: Momentum of the moving statistics of all batch normalizations.
-        dropout_rate: Dropout of the pooled features, before the classifier (E.2).
+    Attributes without a comment are arguments of the constructors.
     """
 
+    batch_norm_epsilon: ClassVar[float] = 1e-3  # of the authors' implementation
+    # 1-based numbers of the blocks with a lambda layer in place of a depthwise convolution (D.3.2).
     lambda_blocks: tuple[int, ...] = ()
     expand_lambda: bool = True
     alpha: float = 1.0
@@ -148,27 +106,17 @@ class MobileNetSpec:
 
 @dataclass(frozen=True)
 class PublishedWeights:
-    """Published weights of one network: a repository of the Hugging Face Hub or an address.
+    """Published weights of one network: a repository of the Hugging Face Hub or an address."""
 
-    Attributes:
-        repository: Owner and name on the Hub, or the `https://` address of a file.
-        top1: ImageNet top-1 accuracy in percent, published by the authors of the weights.
-        image_size: Height and width, in pixels, of the images that they were evaluated on.
-        crop_fraction: Part of the shorter side of an image that the center crop shows, resized
-            by bicubic interpolation; None for all but 32 pixels, as for the paper's networks.
-        filename: File in the repository, in safetensors format.
-        revision: Git revision of the repository.
-        checksum: SHA-256 or MD5 of the file; None for the one that the Hub records.
-        license: SPDX identifier.
-    """
-
-    repository: str
-    top1: float
-    image_size: int
+    repository: str  # owner and name on the Hub, or the `https://` address of a file
+    top1: float  # ImageNet top-1 accuracy in percent, published by the authors of the weights
+    image_size: int  # height and width, in pixels, of the images that they were evaluated on
+    # Part of the shorter side of an image that the center crop shows, resized by bicubic
+    # interpolation; None for all but 32 pixels, as for the paper's networks.
     crop_fraction: float | None = None
     filename: str = "model.safetensors"
     revision: str = "main"
-    checksum: str | None = None
+    checksum: str | None = None  # SHA-256 or MD5 of the file, or the one that the Hub records
     license: str = "Apache-2.0"
 
     @property
@@ -181,38 +129,22 @@ class PublishedWeights:
 
 @dataclass(frozen=True)
 class Network:
-    """One network by name: spec, constructor, counts, published accuracy and weights.
+    """One network by name: spec, constructor, counts, published accuracy and weights."""
 
-    Attributes:
-        name: Name on command lines and in files, and of the model.
-        constructor: Name of its constructor in `lambda_keras.applications`.
-        spec: The network that the constructor builds.
-        parameters: Number of trainable parameters, with 1000 classes.
-        gflops: Floating-point operations for one image of `image_size`, in 10^9, by the paper's
-            conventions (`lambda_keras.applications.count_flops`).
-        image_size: Height and width, in pixels, that `top1` was published for.
-        top1: Published ImageNet top-1 accuracy in percent; None if none was published.
-        source: Publication of `top1`: a table of the LambdaNetworks paper (arXiv 2102.08602), or
-            the publisher of the weights.
-        recipe: Training that `top1` comes from (E.2 for those of the paper).
-        arguments: Arguments of the constructor for this network.
-        weights: Published weights by name, the default ones first.
-    """
-
-    name: str
-    constructor: str
+    name: str  # on command lines and in files, and of the model
+    constructor: str  # its name in `lambda_keras.applications`
     spec: ResNetSpec | MobileNetSpec
-    parameters: int
-    gflops: float
-    image_size: int
-    top1: float | None = None
-    source: str = ""
-    recipe: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    weights: Mapping[str, PublishedWeights] = field(default_factory=dict)
+    parameters: int  # trainable ones, with 1000 classes
+    gflops: float  # `lambda_keras.applications.count_flops` of an image of `image_size`, in 10^9
+    image_size: int  # height and width, in pixels, that `top1` was published for
+    top1: float | None = None  # published ImageNet top-1 accuracy in percent
+    source: str = ""  # of `top1`: a table of the LambdaNetworks paper, or who published the weights
+    recipe: str = ""  # training that `top1` comes from (E.2 for those of the paper)
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of the constructor
+    weights: Mapping[str, PublishedWeights] = field(default_factory=dict)  # the default ones first
 
     def size_for(self, weights: str) -> int:
-        """Returns the image size for `weights=`: the published one of published weights."""
+        """The image size for `weights=`: the published one of published weights."""
         published = is_published_name(weights)
         return find_published(self.name, weights).image_size if published else self.image_size
 
@@ -223,11 +155,7 @@ def is_published_name(weights: object) -> bool:
 
 
 def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
-    """Returns published weights of a network by name; `"imagenet"` stands for the first ones.
-
-    Raises:
-        ValueError: If there are none, or none of that name.
-    """
+    """Published weights of a network by name, or a `ValueError`; `"imagenet"` is the first ones."""
     known = NETWORKS[network].weights if network in NETWORKS else {}
     if not known:
         published = ", ".join(name for name, row in NETWORKS.items() if row.weights)
@@ -273,10 +201,9 @@ DEPTHS = {
 
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
     """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
-    blocks, _ = DEPTHS[depth]
     c2 = c3 = c4 = c5 = squeeze_excitation
     return ResNetSpec(
-        blocks,
+        DEPTHS[depth][0],
         stem="rs",
         shortcut="pool",
         squeeze_excitation=(c2, c3, c4, c5),
@@ -286,9 +213,8 @@ def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
 
 
 def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
-    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some blocks of c4 (Table 18).
+    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some or all of c4 (Table 18).
 
-    With `all_c4`, in all blocks of c4 (the "C4" networks of Tables 14 and 15).
     Squeeze-and-excitation stays in c2 and c3 only: only so do the published sizes fit, although the
     text removes it from the blocks with a lambda layer alone.
     """
@@ -315,12 +241,14 @@ _TIMM_26 = ResNetSpec(
     mixer_pool_size=2,
 )
 _TIMM_50 = replace(
-    _TIMM_26,
-    blocks=(3, 4, 6, 3),
-    mixer_blocks=((), (4,), (2, 4, 6), (2,)),
-    activation="silu",
+    _TIMM_26, blocks=(3, 4, 6, 3), mixer_blocks=((), (4,), (2, 4, 6), (2,)), activation="silu"
 )
-_TIMM_HALO = {
+_BOTNET = replace(
+    _TIMM_26,
+    mixer="global",
+    mixer_arguments={"num_heads": 4, "key_dim": None, "scale_positions": False},
+)
+_HALO = {
     "num_heads": 8,
     "key_dim": None,
     "block_size": 8,
@@ -329,57 +257,62 @@ _TIMM_HALO = {
     "scale_positions": False,
     "strided_queries": True,
 }
+_HALONET_26 = replace(_TIMM_26, mixer="halo", mixer_arguments=_HALO)
+_HALO_50 = {**_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3}
+_HALONET_50 = replace(_TIMM_50, mixer="halo", mixer_arguments=_HALO_50)
 # Publication and recipe of accuracies.
 TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
 TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
 
 
-def _resnet50(
-    suffix: str,
+# Constructor, spec and table with accuracies of the networks of Tables 14 and 18, by their names.
+FAMILIES = {
+    "lambda_resnet{}": ("LambdaResNet{}", lambda_resnet, TABLE_19),
+    "lambda_resnet{}_c4": ("LambdaResNet{}C4", partial(lambda_resnet, all_c4=True), TABLE_14),
+    "resnet_rs{}": ("ResNetRS{}", resnet_rs, TABLE_14),
+    "resnet_rs{}_no_se": ("ResNetRS{}NoSE", partial(resnet_rs, squeeze_excitation=False), TABLE_14),
+}
+RESNET_RS_FILES = "https://storage.googleapis.com/tensorflow/keras-applications/resnet_rs"
+
+
+def _family(
+    name: str,
+    depth: int,
     parameters: int,
     gflops: float,
+    image_size: int,
     top1: float | None = None,
-    source: str = "",
-    recipe: str = "",
-    **arguments: Any,
+    weights: Sequence[tuple[int, float, str]] = (),
+) -> Network:
+    """A network of `FAMILIES`, with weights by image size, accuracy and MD5.
+
+    The accuracy is from tensorflow/tpu, whose evaluation crops 32 pixels, the MD5 from tf_keras.
+    """
+    constructor, spec, table = FAMILIES[name]
+    files = {
+        f"imagenet-i{size}": PublishedWeights(
+            f"{RESNET_RS_FILES}/resnet-rs-{depth}-i{size}.h5", accuracy, size, checksum=md5
+        )
+        for size, accuracy, md5 in weights
+    }
+    source, recipe = table if top1 else ("", "")
+    published = (image_size, top1, source, recipe, {}, files)
+    name, constructor = name.format(depth), constructor.format(depth)
+    return Network(name, constructor, spec(depth), parameters, gflops, *published)
+
+
+def _resnet50(
+    suffix: str, parameters: int, gflops: float, *published: Any, **arguments: Any
 ) -> Network:
     """A ResNet-50 with other arguments: ablations of Table 13 and baselines of Tables 3 and 4."""
-    published = (224, top1, source, recipe, arguments)
-    return Network(f"resnet50_{suffix}", "ResNet50", RESNET50, parameters, gflops, *published)
+    counts, name = (parameters, gflops, 224), f"resnet50_{suffix}"
+    return Network(name, "ResNet50", RESNET50, *counts, *published, arguments=arguments)
 
 
-def _timm(
-    name: str,
-    constructor: str,
-    spec: ResNetSpec,
-    parameters: int,
-    gflops: float,
-    repository: str,
-    top1: float,
-    crop_fraction: float,
-    image_size: int = 256,
-    **file: str,
-) -> Network:
+def _timm(weights: PublishedWeights, *network: Any) -> Network:
     """A network of timm, with weights on the Hub."""
-    weights = PublishedWeights(f"timm/{repository}", top1, image_size, crop_fraction, **file)
-    published = (image_size, top1, "timm", "timm", {}, {IMAGENET: weights})
-    return Network(name, constructor, spec, parameters, gflops, *published)
-
-
-def _resnet_rs_weights(
-    depth: int, *published: tuple[int, float, str]
-) -> dict[str, PublishedWeights]:
-    """Weights by image size: accuracy from tensorflow/tpu, whose evaluation crops 32 pixels; MD5.
-
-    tf_keras states the MD5.
-    """
-    folder = "https://storage.googleapis.com/tensorflow/keras-applications/resnet_rs"
-    return {
-        f"imagenet-i{size}": PublishedWeights(
-            f"{folder}/resnet-rs-{depth}-i{size}.h5", top1, size, checksum=md5
-        )
-        for size, top1, md5 in published
-    }
+    row: Any = (*network, weights.image_size, weights.top1, "timm", "timm")
+    return Network(*row, weights={IMAGENET: weights})
 
 
 # Where the paper has several image sizes without extra data, the row is its most accurate one.
@@ -391,68 +324,45 @@ ROWS = (
         blocks=(1, 1, 1, 1), mixer_blocks=((), (), (1,), (1,)), stem="small", shortcut="pool",
         filters=16, padding="fixed", lambda_layer=LambdaSpec(scope=7),
     ), 855_544, 0.064, 32),
-    Network("lambda_resnet50", "LambdaResNet50", lambda_resnet(50),
-            18_963_272, 4.18, 160, 79.2, *TABLE_19),
-    Network("lambda_resnet101", "LambdaResNet101", lambda_resnet(101),
-            36_866_920, 11.285, 192, 81.9, *TABLE_19),
-    Network("lambda_resnet152", "LambdaResNet152", lambda_resnet(152),
-            51_404_696, 29.632, 256, 83.8, *TABLE_19),
-    Network("lambda_resnet200", "LambdaResNet200", lambda_resnet(200), 57_993_112, 61.535, 320),
-    Network("lambda_resnet270", "LambdaResNet270", lambda_resnet(270),
-            81_366_248, 52.186, 256, 84.2, *TABLE_19),
-    Network("lambda_resnet350", "LambdaResNet350", lambda_resnet(350),
-            105_475_176, 105.697, 320, 84.7, *TABLE_19),
-    Network("lambda_resnet420", "LambdaResNet420", lambda_resnet(420),
-            124_438_664, 125.984, 320, 84.9, *TABLE_19),
-    Network("lambda_resnet50_c4", "LambdaResNet50C4", lambda_resnet(50, all_c4=True),
-            16_242_072, 4.073, 160),
-    Network("lambda_resnet101_c4", "LambdaResNet101C4", lambda_resnet(101, all_c4=True),
-            25_982_120, 13.603, 224, 82.6, *TABLE_14),
-    Network("lambda_resnet152_c4", "LambdaResNet152C4", lambda_resnet(152, all_c4=True),
-            35_077_496, 26.353, 256, 83.4, *TABLE_14),
-    Network("lambda_resnet200_c4", "LambdaResNet200C4", lambda_resnet(200, all_c4=True),
-            41_665_912, 59.832, 320),
-    Network("lambda_resnet270_c4", "LambdaResNet270C4", lambda_resnet(270, all_c4=True),
-            55_786_968, 46.455, 256),
-    Network("lambda_resnet350_c4", "LambdaResNet350C4", lambda_resnet(350, all_c4=True),
-            69_555_336, 100.13, 320),
-    Network("lambda_resnet420_c4", "LambdaResNet420C4", lambda_resnet(420, all_c4=True),
-            81_443_704, 119.022, 320),
-    Network("resnet_rs50", "ResNetRS50", resnet_rs(50), 35_691_912, 4.557, 160,
-            weights=_resnet_rs_weights(50, (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102"))),
-    Network("resnet_rs101", "ResNetRS101", resnet_rs(101),
-            63_618_696, 16.351, 224, 81.8, *TABLE_14, weights=_resnet_rs_weights(101,
-                (192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),
-                (160, 80.3, "544b3434d00efc199d66e9058c7f3379"))),
-    Network("resnet_rs152", "ResNetRS152", resnet_rs(152),
-            86_621_576, 31.056, 256, 83.0, *TABLE_14, weights=_resnet_rs_weights(152,
-                (256, 83.0, "ba6271b99bdeb4e7a9b15c05964ef4ad"),
-                (224, 82.2, "31a46a92ab21b84193d0d71dd8c3d03b"),
-                (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338"))),
-    Network("resnet_rs200", "ResNetRS200", resnet_rs(200), 93_209_992, 62.758, 320,
-            weights=_resnet_rs_weights(200, (256, 83.4, "a76930b741884e09ce90fa7450747d5f"))),
-    Network("resnet_rs270", "ResNetRS270", resnet_rs(270), 129_861_448, 53.9, 256,
-            weights=_resnet_rs_weights(270, (256, 83.8, "20d575825ba26176b03cb51012a367a8"))),
-    Network("resnet_rs350", "ResNetRS350", resnet_rs(350), 163_956_168, 107.367, 320,
-            weights=_resnet_rs_weights(350,
-                (320, 84.2, "7ccb858cc738305e8ceb3c0140bee393"),
-                (256, 84.0, "f4a039dc3c421321b7fc240494574a68"))),
-    Network("resnet_rs420", "ResNetRS420", resnet_rs(420), 191_891_656, 127.885, 320,
-            weights=_resnet_rs_weights(420, (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8"))),
-    Network("resnet_rs50_no_se", "ResNetRS50NoSE", resnet_rs(50, squeeze_excitation=False),
-            25_613_256, 4.537, 160),
-    Network("resnet_rs101_no_se", "ResNetRS101NoSE", resnet_rs(101, squeeze_excitation=False),
-            44_605_384, 16.313, 224, 81.3, *TABLE_14),
-    Network("resnet_rs152_no_se", "ResNetRS152NoSE", resnet_rs(152, squeeze_excitation=False),
-            60_249_032, 31.003, 256, 82.5, *TABLE_14),
-    Network("resnet_rs200_no_se", "ResNetRS200NoSE", resnet_rs(200, squeeze_excitation=False),
-            64_730_056, 62.701, 320),
-    Network("resnet_rs270_no_se", "ResNetRS270NoSE", resnet_rs(270, squeeze_excitation=False),
-            89_655_496, 53.82, 256),
-    Network("resnet_rs350_no_se", "ResNetRS350NoSE", resnet_rs(350, squeeze_excitation=False),
-            112_842_440, 107.265, 320),
-    Network("resnet_rs420_no_se", "ResNetRS420NoSE", resnet_rs(420, squeeze_excitation=False),
-            131_840_712, 127.765, 320),
+    _family("lambda_resnet{}", 50, 18_963_272, 4.18, 160, top1=79.2),
+    _family("lambda_resnet{}", 101, 36_866_920, 11.285, 192, top1=81.9),
+    _family("lambda_resnet{}", 152, 51_404_696, 29.632, 256, top1=83.8),
+    _family("lambda_resnet{}", 200, 57_993_112, 61.535, 320),
+    _family("lambda_resnet{}", 270, 81_366_248, 52.186, 256, top1=84.2),
+    _family("lambda_resnet{}", 350, 105_475_176, 105.697, 320, top1=84.7),
+    _family("lambda_resnet{}", 420, 124_438_664, 125.984, 320, top1=84.9),
+    _family("lambda_resnet{}_c4", 50, 16_242_072, 4.073, 160),
+    _family("lambda_resnet{}_c4", 101, 25_982_120, 13.603, 224, top1=82.6),
+    _family("lambda_resnet{}_c4", 152, 35_077_496, 26.353, 256, top1=83.4),
+    _family("lambda_resnet{}_c4", 200, 41_665_912, 59.832, 320),
+    _family("lambda_resnet{}_c4", 270, 55_786_968, 46.455, 256),
+    _family("lambda_resnet{}_c4", 350, 69_555_336, 100.13, 320),
+    _family("lambda_resnet{}_c4", 420, 81_443_704, 119.022, 320),
+    _family("resnet_rs{}", 50, 35_691_912, 4.557, 160, weights=[
+            (160, 78.8, "69d9d925319f00a8bdd4af23c04e4102")]),
+    _family("resnet_rs{}", 101, 63_618_696, 16.351, 224, top1=81.8, weights=[
+            (192, 81.2, "eb285be29ab42cf4835ff20a5e3b5d23"),
+            (160, 80.3, "544b3434d00efc199d66e9058c7f3379")]),
+    _family("resnet_rs{}", 152, 86_621_576, 31.056, 256, top1=83.0, weights=[
+            (256, 83.0, "ba6271b99bdeb4e7a9b15c05964ef4ad"),
+            (224, 82.2, "31a46a92ab21b84193d0d71dd8c3d03b"),
+            (192, 82.0, "8d72a301ed8a6f11a47c4ced4396e338")]),
+    _family("resnet_rs{}", 200, 93_209_992, 62.758, 320, weights=[
+            (256, 83.4, "a76930b741884e09ce90fa7450747d5f")]),
+    _family("resnet_rs{}", 270, 129_861_448, 53.9, 256, weights=[
+            (256, 83.8, "20d575825ba26176b03cb51012a367a8")]),
+    _family("resnet_rs{}", 350, 163_956_168, 107.367, 320, weights=[
+            (320, 84.2, "7ccb858cc738305e8ceb3c0140bee393"),
+            (256, 84.0, "f4a039dc3c421321b7fc240494574a68")]),
+    _family("resnet_rs{}", 420, 191_891_656, 127.885, 320, weights=[
+            (320, 84.4, "ae0eb9bed39e64fc8d7e0db4018dc7e8")]),
+    _family("resnet_rs{}_no_se", 50, 25_613_256, 4.537, 160),
+    _family("resnet_rs{}_no_se", 101, 44_605_384, 16.313, 224, top1=81.3),
+    _family("resnet_rs{}_no_se", 152, 60_249_032, 31.003, 256, top1=82.5),
+    _family("resnet_rs{}_no_se", 200, 64_730_056, 62.701, 320),
+    _family("resnet_rs{}_no_se", 270, 89_655_496, 53.82, 256),
+    _family("resnet_rs{}_no_se", 350, 112_842_440, 107.265, 320),
+    _family("resnet_rs{}_no_se", 420, 131_840_712, 127.765, 320),
     Network("resnet50", "ResNet50", RESNET50, 25_557_032, 8.178, 224, 76.9, *TABLE_13),
     # Table 3's "channel attention" (Hu et al., CVPR 2018).
     Network("resnet50_se", "ResNet50SE", replace(
@@ -480,28 +390,25 @@ ROWS = (
     _resnet50("linear", 18_012_200, 6.57, placement="LLLL", mixer="linear"),
     _resnet50("favor", 18_012_200, 10.38, placement="LLLL", mixer="favor"),
     _resnet50("relu", 18_012_200, 10.38, placement="LLLL", mixer="relu"),
-    _timm("lambda_resnet26t", "LambdaResNet26T", _TIMM_26,
-          10_958_272, 6.002, "lambda_resnet26t.c1_in1k", 79.126, 0.94),
-    _timm("lambda_resnet26rpt_256", "LambdaResNet26RPT256",
-          replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)),
-          10_988_688, 6.278, "lambda_resnet26rpt_256.c1_in1k", 78.960, 0.94),
-    _timm("lambda_resnet50ts", "LambdaResNet50TS", _TIMM_50,
-          21_536_832, 10.069, "lambda_resnet50ts.a1h_in1k", 81.184, 0.95,
+    _timm(PublishedWeights("timm/lambda_resnet26t.c1_in1k", 79.126, 256, 0.94),
+          "lambda_resnet26t", "LambdaResNet26T", _TIMM_26, 10_958_272, 6.002),
+    _timm(PublishedWeights("timm/lambda_resnet26rpt_256.c1_in1k", 78.960, 256, 0.94),
+          "lambda_resnet26rpt_256", "LambdaResNet26RPT256",
+          replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)), 10_988_688, 6.278),
+    _timm(PublishedWeights("timm/lambda_resnet50ts.a1h_in1k", 81.184, 256, 0.95,
           revision="d1104e080d2725a19db5ec2ec58f589c490d674b",
           checksum="bcb80eaa77910c72c9c0ff9e83f99d550270fc23ab0ccac69d01e35cb269cdf8"),
-    _timm("botnet26t_256", "BoTNet26T256", replace(_TIMM_26, mixer="global", mixer_arguments={
-        "num_heads": 4, "key_dim": None, "scale_positions": False,
-    }), 12_488_672, 6.595, "botnet26t_256.c1_in1k", 79.256, 0.95),
-    _timm("halonet26t", "HaloNet26T",
-          replace(_TIMM_26, mixer="halo", mixer_arguments=_TIMM_HALO),
-          12_480_288, 6.346, "halonet26t.a1h_in1k", 79.134, 0.95),
-    _timm("halonet50ts", "HaloNet50TS", replace(_TIMM_50, mixer="halo", mixer_arguments={
-        **_TIMM_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3,
-    }), 22_733_280, 10.539, "halonet50ts.a1h_in1k", 81.640, 0.94),
+          "lambda_resnet50ts", "LambdaResNet50TS", _TIMM_50, 21_536_832, 10.069),
+    _timm(PublishedWeights("timm/botnet26t_256.c1_in1k", 79.256, 256, 0.95),
+          "botnet26t_256", "BoTNet26T256", _BOTNET, 12_488_672, 6.595),
+    _timm(PublishedWeights("timm/halonet26t.a1h_in1k", 79.134, 256, 0.95),
+          "halonet26t", "HaloNet26T", _HALONET_26, 12_480_288, 6.346),
+    _timm(PublishedWeights("timm/halonet50ts.a1h_in1k", 81.640, 256, 0.94),
+          "halonet50ts", "HaloNet50TS", _HALONET_50, 22_733_280, 10.539),
     # "ResNet strikes back" (Wightman et al., 2021), procedure A1.
-    _timm("resnet50_pytorch", "ResNet50PyTorch",
-          replace(RESNET50, padding="symmetric", mixer=None),
-          25_557_032, 8.178, "resnet50.a1_in1k", 80.4, 0.95, image_size=224),
+    _timm(PublishedWeights("timm/resnet50.a1_in1k", 80.4, 224, 0.95),
+          "resnet50_pytorch", "ResNet50PyTorch",
+          replace(RESNET50, padding="symmetric", mixer=None), 25_557_032, 8.178),
     _resnet50("llll_pytorch", 14_995_848, 12.023, 78.208, "d-li14/lambda.pytorch", "130 epochs",
               placement="LLLL", padding="symmetric", use_bias=True),
     # Keras states no checksum of the weights, nor how images were cropped for their accuracy: 224

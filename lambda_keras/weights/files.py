@@ -7,33 +7,35 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
 import keras
 import numpy as np
 
-from lambda_keras.models.specs import NETWORKS, find_published, is_published_name
+from lambda_keras.layers.arguments import check
+from lambda_keras.models.specs import find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
     CLASSIFIER,
     assign,
-    check_fit,
     has_classifier,
+    preparation,
     same,
     take_layers,
-    without_head,
 )
-from lambda_keras.weights.named import assign_named, is_named
-from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, is_recognized
+from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, find_scheme
 
 IMAGENET_CLASSES = 1000
 KERAS, SAFETENSORS = ".weights.h5", ".safetensors"
 TF_KERAS = ".h5"  # without .weights: layers by their names, as Keras 2 wrote them
 PYTORCH = (".pth", ".pt", ".bin", ".tar")
+# Header of the safetensors files of `lambda_keras`; files of PyTorch lack it or have another one.
+FORMAT = {"format": "lambda_keras"}
 
 
 def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: str) -> None:
@@ -58,19 +60,20 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             not finite, or the weights of another network or of another number of classes.
         FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
     """
-    if has_classifier(model):
-        check_classes(weights, architecture, model.get_layer(CLASSIFIER).units)
-    path = find_weights(weights, architecture)
+    classes = model.get_layer(CLASSIFIER).units if has_classifier(model) else None
+    path = find_weights(weights, architecture, classes)
     if path.name.endswith(KERAS):
         _load_keras(model, path)
     elif path.name.endswith(TF_KERAS):
         arrays = read_tf_keras(path)
-        assign = assign_state_dict if is_recognized(arrays) else assign_in_order
-        assign(model, arrays, str(path))
+        assign_arrays = assign_state_dict if find_scheme(arrays) else assign_in_order
+        assign_arrays(model, arrays, str(path))
     elif path.name.endswith(SAFETENSORS):
         arrays, metadata = read_safetensors(path)
-        if is_named(metadata):
-            assign_named(model, arrays, metadata, str(path))
+        if metadata.items() >= FORMAT.items():
+            tensors = [same(*named) for named in named_weights(model)]
+            prepared = set(metadata.get("preparation", "").split())
+            assign(model, tensors, arrays, str(path), "array", prepared)
         else:
             assign_state_dict(model, arrays, str(path))
     else:
@@ -80,28 +83,49 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         )
 
 
-def check_classes(weights: str | os.PathLike, architecture: str, classes: int) -> None:
-    """Refuses published weights for a classifier of other classes, before they are downloaded.
+def save_safetensors(model: keras.Model, path: Path) -> None:
+    """Writes all weights of a model of `lambda_keras.applications`, for `load_weights` to read.
 
-    Raises:
-        ValueError: If there are such weights, and these are not the classes of ImageNet.
+    A file holds arrays alone, in the precision of the model: `"c3_block1_2_lambda/key_kernel"`.
+
+    Args:
+        model: Built model.
+        path: File to write, `*.safetensors`; it is replaced.
+
+    Example:
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lambda_keras.applications import LambdaResNet14
+    >>> from lambda_keras.weights import load_weights, save_safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.safetensors"
+    ...     save_safetensors(LambdaResNet14(classes=3), path)
+    ...     load_weights(LambdaResNet14(classes=3), path, "lambda_resnet14")
     """
-    has_published = architecture in NETWORKS and NETWORKS[architecture].weights
-    if is_published_name(weights) and has_published and classes != IMAGENET_CLASSES:
-        raise ValueError(
-            f"expected classes={IMAGENET_CLASSES}, include_top=False or adapt_weights=True (all "
-            f"but the classifier) with weights={weights!r}. Received: classes={classes}"
-        )
+    # Imported here, because most models are built without such a file.
+    from safetensors.numpy import save
+
+    arrays = {
+        name: np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
+        for name, variable in named_weights(model)
+    }
+    metadata = FORMAT | {"preparation": " ".join(sorted(preparation(model)))}
+    # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
+    Path(path).write_bytes(save(arrays, metadata))
+
+
+def named_weights(model: keras.Model) -> Iterator[tuple[str, Any]]:
+    """Yields variables by `"layer/name"`; layers in a layer have the names of its attributes."""
+    for layer in model.layers:
+        for weight in layer.weights:
+            _, _, inner = f"/{weight.path}".partition(f"/{layer.name}/")
+            yield f"{layer.name}/{inner}", weight
 
 
 def load_any_classes(
     model: keras.Model, weights: str | os.PathLike, architecture: str
 ) -> keras.Model:
-    """Loads weights like `load_weights`; of other classes, all but the classifier.
-
-    Returns:
-        What was loaded: the model, or its part before the classifier.
-    """
+    """Loads weights; of other classes, all but the classifier. Returns the model that got them."""
     try:
         load_weights(model, weights, architecture)
         return model
@@ -119,41 +143,32 @@ def load_any_classes(
 def load_adapted(
     model: keras.Model, rgb: keras.Model, weights: str | os.PathLike, architecture: str
 ) -> None:
-    """Loads weights for RGB images, possibly of other classes, into a model for other channels.
-
-    Raises:
-        ValueError: If the weights do not fit the twin, whatever its classes.
-        FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
-    """
+    """Loads weights for RGB images, possibly of other classes, into a model for other channels."""
     loaded = load_any_classes(rgb, weights, architecture)
     for layer in take_layers(model, loaded):
         if isinstance(layer, keras.layers.Conv2D):  # the first one
             kernel = keras.ops.convert_to_numpy(loaded.get_layer(layer.name).kernel)
-            layer.kernel.assign(_of_channels(kernel, layer.kernel.shape[2]))
+            channels = layer.kernel.shape[2]
+            if channels == 1:
+                kernel = kernel.sum(2, keepdims=True)
+            else:
+                repeated = np.tile(kernel, (1, 1, -(-channels // 3), 1))[:, :, :channels]
+                kernel = repeated * (3 / channels)
+            layer.kernel.assign(kernel)
 
 
-def _of_channels(kernel: np.ndarray, channels: int) -> np.ndarray:
-    """The kernel of a convolution of RGB for another number of channels."""
-    if channels == 1:
-        return kernel.sum(2, keepdims=True)
-    repeated = np.tile(kernel, (1, 1, -(-channels // 3), 1))[:, :, :channels]
-    return repeated * (3 / channels)
+def find_weights(weights: str | os.PathLike, architecture: str, classes: int | None = None) -> Path:
+    """Path of the file that `weights=` of `load_weights` stands for, downloaded if need be.
 
-
-def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
-    """Path of the file that `weights=` stands for, downloaded if need be.
-
-    Args:
-        weights: See `load_weights`; files of PyTorch are found, too.
-        architecture: Name of the network in the zoo.
-
-    Raises:
-        ValueError: If there are no such weights, or the download is damaged.
-        FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
+    Files of PyTorch are found, too. Published weights for a classifier of other classes than
+    ImageNet's are refused before they are downloaded.
     """
     try:
         if is_published_name(weights):
             published = find_published(architecture, str(weights))
+            others = "include_top=False or adapt_weights=True (all but the classifier)"
+            expected = f"classes={IMAGENET_CLASSES}, {others} with weights={weights!r}"
+            check(classes in (None, IMAGENET_CLASSES), expected, classes=classes)
             if published.page == published.repository:
                 return hub.fetch_url(published.repository, published.checksum)
             return hub.fetch(
@@ -180,60 +195,62 @@ def find_weights(weights: str | os.PathLike, architecture: str) -> Path:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads all arrays of a `.safetensors` file, and the metadata in its header.
-
-    Raises:
-        ValueError: If the file is damaged, or no such file.
-    """
+    """Reads all arrays of a `.safetensors` file, and the metadata in its header."""
     with _safetensors(path) as file:
         return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
 
 
 def read_shapes(path: Path) -> list[tuple[int, ...]]:
-    """Reads the shapes of all arrays of a `.safetensors` file from its header.
-
-    Raises:
-        ValueError: If the file is damaged, or no such file.
-    """
+    """Reads the shapes of all arrays of a `.safetensors` file from its header."""
     with _safetensors(path) as file:
         return [tuple(file.get_slice(key).get_shape()) for key in file.keys()]  # noqa: SIM118
 
 
 @contextmanager
 def _safetensors(path: Path) -> Iterator[Any]:
-    """Opens a file, and reports damage in one line."""
     # Imported here, because most models are built without such a file.
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
+    with _intact(path, "safetensors"), safe_open(path, "numpy") as file:
+        yield file
+
+
+@contextmanager
+def _hdf5(path: Path) -> Iterator[dict[str, Any]]:
+    """Opens a file; yields it as `""`, and all groups and arrays in it by their addresses."""
+    with _intact(path, "HDF5 weights"), h5py.File(path, "r") as file:
+        items: dict[str, Any] = {"": file}
+        file.visititems(items.__setitem__)  # follows no links to other files
+        for address, item in items.items():
+            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+                raise ValueError(f"{address} is in another file")
+        yield items
+
+
+@contextmanager
+def _intact(path: Path, kind: str) -> Iterator[None]:
+    """Reports damage in one line, whatever the libraries raise."""
     try:
-        with safe_open(path, "numpy") as file:
-            yield file
-    except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type NumPy lacks
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"expected an intact safetensors file. Received: {str(path)!r} ({error})"
+            f"expected an intact {kind} file. Received: {str(path)!r} ({reason})"
         ) from error
 
 
 def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
-    """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`, in its order.
-
-    Raises:
-        ValueError: If the file is damaged, or takes arrays from other files.
-    """
+    """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`, in its order."""
     found: dict[str, np.ndarray] = {}
-    items: dict[str, Any] = {}
-    with _intact(path), h5py.File(path, "r") as file:
-        if "layers" in file:
+    with _hdf5(path) as items:
+        if "layers" in items:
             raise ValueError(f"Keras 3 wrote it, so its name has to end with {KERAS}")
-        file.visititems(items.__setitem__)  # follows no links to other files
-        for layer in _names(file, "layer_names"):
+        for layer in _names(items[""], "layer_names"):
             for weight in _names(items[layer], "weight_names") if layer in items else ():
-                item = items.get(f"{layer}/{weight}")  # "conv1/conv1/kernel:0"
-                if item is None or item.external or item.is_virtual:
-                    raise ValueError(f"{layer}/{weight} is in another file")
                 # Keras 2 counted the stems of a process.
                 name = re.sub(r"^stem_\d+_", "stem_1_", layer)
-                found[f"{name}/{weight.rpartition('/')[2].partition(':')[0]}"] = _read(item)
+                key = weight.rpartition("/")[2].partition(":")[0]  # of "conv1/conv1/kernel:0"
+                found[f"{name}/{key}"] = _read(items[f"{layer}/{weight}"])
     return found
 
 
@@ -247,58 +264,12 @@ def _names(group: h5py.Group, attribute: str) -> Iterator[str]:
             yield name.decode() if isinstance(name, bytes) else name
 
 
-@contextmanager
-def _intact(path: Path) -> Iterator[None]:
-    """Reports a damaged HDF5 file in one line, whatever h5py raises."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
-            f"expected an intact HDF5 weights file. Received: {str(path)!r} ({reason})"
-        ) from error
-
-
 def _load_keras(model: keras.Model, path: Path) -> None:
-    variables = dict(place for layer in model.layers for place in _places(layer))
-    # Shapes first: arrays of a wrong file may be too large to read.
-    received, names = _in_file(path, lambda dataset: dataset.shape)
-    expected = {place: tuple(variable.shape) for place, variable in variables.items()}
-    check_fit(model, str(path), "array", expected, without_head(model, received))
-    prepared = {name for name in names if name.endswith("_pad") or name == "rescaling"}
-    arrays, _ = _in_file(path, _read)
-    tensors = [same(place, variable) for place, variable in variables.items()]
-    assign(model, tensors, without_head(model, arrays), str(path), "array", prepared)
-
-
-def _places(layer: keras.Layer) -> Iterator[tuple[str, Any]]:
-    """Yields the weights of a layer by their places in a file of `keras.Model.save_weights`.
-
-    There, a layer has a number that depends on the layers before it. Its name stands here.
-    """
-    numbers = Counter()
-    for weight in layer.weights:
-        # "lambda/query_batch_norm/gamma": layers in it have the names of their attributes.
-        _, _, inner = f"/{weight.path}".partition(f"/{layer.name}/")
-        parent, _, _ = f"{layer.name}/{inner}".rpartition("/")
-        yield f"{parent}/vars/{numbers[parent]}", weight
-        numbers[parent] += 1
-
-
-def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> tuple[dict[str, Any], set[str]]:
-    """Reads every array of the layers, or its shape, by its place as in `_places`.
-
-    Returns:
-        What was read, and the names of all layers.
-
-    Raises:
-        ValueError: If the file is damaged, or takes arrays from other files.
-    """
-    items: dict[str, Any] = {}
+    tensors = [same(*place) for place in _places(model)]
+    shapes = {tensor.key: tensor.shape for tensor in tensors}
     found: dict[str, Any] = {}
     names: set[str] = set()
-    with _intact(path), h5py.File(path, "r") as file:
-        file.visititems(items.__setitem__)  # follows no links to other files
+    with _hdf5(path) as items:
         for address, item in items.items():
             root, _, place = address.partition("/")
             number, _, place = place.partition("/")
@@ -306,13 +277,26 @@ def _in_file(path: Path, read: Callable[[h5py.Dataset], Any]) -> tuple[dict[str,
                 names.add(str(item.attrs.get("name")))
             if root != "layers" or not isinstance(item, h5py.Dataset):
                 continue
-            if item.external or item.is_virtual:
-                raise ValueError(f"{address} is in another file")
             name = items[f"layers/{number}/vars"].attrs["name"]
             if not isinstance(name, str) or f"{name}/{place}" in found:
                 raise ValueError(f"layers/{number} has the name {name!r}")
-            found[f"{name}/{place}"] = read(item)
-    return found, names
+            # Arrays of another shape, which will be refused, may be too large to read.
+            fits = item.shape == shapes.get(f"{name}/{place}")
+            found[f"{name}/{place}"] = _read(item) if fits else SimpleNamespace(shape=item.shape)
+    prepared = {name for name in names if name.endswith("_pad") or name == "rescaling"}
+    assign(model, tensors, found, str(path), "array", prepared)
+
+
+def _places(model: keras.Model) -> Iterator[tuple[str, Any]]:
+    """Yields the weights of a model by their places in a file of `keras.Model.save_weights`.
+
+    There, a layer has a number that depends on the layers before it. Its name stands here.
+    """
+    numbers = Counter()
+    for name, weight in named_weights(model):
+        parent, _, _ = name.rpartition("/")  # "lambda/query_batch_norm"
+        yield f"{parent}/vars/{numbers[parent]}", weight
+        numbers[parent] += 1
 
 
 def _read(dataset: h5py.Dataset) -> np.ndarray:

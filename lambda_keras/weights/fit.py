@@ -15,14 +15,7 @@ PRECISIONS = ("float64", "float32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a file, and the variables that it is assigned to.
-
-    Attributes:
-        key: Name in the file.
-        shape: Shape in the file.
-        variables: Variables that it holds the values of.
-        convert: Function from the tensor to the values of the variables.
-    """
+    """One tensor of a file, its variables, and the function that makes their values of it."""
 
     key: str
     shape: tuple[int, ...]
@@ -35,11 +28,13 @@ def same(key: str, variable: Any) -> Tensor:
     return Tensor(key, tuple(variable.shape), [variable], lambda array: [array])
 
 
-def without_head(model: keras.Model, arrays: Mapping[str, Any], head: str = CLASSIFIER) -> dict:
-    """Leaves out arrays of a classifier, named `head/...` or `head....`, that the model lacks."""
-    if has_classifier(model):
-        return dict(arrays)
-    return {key: one for key, one in arrays.items() if not re.match(rf"{head}[./]", key)}
+def reordered(key: str, variable: Any, *axes: int, shape: tuple[int, ...] | None = None) -> Tensor:
+    """A tensor with the axes of a variable in another order, and of a shape with axes of size 1."""
+    sizes = tuple(variable.shape[axis] for axis in axes)
+    back = np.argsort(axes)
+    return Tensor(
+        key, shape or sizes, [variable], lambda array: [array.reshape(sizes).transpose(back)]
+    )
 
 
 def has_classifier(model: keras.Model) -> bool:
@@ -50,13 +45,7 @@ def has_classifier(model: keras.Model) -> bool:
 def check_fit(
     model: keras.Model, source: str, kind: str, expected: Mapping, received: Mapping
 ) -> None:
-    """Compares shapes by name: those that a model needs with those that a file has.
-
-    The kind of what is compared is `"array"` or `"tensor"`, for the message.
-
-    Raises:
-        ValueError: If anything differs; it names the first differences.
-    """
+    """Refuses shapes by name that are not the expected ones; the message names the first."""
     none = f"no such {kind}"
     differences = [
         f"{printable(name)}: expected {expected.get(name, none)}, "
@@ -79,26 +68,6 @@ def preparation(model: keras.Model) -> set[str]:
     return {layer.name for layer in model.layers if isinstance(layer, kinds)}
 
 
-def check_preparation(model: keras.Model, received: set[str], source: str) -> None:
-    """Refuses weights whose inputs were padded or scaled otherwise: all names and shapes fit.
-
-    Args:
-        model: Built model.
-        received: What `preparation` returned for the model that the weights are of.
-        source: Where they come from, for messages.
-
-    Raises:
-        ValueError: If it is something else for this model.
-    """
-    differing = sorted(preparation(model) ^ received)
-    if differing:
-        raise ValueError(
-            f"the weights in {source!r} do not fit the model {model.name!r}: only one of the two "
-            f"has the layer {printable(differing[0])!r}. Give the padding= that they were trained "
-            "with ('same' for ResNets of lambda_keras 0.1; its MobileNets have to be trained again)"
-        )
-
-
 def assign(
     model: keras.Model,
     tensors: Iterable[Tensor],
@@ -106,26 +75,32 @@ def assign(
     source: str,
     kind: str = "tensor",
     prepared: set[str] | None = None,
+    head: str = CLASSIFIER,
 ) -> None:
     """Assigns arrays to the weights of a model, all of them or none.
 
-    Args:
-        model: Built model.
-        tensors: The tensors that a file with weights of the model holds.
-        arrays: By their names in the file.
-        source: File or address, for messages.
-        kind: `"array"` or `"tensor"`, for messages.
-        prepared: Layers of `preparation` of the model that the weights are of, where known.
+    If the model has no classifier, arrays of one, by the name `head`, are left out. `prepared` are
+    the layers of `preparation` of the model that the weights are of, where known; `source` and
+    `kind`, `"array"` or `"tensor"`, are for messages.
 
     Raises:
         ValueError: If names or shapes differ, an array is not of floating-point numbers, or one of
-            them is not finite in the precision of its variable; it names the first such array.
+            them is not finite in the precision of its variable; it names the first such array. Or
+            if inputs of layers were padded or scaled otherwise, although names and shapes fit.
     """
+    if not has_classifier(model):
+        arrays = {key: one for key, one in arrays.items() if not re.match(rf"{head}[./]", key)}
     tensors = list(tensors)
     expected = {tensor.key: tensor.shape for tensor in tensors}
     check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
-    if prepared is not None:
-        check_preparation(model, prepared, source)
+    differing = set() if prepared is None else preparation(model) ^ prepared
+    if differing:
+        raise ValueError(
+            f"the weights in {source!r} do not fit the model {model.name!r}: only one of the two "
+            f"has the layer {printable(min(differing))!r}. Give the padding= that they were "
+            "trained with ('same' for ResNets of lambda_keras 0.1; its MobileNets have to be "
+            "trained again)"
+        )
     checked = []
     for tensor in tensors:
         converted = tensor.convert(np.asarray(arrays[tensor.key]))
@@ -145,21 +120,13 @@ def assign(
 
 
 def take_layers(model: keras.Model, source: keras.Model) -> list[keras.layers.Layer]:
-    """Copies the weights of every layer that has the same name, kind and shapes in another model.
-
-    Returns:
-        The layers that were left as they are.
-    """
+    """Copies weights of layers of the same name, kind and shapes; returns the other layers."""
     others = {layer.name: layer for layer in source.layers}
     left = []
     for layer in filter(lambda layer: layer.weights, model.layers):
-        other = others.get(layer.name)
+        other: Any = others.get(layer.name)
         shapes = [weight.shape for weight in layer.weights]
-        if (
-            other is not None
-            and type(other) is type(layer)
-            and shapes == [weight.shape for weight in other.weights]
-        ):
+        if type(other) is type(layer) and shapes == [weight.shape for weight in other.weights]:
             layer.set_weights(other.get_weights())
         else:
             left.append(layer)
@@ -167,11 +134,7 @@ def take_layers(model: keras.Model, source: keras.Model) -> list[keras.layers.La
 
 
 def check_finite(name: str, array: np.ndarray, source: str) -> None:
-    """Refuses NaN and infinity; the message says the name of the weights and their source.
-
-    Raises:
-        ValueError: If one of the numbers is not finite.
-    """
+    """Refuses NaN and infinity; the message says the name of the weights and their source."""
     finite = np.isfinite(array)
     if not finite.all():
         raise ValueError(

@@ -19,21 +19,13 @@ _FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # Forbidden by git and by
 
 
 def fetch_address(address: str) -> Path:
-    """Fetches the weights file of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
-
-    That is `model.safetensors`, or if there is none, `model.weights.h5`. Revisions are those of
-    `fetch`, which returns the path of the file in the local cache.
-    """
+    """Fetches the first of `FILENAMES` of `"hf://owner/repo"` or `"hf://owner/repo@revision"`."""
     repository, revision = parse_address(address)
     return fetch(repository, FILENAMES, revision)
 
 
 def parse_address(address: str) -> tuple[str, str]:
-    """Repository and revision of `"hf://owner/repo"` or `"hf://owner/repo@revision"`.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Repository and revision of `"hf://owner/repo"` or `"hf://owner/repo@revision"`."""
     match = _ADDRESS.fullmatch(address)
     if match is None or _FORBIDDEN.search(address):
         raise ValueError(
@@ -51,29 +43,16 @@ def fetch(
 ) -> Path:
     """Downloads a file of the hub unless it is cached, and compares it with the hub's record.
 
-    Without network a cached file is compared with the record of the time it was downloaded.
-
-    Args:
-        repository: Owner and name on the hub.
-        filenames: The first of these that the repository has is fetched.
-        revision: Branch, tag or commit. Defaults to `"main"`.
-        expected_sha256: Checksum of the file, if it is known. Defaults to what the hub records.
-
-    Returns:
-        Path of the file in the local cache.
+    Without network a cached file is compared with the record of the time it was downloaded, and
+    always with the expected checksum, if there is one. Of several files, it is the first that the
+    repository has.
 
     Raises:
         ValueError: If there is no such repository, revision or file, or the file is damaged.
         FileNotFoundError: If the hub cannot be reached, and the file is not cached.
     """
     # Imported here, because it is slow, and most models need no download.
-    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_download, hf_hub_url
 
     place = f"{repository}@{revision}"
     unreachable = None
@@ -82,9 +61,9 @@ def fetch(
         record = None
         try:
             record = get_hf_file_metadata(url)
-        except EntryNotFoundError:
+        except errors.EntryNotFoundError:
             continue
-        except (RepositoryNotFoundError, RevisionNotFoundError) as error:
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
             raise ValueError(
                 "expected a repository and revision of the Hugging Face hub that exist, and that "
                 f"you may read. Received: {place}"
@@ -97,7 +76,7 @@ def fetch(
             path = hf_hub_download(
                 repository, filename, revision=revision, local_files_only=record is None
             )
-        except LocalEntryNotFoundError:
+        except errors.LocalEntryNotFoundError:
             continue
         except Exception as error:
             unreachable = error
@@ -117,16 +96,7 @@ def fetch(
 
 
 def fetch_url(address: str, checksum: str | None) -> Path:
-    """Downloads a file, with progress, unless an intact one is in Keras' folder for models.
-
-    Args:
-        address: `https://...` of the file.
-        checksum: Its SHA-256 or MD5, if it is known.
-
-    Raises:
-        ValueError: If what comes is damaged.
-        FileNotFoundError: If it cannot be downloaded.
-    """
+    """Downloads `https://...` with progress, unless it is intact in Keras' folder for models."""
     import keras
 
     try:
@@ -157,7 +127,11 @@ def _check(path: Path, record, expected_sha256: str | None) -> None:
             "not give. Load again with a network connection, or give the path of the file itself"
         )
     received_size = path.stat().st_size
-    received = sha256(path) if len(checksum) == 64 else _git_hash(path)
+    if len(checksum) == 64:
+        received = sha256(path)
+    else:  # Git's hash, which the Hub records for small files
+        content = b"blob %d\0" % received_size + path.read_bytes()
+        received = hashlib.sha1(content, usedforsecurity=False).hexdigest()
     if size not in (None, received_size) or received != checksum:
         raise ValueError(
             f"damaged file: expected {'' if size is None else f'{size} bytes with '}checksum "
@@ -171,9 +145,3 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file, which the Hub records for all but small files."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _git_hash(path: Path) -> str:
-    """Git's hash of a file, which the Hub records for small files."""
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

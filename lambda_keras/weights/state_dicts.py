@@ -4,7 +4,7 @@ A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognize
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,60 +12,34 @@ import keras
 import numpy as np
 
 from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, SqueezeExcitation
-from lambda_keras.weights.fit import (
-    CLASSIFIER,
-    Tensor,
-    assign,
-    has_classifier,
-    same,
-    without_head,
-)
+from lambda_keras.weights.fit import CLASSIFIER, Tensor, assign, has_classifier, reordered, same
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
 class StateDictScheme:
-    """Names that a library gives to the modules of its residual networks.
+    """Names that a library gives to the modules of its residual networks."""
 
-    Attributes:
-        library: Whose names they are.
-        marker: First part of keys that only its checkpoints have.
-        block: Name of a block, counted from 0, of a stage, counted from 0 or 1.
-        first_stage: Number of the stage c2.
-        modules: Names by the layers of a model here; those of blocks without the block's name.
-            `"2_mixer_bn"` is the normalization after a lambda or attention layer.
-        tensors: From a layer here and the name of its module to the tensors of the module; those
-            of PyTorch unless said.
-        projections: The convolution to queries, keys and values in a lambda layer, and in one of
-            global attention.
-        position_conv: The 3-d convolution of position lambdas in a lambda layer.
-        value_axis: Which of its three axes runs over the value depth, the others over positions.
-    """
-
-    library: str
-    marker: str
-    block: str
-    first_stage: int
+    library: str  # whose names they are
+    marker: str  # first part of keys that only its checkpoints have
+    block: str  # name of a block, counted from 0, of a stage
+    first_stage: int  # number of the stage c2
+    # Names by the layers of a model here; those of blocks without the block's name. "2_mixer_bn" is
+    # the normalization after a lambda or attention layer.
     modules: Mapping[str, str]
-    tensors: "Callable[[keras.Layer, str, StateDictScheme], Iterator[Tensor]] | None" = None
+    # Convolutions to queries, keys and values, and the 3-d one of position lambdas, with the axis
+    # that runs over the value depth, the others over positions.
     projections: str = ""
     position_conv: str = ""
     value_axis: int = 0
 
 
-def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> Iterator[Tensor]:
-    """Weights of a layer in Keras 2: the same, but excitations are 1x1 convolutions."""
-    if not isinstance(layer, SqueezeExcitation):
-        for variable in layer.weights:
-            yield same(f"{module}/{variable.name}", variable)
-        return
-    for dense, name in ((layer.squeeze, "reduce"), (layer.excite, "expand")):
-        shape = (1, 1, *dense.kernel.shape)
-        yield Tensor(f"{module}{name}/kernel", shape, [dense.kernel], lambda array: [array[0, 0]])
-        yield same(f"{module}{name}/bias", dense.bias)
-
-
+KERAS_2 = "tf_keras' ResNet-RS"
+TIMM = {"1": "conv1_1x1", "2": "conv2_kxk", "3": "conv3_1x1", "shortcut": "shortcut"}
+TIMM |= {f"stem{i}": f"stem.conv{i}" for i in (1, 2, 3)}
+BOTTLENECK = {f"{i}_conv": f"conv{i}" for i in (1, 2, 3)} | {CLASSIFIER: "fc"}
+BOTTLENECK |= {f"{i}_bn": f"bn{i}" for i in (1, 2, 3)}
 SCHEMES = (
     StateDictScheme(
         library="timm",
@@ -73,19 +47,11 @@ SCHEMES = (
         block="stages.{stage}.{block}.",
         first_stage=0,
         modules={
-            **{f"stem{i}_conv": f"stem.conv{i}.conv" for i in (1, 2, 3)},
-            **{f"stem{i}_bn": f"stem.conv{i}.bn" for i in (1, 2, 3)},
-            "1_conv": "conv1_1x1.conv",
-            "1_bn": "conv1_1x1.bn",
-            "2_conv": "conv2_kxk.conv",
-            "2_bn": "conv2_kxk.bn",
+            **{f"{layer}_conv": f"{module}.conv" for layer, module in TIMM.items()},
+            **{f"{layer}_bn": f"{module}.bn" for layer, module in TIMM.items()},
             "2_lambda": "self_attn",
             "2_attention": "self_attn",
             "2_mixer_bn": "post_attn",
-            "3_conv": "conv3_1x1.conv",
-            "3_bn": "conv3_1x1.bn",
-            "shortcut_conv": "shortcut.conv",
-            "shortcut_bn": "shortcut.bn",
             CLASSIFIER: "head.fc",
         },
         projections="qkv",
@@ -106,16 +72,14 @@ SCHEMES = (
             "stem3_bn": "bn1",
             "stem4_conv": "maxpool.0",
             "stem4_bn": "maxpool.1",
-            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
-            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
+            **BOTTLENECK,
             "se": "se",
             "shortcut_conv": "downsample.1",
             "shortcut_bn": "downsample.2",
-            CLASSIFIER: "fc",
         },
     ),
     StateDictScheme(
-        library="tf_keras' ResNet-RS",
+        library=KERAS_2,
         marker="BlockGroup2_",
         block="BlockGroup{stage}__block_{block}_",
         first_stage=2,
@@ -131,7 +95,6 @@ SCHEMES = (
             "shortcut_bn": "_projection_batch_norm",
             CLASSIFIER: CLASSIFIER,
         },
-        tensors=_keras_2,
     ),
     StateDictScheme(
         library="torchvision or lambda.pytorch",
@@ -141,13 +104,11 @@ SCHEMES = (
         modules={
             "stem_conv": "conv1",
             "stem_bn": "bn1",
-            **{f"{i}_conv": f"conv{i}" for i in (1, 2, 3)},
-            **{f"{i}_bn": f"bn{i}" for i in (1, 2, 3)},
+            **BOTTLENECK,
             "2_lambda": "conv2",
             "2_mixer_bn": "bn2",
             "shortcut_conv": "downsample.0",
             "shortcut_bn": "downsample.1",
-            CLASSIFIER: "fc",
         },
         projections="conv_qkv",
         position_conv="lambda_conv",
@@ -159,42 +120,30 @@ _BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
 
 
 def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
-    """Assigns a checkpoint of one of `SCHEMES` to a model.
+    """Assigns a checkpoint of one of `SCHEMES` to a model, or refuses it as `assign` does.
 
-    Every tensor must be used, and every weight assigned. A model without classifier takes the rest
-    of a checkpoint with one.
-
-    Args:
-        model: Built model; it is left as it was if the checkpoint does not fit.
-        state: Arrays by the names of the checkpoint, `"module."` in front of all names or not.
-        source: Where they come from, for messages.
-
-    Raises:
-        ValueError: If the checkpoint holds another network, or numbers that are not finite, or is
-            none that is known here.
+    A model without classifier takes the rest of a checkpoint with one. All names may begin with
+    `"module."`.
     """
     if state and all(key.startswith("module.") for key in state):
         # torch.nn.DataParallel
         state = {key.removeprefix("module."): array for key, array in state.items()}
     state = {key: array for key, array in state.items() if not key.endswith("num_batches_tracked")}
-    names = recognize(state, source)
-    state = without_head(model, state, names.modules[CLASSIFIER])
-    assign(model, expected_tensors(model, names), state, source)
+    names = find_scheme(state)
+    if names is None:
+        raise ValueError(
+            f"expected a checkpoint of {', '.join(names.library for names in SCHEMES)}. "
+            f"Received: {source!r} with the names {sorted(state)[:3]}"
+        )
+    tensors = expected_tensors(model, names)
+    assign(model, tensors, state, source, head=names.modules[CLASSIFIER])
 
 
 def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str) -> None:
-    """Assigns arrays to the weights of a model one after the other.
+    """Assigns arrays to the weights of a model one after the other, or refuses them.
 
     Keras reads the weights of its MobileNetV2 so, because names in the files differ from those of
     the layers. A model without classifier takes the rest of weights with one.
-
-    Args:
-        model: Built model; it is left as it was if the arrays do not fit.
-        arrays: By their names, in the order of the layers.
-        source: Where they come from, for messages.
-
-    Raises:
-        ValueError: If their number or their shapes are others, or numbers are not finite.
     """
     variables = [weight for layer in model.layers for weight in layer.weights]
     pairs = list(arrays.items())
@@ -209,39 +158,22 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
     assign(model, tensors, dict(pairs), source)
 
 
-def is_recognized(keys: Iterable[str]) -> bool:
-    """Whether these are names of one of `SCHEMES`."""
-    return any(key.startswith(names.marker) for key in keys for names in SCHEMES)
-
-
-def recognize(keys: Mapping[str, Any] | Sequence[str], source: str) -> StateDictScheme:
-    """The naming scheme of a checkpoint.
-
-    Raises:
-        ValueError: If it is none of `SCHEMES`.
-    """
+def find_scheme(keys: Iterable[str]) -> StateDictScheme | None:
+    """The one of `SCHEMES` that names are of, `None` if there is none."""
     for names in SCHEMES:
         if any(key.startswith(names.marker) for key in keys):
             return names
-    raise ValueError(
-        f"expected a checkpoint of {', '.join(names.library for names in SCHEMES)}. "
-        f"Received: {source!r} with the names {sorted(keys)[:3]}"
-    )
+    return None
 
 
 def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Tensor]:
-    """Yields the tensors that a checkpoint of the same network holds.
-
-    Raises:
-        ValueError: If the networks of the library have no such layer.
-    """
+    """Yields the tensors that a checkpoint of the same network holds, if the library has such."""
     layer_names = {layer.name for layer in model.layers}
+    tensors_of = _keras_2 if names.library == KERAS_2 else _pytorch
     assigned = set()
     for layer in model.layers:
-        if not layer.weights:
-            continue
-        module = _module(layer.name, layer_names, names)
-        for tensor in () if module is None else (names.tensors or _pytorch)(layer, module, names):
+        module = _module(layer.name, layer_names, names) if layer.weights else None
+        for tensor in () if module is None else tensors_of(layer, module, names):
             assigned.update(id(variable) for variable in tensor.variables)
             yield tensor
     without = [weight.path for weight in model.weights if id(weight) not in assigned]
@@ -264,19 +196,23 @@ def _module(layer: str, layers: set[str], names: StateDictScheme) -> str | None:
     return module and names.block.format(stage=stage + names.first_stage, block=block) + module
 
 
+def _keras_2(layer: keras.Layer, module: str, _: StateDictScheme) -> Iterator[Tensor]:
+    """Weights of a layer in Keras 2: the same, but excitations are 1x1 convolutions."""
+    if not isinstance(layer, SqueezeExcitation):
+        for variable in layer.weights:
+            yield same(f"{module}/{variable.name}", variable)
+        return
+    for dense, name in ((layer.squeeze, "reduce"), (layer.excite, "expand")):
+        shape = (1, 1, *dense.kernel.shape)
+        yield reordered(f"{module}{name}/kernel", dense.kernel, 0, 1, shape=shape)
+        yield same(f"{module}{name}/bias", dense.bias)
+
+
 def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     if isinstance(layer, keras.layers.Conv2D):
-        height, width, depth, filters = layer.kernel.shape
-        yield Tensor(
-            f"{module}.weight",
-            (filters, depth, height, width),
-            [layer.kernel],
-            lambda array: [array.transpose(2, 3, 1, 0)],
-        )
+        yield reordered(f"{module}.weight", layer.kernel, 3, 2, 0, 1)
     elif isinstance(layer, keras.layers.Dense):
-        yield Tensor(
-            f"{module}.weight", layer.kernel.shape[::-1], [layer.kernel], lambda array: [array.T]
-        )
+        yield reordered(f"{module}.weight", layer.kernel, 1, 0)
         yield same(f"{module}.bias", layer.bias)
     elif isinstance(layer, keras.layers.BatchNormalization):
         yield from _batch_norm(layer, module)
@@ -290,68 +226,48 @@ def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
         yield from _relative_attention(layer, module, names)
 
 
-def _queries_keys_values(layer: Any, key: str) -> Tensor:
-    return _projections([layer.query_kernel, layer.key_kernel, layer.value_kernel], key)
+def _projections(kernels: Sequence[Any], key: str, heads: int = 1) -> Tensor:
+    """Kernels side by side, in all or by heads, as one 1x1 convolution."""
+    depth = kernels[0].shape[0]
+    widths = [kernel.shape[1] // heads for kernel in kernels]
 
+    def split(array: Array) -> Sequence[Array]:
+        of_heads = array[:, :, 0, 0].T.reshape(depth, heads, -1)
+        parts = np.split(of_heads, np.cumsum(widths)[:-1], axis=2)
+        return [part.reshape(depth, -1) for part in parts]
 
-def _projections(kernels: Sequence[Any], key: str) -> Tensor:
-    """Kernels side by side, as one 1x1 convolution."""
-    widths = [kernel.shape[1] for kernel in kernels]
-    return Tensor(
-        key,
-        (sum(widths), kernels[0].shape[0], 1, 1),
-        kernels,
-        lambda array: np.split(array[:, :, 0, 0].T, np.cumsum(widths)[:-1], axis=1),
-    )
+    return Tensor(key, (sum(widths) * heads, depth, 1, 1), kernels, split)
 
 
 def _relative_attention(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     """Global or halo attention of timm, which has no multi-query and no output projection."""
+    query, *others = kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
     if isinstance(layer, GlobalAttention):
-        yield _queries_keys_values(layer, f"{module}.{names.projections}.weight")
+        yield _projections(kernels, f"{module}.{names.projections}.weight")
     else:
-        depth = layer.query_kernel.shape[0]
-        yield _projections([layer.query_kernel], f"{module}.q.weight")
-        yield Tensor(
-            f"{module}.kv.weight",
-            (layer.key_kernel.shape[1] + layer.value_kernel.shape[1], depth, 1, 1),
-            [layer.key_kernel, layer.value_kernel],
-            lambda array: _keys_and_values(array, layer.groups, layer.key_dim),
-        )
+        yield _projections([query], f"{module}.q.weight")
+        yield _projections(others, f"{module}.kv.weight", layer.groups)
     yield same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
     yield same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
 
 
-def _keys_and_values(array: Array, heads: int, key_dim: int) -> Sequence[Array]:
-    """Kernels out of a convolution in which the keys and values of a head stand together."""
-    depth = array.shape[1]
-    of_heads = array[:, :, 0, 0].T.reshape(depth, heads, -1)
-    return [part.reshape(depth, -1) for part in np.split(of_heads, [key_dim], axis=2)]
-
-
 def _lambda_layer(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
-    yield _queries_keys_values(layer, f"{module}.{names.projections}.weight")
+    kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
+    yield _projections(kernels, f"{module}.{names.projections}.weight")
     for norm, name in ((layer.query_batch_norm, "norm_q"), (layer.value_batch_norm, "norm_v")):
         if norm is not None:
             yield from _batch_norm(norm, f"{module}.{name}")
-    if layer.position_embeddings is not None:
-        height, width, _, depth = layer.position_embeddings.shape
+    embeddings = layer.position_embeddings
+    if embeddings is not None:
+        height, width, _, depth = embeddings.shape
         if layer.scope is None:
-            yield Tensor(
-                f"{module}.pos_emb",
-                (height, width, depth),
-                [layer.position_embeddings],
-                lambda array: [array[:, :, None]],
-            )
+            shape = (height, width, depth)
+            yield reordered(f"{module}.pos_emb", embeddings, 0, 1, 2, 3, shape=shape)
         else:
             sizes = [height, width]
             sizes.insert(names.value_axis, 1)
-            yield Tensor(
-                f"{module}.{names.position_conv}.weight",
-                (depth, 1, *sizes),
-                [layer.position_embeddings],
-                lambda array: [array.reshape(depth, 1, height, width).transpose(2, 3, 1, 0)],
-            )
+            key, shape = f"{module}.{names.position_conv}.weight", (depth, 1, *sizes)
+            yield reordered(key, embeddings, 3, 2, 0, 1, shape=shape)
     if layer.position_bias is not None:
         yield same(f"{module}.{names.position_conv}.bias", layer.position_bias)
 

@@ -217,16 +217,16 @@ def test_missing_pillow(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 0.9), "image_size to be a positive integer. Received: 0"),
-        ((True, 0.9), "image_size to be a positive integer. Received: True"),
-        ((8.0, 0.9), "image_size to be a positive integer. Received: 8.0"),
-        ((8, 0), "crop_fraction above 0, up to 1. Received: 0"),
-        ((8, 1.1), "crop_fraction above 0, up to 1. Received: 1.1"),
-        ((8, float("nan")), "crop_fraction above 0, up to 1. Received: nan"),
-        ((8, "0.9"), "crop_fraction above 0, up to 1. Received: '0.9'"),
+        ((0, 0.9), "image_size to be a positive integer. Received: image_size=0"),
+        ((True, 0.9), "image_size to be a positive integer. Received: image_size=True"),
+        ((8.0, 0.9), "image_size to be a positive integer. Received: image_size=8.0"),
+        ((8, 0), "crop_fraction above 0, up to 1. Received: crop_fraction=0"),
+        ((8, 1.1), "crop_fraction above 0, up to 1. Received: crop_fraction=1.1"),
+        ((8, float("nan")), "crop_fraction above 0, up to 1. Received: crop_fraction=nan"),
+        ((8, "0.9"), "crop_fraction above 0, up to 1. Received: crop_fraction='0.9'"),
         ((8, 1, "bicubic", (0.5, 0.5)), "mean to be three numbers, those of std above 0. Received"),
         ((8, 1, "bicubic", (0, 0, 0), (1, 0, 1)), "Received: std=(1, 0, 1)"),
-        ((8, 0.9, "cubic"), "nearest, bilinear, bicubic, lanczos. Received: 'cubic'"),
+        ((8, 0.9, "cubic"), "nearest, bilinear, bicubic, lanczos. Received: interpolation='cubic'"),
     ],
 )
 def test_bad_preprocessing(arguments, message):

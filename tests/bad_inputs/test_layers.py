@@ -221,7 +221,7 @@ CALLS = {
     "another_rank": (
         lambda: built_for((2, 4, 6), (2, 4, 4, 6))(),
         "a grid of 1 axes",
-        "grid (4, 4)",
+        "grid=(4, 4)",
     ),
     "scope_of_another_rank": (
         called((2, 5, 6), arguments={"scope": (3, 3)}),
@@ -241,13 +241,13 @@ CALLS = {
     "context_of_another_batch": (
         called((2, 4, 6), (3, 4, 6)),
         "as many examples as the inputs",
-        "3 for 2",
+        "(2, 3)",
     ),
     "empty_context": (called((2, 4, 6), (2, 0, 6)), "at least 1", "(2, 0, 6)"),
     "causal_context": (
         called((2, 4, 6), (2, 5, 6), arguments={"causal": True}),
         "on the grid of the inputs",
-        "grids (4,) and (5,)",
+        "grids=((4,), (5,))",
     ),
     "mask_of_another_batch": (
         called((2, 4, 6), mask=zeros(3, 4, dtype=bool)),

@@ -22,7 +22,7 @@ from lambda_keras.weights.state_dicts import (
     SCHEMES,
     assign_state_dict,
     expected_tensors,
-    recognize,
+    find_scheme,
 )
 
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
@@ -266,7 +266,7 @@ def test_other_network():
 
 def test_checkpoint_of_another_library():
     state = checkpoint(small(SMALL_LAMBDA_PYTORCH), TORCHVISION_NAMES)
-    assert recognize(state, "") is TORCHVISION_NAMES
+    assert find_scheme(state) is TORCHVISION_NAMES
     assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
 
 

@@ -16,7 +16,7 @@ from lambda_keras.layers import (
     LinearAttention,
     LocalAttention,
 )
-from lambda_keras.layers import flops as parts
+from lambda_keras.layers import base as parts
 from zoo.flops import main
 from zoo.registry import create_model, find_model
 

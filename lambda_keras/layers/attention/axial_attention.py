@@ -3,9 +3,9 @@
 import math
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
-from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.arguments import check, check_number
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
     join_heads,
@@ -13,10 +13,9 @@ from lambda_keras.layers.attention.base import (
     softmax,
     split_heads,
 )
-from lambda_keras.layers.base import serialized_arguments
-from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.base import CONTENT, POSITION, Layer
+from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.flops import CONTENT, POSITION
 
 
 class RowAttention(RelativeAttentionLayer):
@@ -28,27 +27,16 @@ class RowAttention(RelativeAttentionLayer):
     Queries, keys and values pass a batch normalization, too. There is no scale. The heads share
     the three tables.
 
-    Args:
-        filters: Int, depth of the outputs.
-        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
-        epsilon: Positive float, of the batch normalizations.
-        **kwargs: Of `RelativeAttentionLayer`.
+    Args are those of `RelativeAttentionLayer`, and `momentum` and `epsilon` of the batch
+    normalizations.
     """
 
     fixed_grid = True
+    values_per_key = 2
+    embeddings_scale = "value_dim"
 
-    def __init__(
-        self,
-        filters: int,
-        *,
-        momentum: float,
-        epsilon: float,
-        embeddings_initializer=None,
-        **kwargs,
-    ):
-        super().__init__(filters, embeddings_initializer=embeddings_initializer, **kwargs)
-        if embeddings_initializer is None:
-            self.embeddings_initializer = initializers.RandomNormal(stddev=self.value_dim**-0.5)
+    def __init__(self, filters: int, *, momentum: float = 0.99, epsilon: float = 1e-5, **kwargs):
+        super().__init__(filters, **kwargs)
         check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", momentum=momentum)
         check_number(lambda x: 0 < x < math.inf, "a positive number", epsilon=epsilon)
         self.momentum = momentum
@@ -63,7 +51,7 @@ class RowAttention(RelativeAttentionLayer):
         self.value_embeddings = self.add_embeddings("value_embeddings", offsets, self.value_dim)
 
         def norm_of_map(name, channels):
-            return self._batch_norm(name, (batch, height, width, channels), self.dtype_policy)
+            return inner_batch_norm(self, name, (batch, height, width, channels))
 
         self.query_batch_norm = norm_of_map("query_batch_norm", self.num_heads * self.key_dim)
         self.key_batch_norm = norm_of_map("key_batch_norm", self.num_heads * self.key_dim)
@@ -74,7 +62,7 @@ class RowAttention(RelativeAttentionLayer):
         def norm_of_logits(name):
             logits = (None, self.num_heads, width, width)
             # The softmax is in float32, so its logits are normalized in float32.
-            return self._batch_norm(name, logits, "float32", axis=1)
+            return inner_batch_norm(self, name, logits, axis=1, dtype="float32")
 
         self.content_batch_norm = norm_of_logits("content_batch_norm")
         self.query_position_batch_norm = norm_of_logits("query_position_batch_norm")
@@ -117,9 +105,6 @@ class RowAttention(RelativeAttentionLayer):
             contract("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
         ) + of_map(contract("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
 
-    def default_key_dim(self, value_dim):
-        return value_dim // 2
-
     def attention_products(self, height, width):
         pairs, units = height * width**2, self.num_heads * self.key_dim
         return {
@@ -127,21 +112,9 @@ class RowAttention(RelativeAttentionLayer):
             POSITION: pairs * (2 * units + self.filters),
         }
 
-    def _batch_norm(self, name, shape, dtype, axis=-1):
-        batch_norm = BatchNormalization(
-            axis=axis,
-            momentum=self.momentum,
-            epsilon=self.epsilon,
-            trainable=self.trainable,
-            dtype=dtype,
-            name=name,
-        )
-        batch_norm.build(shape)
-        return batch_norm
-
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class AxialAttention(keras.layers.Layer):
+class AxialAttention(Layer):
     """Position-sensitive attention along the height, then along the width of the map.
 
     Along each axis, `softmax(BN(q·k) + BN(q·rq) + BN(k·rk))` weighs values and embeddings of
@@ -151,33 +124,22 @@ class AxialAttention(keras.layers.Layer):
 
     Args:
         filters: Int, depth of the outputs of both axes, divisible by `num_heads`.
-        num_heads: Int, number of heads. Defaults to `8`.
         key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
-        strides: Int, of the 3-wide average pooling that follows (E.1 of LambdaNetworks); `1` for
-            none. Defaults to `1`.
-        output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias.
-            Defaults to `False`.
-        momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
-            Defaults to `0.99`.
+        momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
-            projected.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
-        kernel_regularizer: Of all projections. Defaults to `None`.
-        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
-        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` (but `multi_query`) and
+            `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)` of known height and width.
-        training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
-            the map has not the size that the layer was built for.
+        ValueError: Also if the map has not the size that the layer was built for.
 
     Example:
     >>> import keras
@@ -190,45 +152,24 @@ class AxialAttention(keras.layers.Layer):
     fixed_grid = True
 
     def __init__(
-        self,
-        filters: int,
-        *,
-        num_heads: int = 8,
-        key_dim: int | None = None,
-        strides: int = 1,
-        output_projection: bool = False,
-        momentum: float = 0.99,
-        epsilon: float = 1e-5,
-        kernel_initializer=None,
-        embeddings_initializer=None,
-        kernel_regularizer=None,
-        embeddings_regularizer=None,
-        **kwargs,
+        self, filters: int, *, strides: int = 1, output_projection: bool = False, **kwargs
     ):
+        arguments = {name: kwargs.pop(name) for name in self.arguments() if name in kwargs}
         super().__init__(**kwargs)
-
-        def attention(name, **arguments):
-            return RowAttention(
-                filters,
-                num_heads=num_heads,
-                key_dim=key_dim,
-                momentum=momentum,
-                epsilon=epsilon,
-                kernel_initializer=kernel_initializer,
-                embeddings_initializer=embeddings_initializer,
-                kernel_regularizer=kernel_regularizer,
-                embeddings_regularizer=embeddings_regularizer,
-                trainable=self.trainable,
-                dtype=self.dtype_policy,
-                name=name,
-                **arguments,
-            )
-
+        arguments |= {"trainable": self.trainable, "dtype": self.dtype_policy}
         # The map is transposed for it, so that rows are columns.
-        self.height_attention = attention("height_attention")
-        self.width_attention = attention(
-            "width_attention", strides=strides, output_projection=output_projection
-        )
+        self.height_attention = RowAttention(filters, **arguments, name="height_attention")
+        pooled = {"strides": strides, "output_projection": output_projection}
+        self.width_attention = RowAttention(filters, **arguments, **pooled, name="width_attention")
+
+    @classmethod
+    def arguments(cls):
+        arguments = RowAttention.arguments()
+        del arguments["multi_query"]
+        return arguments
+
+    def configured(self):
+        return self.width_attention
 
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
@@ -239,11 +180,9 @@ class AxialAttention(keras.layers.Layer):
 
     def call(self, inputs, training=None):
         self.check_shapes(inputs.shape)
-        if tuple(inputs.shape[1:]) != self._built_for:
-            raise ValueError(
-                "expected the map and the depth that the layer was built for, "
-                f"{self._built_for}. Received: {tuple(inputs.shape[1:])}"
-            )
+        expected = f"the map and the depth that the layer was built for, {self._built_for}"
+        given = tuple(inputs.shape[1:])
+        check(given == self._built_for, expected, inputs=given)
         columns = ops.transpose(inputs, (0, 2, 1, 3))  # (b, width, height, depth)
         columns = self.height_attention(columns, training=training)
         rows = ops.transpose(columns, (0, 2, 1, 3))  # (b, height, width, filters)
@@ -257,13 +196,8 @@ class AxialAttention(keras.layers.Layer):
         self.width_attention.check_shapes(inputs_shape)
 
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        """Floating-point operations for one example, by part."""
         batch, height, width, depth = inputs_shape
         columns = self.height_attention.count_flops((batch, width, height, depth))
         filters = self.width_attention.filters
         rows = self.width_attention.count_flops((batch, height, width, filters))
         return {part: columns[part] + rows[part] for part in rows}
-
-    def get_config(self):
-        own = serialized_arguments(AxialAttention, self.width_attention)
-        return {**super().get_config(), **own}

@@ -14,21 +14,19 @@ from abc import ABC, abstractmethod
 import numpy as np
 from keras import initializers, ops, regularizers
 
-from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
-from lambda_keras.layers.base import Layer
+from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
+from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
 from lambda_keras.layers.content_lambdas import HIDDEN
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.flops import CONTENT, POSITION, PROJECTIONS
 from lambda_keras.layers.pooling import average_pool
-from lambda_keras.layers.projections import fan_in, project
 
 
 class AttentionLayer(Layer, ABC):
     """Base of the attention layers: everything but the attention itself.
 
     Inputs are projected to queries, keys and values without biases, attended to by the layer at
-    hand, and pooled: the call and the shapes of `LambdaLayer`. Weights are initialized by fan-in
-    (E.1). The softmax is computed in float32 under any dtype policy.
+    hand, and pooled: the call and the shapes of `LambdaLayer`. The softmax is computed in float32
+    under any dtype policy. A layer documents what it adds to these arguments, inputs and errors.
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
@@ -37,13 +35,11 @@ class AttentionLayer(Layer, ABC):
         key_dim: Int, query and key depth of a head. Defaults to `filters / num_heads`.
         strides: Int, of the 3-wide average pooling that follows the attention in place of a
             strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
-        multi_query: Bool, whether all heads share keys and values (Shazeer, 2019).
-            Defaults to `False`.
+        multi_query: Bool, whether heads share keys and values (Shazeer, 2019). Defaults to `False`.
         output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
-            which mixes the heads. In a bottleneck block its last convolution does that.
-            Defaults to `False`.
+            which mixes the heads. Defaults to `False`.
         kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
-            projected (the second number is the standard deviation).
+            projected (E.1; the second number is the standard deviation).
         kernel_regularizer: Of all projections. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
@@ -55,12 +51,13 @@ class AttentionLayer(Layer, ABC):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, does not fit another one, or does not fit
-            the shape of the inputs.
+        ValueError: If an argument is out of its range, or does not fit another one or the inputs.
     """
 
     # Whether there are weights for every offset of the map that the layer is built for.
     fixed_grid = False
+    # Value depth of a head in parts of its query and key depth, if the latter is not given.
+    values_per_key = 1
 
     def __init__(
         self,
@@ -78,18 +75,18 @@ class AttentionLayer(Layer, ABC):
         super().__init__(**kwargs)
         check_positive_integers(filters=filters, num_heads=num_heads, strides=strides)
         check_bools(multi_query=multi_query, output_projection=output_projection)
-        if filters % num_heads:
-            raise ValueError(
-                "expected filters to be divisible by num_heads. "
-                f"{received(filters=filters, num_heads=num_heads)}"
-            )
-        key_dim = self.default_key_dim(filters // num_heads) if key_dim is None else key_dim
+        divides = filters % num_heads == 0
+        check(divides, "filters divisible by num_heads", filters=filters, num_heads=num_heads)
+        self.value_dim = filters // num_heads  # of a head
+        key_dim = self.value_dim // self.values_per_key if key_dim is None else key_dim
         check_positive_integers(key_dim=key_dim)
         self.filters = filters
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.strides = strides
+        self.pool_strides = strides  # of the pooling after the attention
         self.multi_query = multi_query
+        self.groups = 1 if multi_query else num_heads  # heads of keys and values
         self.output_projection = output_projection
         self.kernel_initializer = initializers.get(kernel_initializer or fan_in())
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
@@ -127,17 +124,9 @@ class AttentionLayer(Layer, ABC):
 
     @abstractmethod
     def attend(self, queries, keys, values, training):
-        """Applies attention to maps of queries, keys and values with concatenated heads.
+        """Applies attention to maps `(b, height, width, units)`, units of concatenated heads.
 
-        Args:
-            queries: Tensor `(b, height, width, num_heads * key_dim)`.
-            keys: Tensor `(b, height, width, groups * key_dim)`; one group with `multi_query`, else
-                as many as heads.
-            values: Tensor `(b, height, width, groups * value_dim)`.
-            training: As in the call.
-
-        Returns:
-            Tensor `(b, height, width, filters)`.
+        Those of queries are `h k`, of keys `g k`, of values `g v`, of the outputs `h v = filters`.
         """
 
     @abstractmethod
@@ -145,7 +134,6 @@ class AttentionLayer(Layer, ABC):
         """Multiply-accumulates of `attend` for one example, by part."""
 
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        """Floating-point operations for one example, by part."""
         _, height, width, depth = inputs_shape
         positions = height * width
         outputs = math.prod(self.compute_output_shape(inputs_shape)[1:3])
@@ -156,25 +144,6 @@ class AttentionLayer(Layer, ABC):
         parts = {PROJECTIONS: products, **self.attention_products(height, width)}
         return {part: 2 * number for part, number in parts.items()}
 
-    def default_key_dim(self, value_dim: int) -> int:
-        """Query and key depth of a head, if none is given."""
-        return value_dim
-
-    @property
-    def value_dim(self) -> int:
-        """Value depth of a head."""
-        return self.filters // self.num_heads
-
-    @property
-    def pool_strides(self) -> int:
-        """Strides of the pooling after the attention."""
-        return self.strides
-
-    @property
-    def groups(self) -> int:
-        """Number of heads of keys and values."""
-        return 1 if self.multi_query else self.num_heads
-
     def compute_output_shape(self, inputs_shape):
         grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
         return (inputs_shape[0], *grid, self.filters)
@@ -182,18 +151,11 @@ class AttentionLayer(Layer, ABC):
     def check_shapes(self, inputs_shape):
         """Refuses a shape of inputs that the layer cannot be built for."""
         shape = tuple(inputs_shape)
-        if len(shape) != 4 or shape[-1] is None:
-            raise ValueError(
-                "expected inputs (batch, height, width, depth) of a known depth. "
-                f"Received: inputs {shape}"
-            )
-        if 0 in shape[1:]:
-            raise ValueError(f"expected a map and a depth of at least 1. Received: inputs {shape}")
-        if self.fixed_grid and None in shape[1:]:
-            raise ValueError(
-                "expected a map of known size, because there are embeddings for every offset in "
-                f"it. Received: inputs {shape}"
-            )
+        is_map = len(shape) == 4 and shape[-1] is not None
+        check(is_map, "inputs (batch, height, width, depth) of a known depth", inputs=shape)
+        check(0 not in shape[1:], "a map and a depth of at least 1", inputs=shape)
+        known = "a map of known size, because there are embeddings for every offset in it"
+        check(not self.fixed_grid or None not in shape[1:], known, inputs=shape)
 
     def _add_kernel(self, name, depth, units):
         return self.add_weight(
@@ -205,15 +167,11 @@ class AttentionLayer(Layer, ABC):
 
     def _check_call(self, inputs_shape):
         self.check_shapes(inputs_shape)
-        given, built_for = tuple(inputs_shape[1:]), self._built_for
+        given, built_for, what = tuple(inputs_shape[1:]), self._built_for, "map and the depth"
         if not self.fixed_grid:  # Only the depth has to stay.
-            given, built_for = given[2:], built_for[2:]
-        if given != built_for:
-            expected = "map and the depth" if self.fixed_grid else "depth"
-            raise ValueError(
-                f"expected the {expected} that the layer was built for, {built_for}. "
-                f"Received: {given}"
-            )
+            given, built_for, what = given[2:], built_for[2:], "depth"
+        expected = f"the {what} that the layer was built for, {built_for}"
+        check(given == built_for, expected, inputs=given)
 
 
 class RelativeAttentionLayer(AttentionLayer):
@@ -226,12 +184,16 @@ class RelativeAttentionLayer(AttentionLayer):
         **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
     """
 
+    # Attribute whose inverse root is the standard deviation of the embeddings, unless given.
+    embeddings_scale = "key_dim"
+
     def __init__(
         self, filters: int, *, embeddings_initializer=None, embeddings_regularizer=None, **kwargs
     ):
         super().__init__(filters, **kwargs)
+        stddev = getattr(self, self.embeddings_scale) ** -0.5
         self.embeddings_initializer = initializers.get(
-            embeddings_initializer or initializers.RandomNormal(stddev=self.key_dim**-0.5)
+            embeddings_initializer or initializers.RandomNormal(stddev=stddev)
         )
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
@@ -244,22 +206,51 @@ class RelativeAttentionLayer(AttentionLayer):
             regularizer=self.embeddings_regularizer,
         )
 
+    def add_tables(self, rows: int, columns: int, depth: int):
+        """Adds the embeddings of relative rows and columns."""
+        self.row_embeddings = self.add_embeddings("row_embeddings", rows, depth)
+        self.column_embeddings = self.add_embeddings("column_embeddings", columns, depth)
 
-def attention_products(
-    queries: int, seen: int, offsets: int, units: int, filters: int
-) -> dict[str, int]:
-    """Multiply-accumulates of softmax attention with embeddings of relative positions, by part.
+    def products(self, queries: int, seen: int, offsets: int) -> dict[str, int]:
+        """Multiply-accumulates, by part: a query meets each offset of the tables once."""
+        units = self.num_heads * self.key_dim
+        return {
+            CONTENT: queries * seen * (units + self.filters),
+            POSITION: queries * offsets * units,
+        }
 
-    A query meets each row of the tables once, however many context positions there are.
 
-    Args:
-        queries: Number of queries.
-        seen: Context positions that each sees.
-        offsets: Rows of the tables that each meets.
-        units: Query depth of all heads together.
-        filters: Value depth of all heads together.
+class MapAttentionLayer(RelativeAttentionLayer):
+    """Base of the attention layers with relative positions on whole maps or whole windows.
+
+        softmax over m of (k^-1/2 q·k[m] + s q·(rows[p - i + P - 1] + columns[q - j + Q - 1]))
+
+    for a context of P rows and Q columns (BoTNet, Figure 4); `scale_positions` is whether s is
+    `k^-1/2`, or 1. Other arguments are those of `RelativeAttentionLayer`.
     """
-    return {CONTENT: queries * seen * (units + filters), POSITION: queries * offsets * units}
+
+    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
+        super().__init__(filters, **kwargs)
+        check_bools(scale_positions=scale_positions)
+        self.scale_positions = scale_positions
+
+    def relative_attention(self, queries, keys, values, visible=None):
+        """`(b, i, j, h k)`, `(b, P, Q, g k)` and `(b, P, Q, g v)` -> `(b, i, j, h v)`.
+
+        For `visible` see `softmax_attention`.
+        """
+        (_, i, j, _), (_, p, q, _) = queries.shape, keys.shape
+        queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
+        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
+        scaled = queries * self.key_dim**-0.5
+        to_positions = scaled if self.scale_positions else queries
+        positions = position_logits(
+            to_positions,
+            to_positions,
+            relative_embeddings(self.row_embeddings, i, p, p - 1),
+            relative_embeddings(self.column_embeddings, j, q, q - 1),
+        )
+        return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):
@@ -289,14 +280,7 @@ def join_heads(tensor, height, width):
 def position_logits(row_queries, column_queries, rows, columns):
     """`row_queries·rows[i, p] + column_queries·columns[j, q]`, in float32.
 
-    Args:
-        row_queries: Tensor `(b, h, n, k)`: what meets the embeddings of rows.
-        column_queries: Tensor `(b, h, n, k)`: what meets those of columns.
-        rows: Tensor `(i, p, k)`.
-        columns: Tensor `(j, q, k)`.
-
-    Returns:
-        Tensor `(b, h, n, m)`.
+    Queries `(b, h, n, k)`, rows `(i, p, k)`, columns `(j, q, k)` -> `(b, h, n, m)`.
     """
     (i, p, k), (j, q, _) = rows.shape, columns.shape
     batch, heads, _, _ = ops.shape(row_queries)
@@ -320,16 +304,10 @@ def softmax(x, axis=-1):
 def softmax_attention(queries, keys, values, positions, visible=None):
     """`softmax(queries·keys + positions) values`, the softmax in float32.
 
-    Args:
-        queries: Tensor `(b, h, n, k)`.
-        keys: Tensor `(b, g, m, k)`.
-        values: Tensor `(b, g, m, v)`.
-        positions: Float32 tensor `(b, h, n, m)` of `position_logits`.
-        visible: `None` or bool tensor `(x, 1, n, m)`, or with 1 for n: the context positions that a
-            query sees; the b blocks are x of each example.
-
-    Returns:
-        Tensor `(b, h, n, v)`.
+    Queries `(b, h, n, k)`, keys `(b, g, m, k)`, values `(b, g, m, v)` and float32 positions
+    `(b, h, n, m)` of `position_logits` -> `(b, h, n, v)`. Where a bool tensor `visible` of shape
+    `(x, 1, n, m)`, or with 1 for n, is false, a query does not see the context position; the b
+    blocks are x of each example.
     """
     batch, heads, n, k = ops.shape(queries)
     _, groups, m, v = ops.shape(values)
@@ -345,41 +323,6 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
     outputs = contract("bgnm,bgmv->bgnv", weights, values)  # (b, g, n, v)
     return ops.reshape(outputs, (batch, heads, n, v))
-
-
-def relative_attention(queries, keys, values, rows, columns, heads, scale_positions, visible=None):
-    """Attention with relative positions of both axes (BoTNet, Figure 4).
-
-        softmax over m of (k^-1/2 q·k[m] + s q·(rows[p - i + P - 1] + columns[q - j + Q - 1]))
-
-    for a context of P rows and Q columns.
-
-    Args:
-        queries: Tensor `(b, i, j, h k)`.
-        keys: Tensor `(b, P, Q, g k)`.
-        values: Tensor `(b, P, Q, g v)`.
-        rows: Table `(2 P - 1, k)`.
-        columns: Table `(2 Q - 1, k)`.
-        heads: Numbers h and g of heads of queries, and of keys and values.
-        scale_positions: Bool, whether s is `k^-1/2`, or 1.
-        visible: As in `softmax_attention`.
-
-    Returns:
-        Tensor `(b, i, j, h v)`.
-    """
-    _, i, j, _ = queries.shape
-    _, p, q, _ = keys.shape
-    h, g = heads
-    queries, keys, values = split_heads(queries, h), split_heads(keys, g), split_heads(values, g)
-    scaled = queries * rows.shape[-1] ** -0.5
-    to_positions = scaled if scale_positions else queries
-    positions = position_logits(
-        to_positions,
-        to_positions,
-        relative_embeddings(rows, i, p, p - 1),
-        relative_embeddings(columns, j, q, q - 1),
-    )
-    return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
 
 
 def _clone(initializer):

@@ -2,16 +2,11 @@
 
 import keras
 
-from lambda_keras.layers.arguments import check_bools
-from lambda_keras.layers.attention.base import (
-    RelativeAttentionLayer,
-    attention_products,
-    relative_attention,
-)
+from lambda_keras.layers.attention.base import MapAttentionLayer
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class GlobalAttention(RelativeAttentionLayer):
+class GlobalAttention(MapAttentionLayer):
     """Self-attention over the whole map, with embeddings of relative rows and columns.
 
     `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` for
@@ -24,9 +19,7 @@ class GlobalAttention(RelativeAttentionLayer):
         filters: Int, depth of the outputs, divisible by `num_heads`.
         scale_positions: Bool, whether the position term is scaled as the content term is,
             `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
-        **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
-            initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
-            `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)` of known height and width.
@@ -35,8 +28,7 @@ class GlobalAttention(RelativeAttentionLayer):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
-            the map has not the size that the layer was built for.
+        ValueError: Also if the map has not the size that the layer was built for.
 
     Example:
     >>> import keras
@@ -48,32 +40,14 @@ class GlobalAttention(RelativeAttentionLayer):
 
     fixed_grid = True
 
-    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
-        super().__init__(filters, **kwargs)
-        check_bools(scale_positions=scale_positions)
-        self.scale_positions = scale_positions
-
     def build(self, inputs_shape):
         super().build(inputs_shape)
         _, height, width, _ = inputs_shape
-        self.row_embeddings = self.add_embeddings("row_embeddings", 2 * height - 1, self.key_dim)
-        self.column_embeddings = self.add_embeddings(
-            "column_embeddings", 2 * width - 1, self.key_dim
-        )
+        self.add_tables(2 * height - 1, 2 * width - 1, self.key_dim)
 
     def attend(self, queries, keys, values, training):
         del training
-        return relative_attention(
-            queries,
-            keys,
-            values,
-            self.row_embeddings,
-            self.column_embeddings,
-            (self.num_heads, self.groups),
-            self.scale_positions,
-        )
+        return self.relative_attention(queries, keys, values)
 
     def attention_products(self, height, width):
-        positions, units = height * width, self.num_heads * self.key_dim
-        offsets = 2 * height - 1 + 2 * width - 1
-        return attention_products(positions, positions, offsets, units, self.filters)
+        return self.products(height * width, height * width, 2 * height - 1 + 2 * width - 1)

@@ -5,22 +5,13 @@ import math
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_bools, check_positive_integers, received
-from lambda_keras.layers.attention.base import (
-    RelativeAttentionLayer,
-    attention_products,
-    relative_attention,
-)
-from lambda_keras.layers.attention.windows import (
-    join_blocks,
-    real_positions,
-    split_blocks,
-    split_windows,
-)
+from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
+from lambda_keras.layers.attention.base import MapAttentionLayer
+from lambda_keras.layers.attention.windows import join_blocks, real_positions, split_windows
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class HaloAttention(RelativeAttentionLayer):
+class HaloAttention(MapAttentionLayer):
     """Blocked local self-attention: the queries of a block see the block and a halo around it.
 
     `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` over
@@ -31,29 +22,21 @@ class HaloAttention(RelativeAttentionLayer):
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
-        block_size: Int, height and width of the blocks; maps that it does not divide are padded.
-            Defaults to `8`.
+        block_size: Int, height and width of the blocks; other maps are padded. Defaults to `8`.
         halo_size: Int, how far a block sees beyond its border. Defaults to `3`.
         mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part, as in timm. Defaults to `True`.
-        scale_positions: Bool, whether the position term is scaled as the content term is,
-            `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
+        scale_positions: Bool, as in `GlobalAttention`. Defaults to `True`.
         strided_queries: Bool, whether `strides` are taken by the queries: of every `strides` rows
             and columns only the first has queries, whose i and j count these only, and nothing is
             pooled (timm's HaloNets). Defaults to `False`.
-        **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
-            initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
-            `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
-
-    Raises:
-        ValueError: If an argument is out of its range, does not fit another one, or does not fit
-            the shape of the inputs.
 
     Example:
     >>> import keras
@@ -70,35 +53,30 @@ class HaloAttention(RelativeAttentionLayer):
         block_size: int = 8,
         halo_size: int = 3,
         mask_padding: bool = True,
-        scale_positions: bool = True,
         strided_queries: bool = False,
         **kwargs,
     ):
         super().__init__(filters, **kwargs)
         check_positive_integers(block_size=block_size)
-        if type(halo_size) is not int or halo_size < 0:
-            raise ValueError(f"expected an integer of at least 0. {received(halo_size=halo_size)}")
-        check_bools(
-            mask_padding=mask_padding,
-            scale_positions=scale_positions,
-            strided_queries=strided_queries,
+        check(
+            type(halo_size) is int and halo_size >= 0,
+            "an integer of at least 0",
+            halo_size=halo_size,
         )
-        if strided_queries and block_size % self.strides:
-            raise ValueError(
-                "expected block_size to be divisible by strides for strided_queries=True. "
-                f"{received(block_size=block_size, strides=self.strides)}"
-            )
+        check_bools(mask_padding=mask_padding, strided_queries=strided_queries)
+        divides = not strided_queries or block_size % self.strides == 0
+        expected = "block_size to be divisible by strides for strided_queries=True"
+        check(divides, expected, block_size=block_size, strides=self.strides)
         self.block_size = block_size
         self.halo_size = halo_size
         self.mask_padding = mask_padding
-        self.scale_positions = scale_positions
         self.strided_queries = strided_queries
+        self.pool_strides = 1 if strided_queries else self.strides
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
         offsets = 2 * (self.block_size + 2 * self.halo_size) - 1
-        self.row_embeddings = self.add_embeddings("row_embeddings", offsets, self.key_dim)
-        self.column_embeddings = self.add_embeddings("column_embeddings", offsets, self.key_dim)
+        self.add_tables(offsets, offsets, self.key_dim)
 
     def attend(self, queries, keys, values, training):
         del training
@@ -108,27 +86,19 @@ class HaloAttention(RelativeAttentionLayer):
         if self.strided_queries:
             queries = queries[:, :: self.strides, :: self.strides]
             query_block //= self.strides
-        outputs = relative_attention(
-            split_blocks(queries, query_block),
+        outputs = self.relative_attention(
+            split_windows(queries, query_block),
             split_windows(keys, *windows),
             split_windows(values, *windows),
-            self.row_embeddings,
-            self.column_embeddings,
-            (self.num_heads, self.groups),
-            self.scale_positions,
             real_positions(height, width, *windows) if self.mask_padding else None,
         )
         _, height, width, _ = ops.shape(queries)
         return join_blocks(outputs, height, width)
-
-    @property
-    def pool_strides(self) -> int:
-        return 1 if self.strided_queries else self.strides
 
     def attention_products(self, height, width):
         blocks = math.ceil(height / self.block_size) * math.ceil(width / self.block_size)
         queries = blocks * self.block_size**2
         if self.strided_queries:
             queries //= self.strides**2
-        window, units = self.block_size + 2 * self.halo_size, self.num_heads * self.key_dim
-        return attention_products(queries, window**2, 2 * (2 * window - 1), units, self.filters)
+        window = self.block_size + 2 * self.halo_size
+        return self.products(queries, window**2, 2 * (2 * window - 1))

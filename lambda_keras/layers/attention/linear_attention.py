@@ -6,14 +6,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import check_number, check_positive_integers, received
+from lambda_keras.layers.arguments import (
+    check,
+    check_choices,
+    check_number,
+    check_positive_integers,
+)
 from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
+from lambda_keras.layers.base import CONTENT
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.flops import CONTENT
 
 # Default epsilons of the feature maps; "softmax" uses none.
 EPSILONS = {"softmax": 0.0, "elu": 1e-6, "favor": 1e-6, "relu": 1e-3}
-FEATURE_MAPS = tuple(EPSILONS)
 RANDOM = ("favor", "relu")
 TINY = 1e-30
 
@@ -33,28 +37,22 @@ class LinearAttention(AttentionLayer):
             `"elu"`: `elu(x) + 1` (linear transformers, Katharopoulos et al., Eq. 7).
             `"favor"`: `r^-1/2 (exp(w x' - |x'|^2 / 2 - c) + epsilon)` with `x' = key_dim^-1/4 x`,
             whose expectation is softmax attention (FAVOR+, Choromanski et al., 2020, Lemma 1); c
-            is the maximum of `w x'`, of each query, and of all keys of a head; it has no gradient.
+            is the maximum of `w x'`, of each query, and of all keys of a head.
             `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
             The rows of w are `r = num_features` random directions.
-        num_features: Int, number r of random features of `"favor"` and `"relu"`.
-            Defaults to `256`.
+        num_features: Int, number r of random features. Defaults to `256`.
         epsilon: Float of at least 0, which keeps denominators away from 0: added to the features
             of `"favor"` (`1e-6`) and `"relu"` (`1e-3`), and to the denominator of `"elu"` (`1e-6`).
             Defaults to these.
-        seed: Int, of the random features, which are orthogonal in blocks of `key_dim` and stay as
-            they are drawn; they are saved with the weights. Defaults to `0`.
-        **kwargs: `num_heads`, `key_dim`, `strides`, `multi_query`, `output_projection`,
-            initializer and regularizer of kernels (see `AttentionLayer`); `name`, `dtype` and
-            others of `keras.layers.Layer`.
+        seed: Int, of the random features, which are orthogonal in blocks of `key_dim`, not
+            trained, and saved with the weights. Defaults to `0`.
+        **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
-
-    Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs.
 
     Example:
     >>> import keras
@@ -76,16 +74,11 @@ class LinearAttention(AttentionLayer):
         **kwargs,
     ):
         super().__init__(filters, **kwargs)
-        if feature_map not in FEATURE_MAPS:
-            raise ValueError(
-                f"expected feature_map to be one of {FEATURE_MAPS}. "
-                f"{received(feature_map=feature_map)}"
-            )
+        check_choices(EPSILONS, feature_map=feature_map)
         check_positive_integers(num_features=num_features)
         epsilon = EPSILONS[feature_map] if epsilon is None else epsilon
         check_number(lambda x: 0 <= x < math.inf, "a number of at least 0", epsilon=epsilon)
-        if type(seed) is not int or seed < 0:
-            raise ValueError(f"expected an integer of at least 0. {received(seed=seed)}")
+        check(type(seed) is int and seed >= 0, "an integer of at least 0", seed=seed)
         self.feature_map = feature_map
         self.num_features = num_features
         self.epsilon = epsilon

@@ -4,22 +4,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import check_bools, received
+from lambda_keras.layers.arguments import check, check_bools
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
-    attention_products,
     join_heads,
     position_logits,
     relative_embeddings,
     softmax_attention,
     split_heads,
 )
-from lambda_keras.layers.attention.windows import (
-    join_blocks,
-    real_positions,
-    split_blocks,
-    split_windows,
-)
+from lambda_keras.layers.attention.windows import join_blocks, real_positions, split_windows
 from lambda_keras.layers.position_embeddings import standardize_scope
 
 # Queries are computed in blocks of this size, each of which sees one window.
@@ -39,9 +33,7 @@ class LocalAttention(RelativeAttentionLayer):
         scope: Odd int, height and width of the neighborhood. Defaults to `7`.
         mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
             zeros that take part. Defaults to `True`.
-        **kwargs: `num_heads`, `key_dim` (even), `strides`, `multi_query`, `output_projection`,
-            initializers and regularizers of kernels and embeddings (see `AttentionLayer` and
-            `RelativeAttentionLayer`); `name`, `dtype` and others of `keras.layers.Layer`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
@@ -50,9 +42,6 @@ class LocalAttention(RelativeAttentionLayer):
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
-
-    Raises:
-        ValueError: If an argument is out of its range, or does not fit the shape of the inputs.
 
     Example:
     >>> import keras
@@ -64,54 +53,41 @@ class LocalAttention(RelativeAttentionLayer):
 
     def __init__(self, filters: int, *, scope: int = 7, mask_padding: bool = True, **kwargs):
         super().__init__(filters, **kwargs)
-        if not isinstance(scope, int):
-            raise ValueError(
-                f"expected scope to be a positive odd integer. {received(scope=scope)}"
-            )
+        check(isinstance(scope, int), "scope to be a positive odd integer", scope=scope)
         standardize_scope(scope)
         check_bools(mask_padding=mask_padding)
-        if self.key_dim % 2:
-            raise ValueError(
-                "expected an even key_dim, one half for rows and one for columns. "
-                f"{received(key_dim=self.key_dim)}"
-            )
+        halves = "an even key_dim, one half for rows and one for columns"
+        check(self.key_dim % 2 == 0, halves, key_dim=self.key_dim)
         self.scope = scope
         self.mask_padding = mask_padding
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
-        depth = self.key_dim // 2
-        self.row_embeddings = self.add_embeddings("row_embeddings", self.scope, depth)
-        self.column_embeddings = self.add_embeddings("column_embeddings", self.scope, depth)
+        self.add_tables(self.scope, self.scope, self.key_dim // 2)
 
     def attend(self, queries, keys, values, training):
         del training
         _, height, width, _ = ops.shape(queries)
         halo = self.scope // 2
         window = BLOCK + 2 * halo
-        queries = split_heads(split_blocks(queries, BLOCK), self.num_heads)  # (b x, h, n, k)
+        queries = split_heads(split_windows(queries, BLOCK), self.num_heads)  # (b x, h, n, k)
         keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)  # (b x, g, m, k)
         values = split_heads(split_windows(values, BLOCK, halo), self.groups)  # (b x, g, m, v)
         row_queries, column_queries = ops.split(queries, 2, axis=-1)
         # Row p of a window is row p - halo of its block.
         rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)  # (i, p, k / 2)
         columns = relative_embeddings(self.column_embeddings, BLOCK, window, 0)  # (j, q, k / 2)
-        visible = self._neighbors(window)
+        offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
+        near = (offsets >= 0) & (offsets < self.scope)
+        near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
+        visible = near.reshape(1, 1, BLOCK**2, window**2)  # (1, 1, n, m)
         if self.mask_padding:
             visible = ops.logical_and(visible, real_positions(height, width, BLOCK, halo))
         positions = position_logits(row_queries, column_queries, rows, columns)
         outputs = softmax_attention(queries, keys, values, positions, visible)  # (b x, h, n, v)
         return join_blocks(join_heads(outputs, BLOCK, BLOCK), height, width)
 
-    def _neighbors(self, window):
-        """Bool array `(1, 1, n, m)`: the part of the window that each query sees."""
-        offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
-        near = (offsets >= 0) & (offsets < self.scope)
-        near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
-        return near.reshape(1, 1, BLOCK**2, window**2)
-
     def attention_products(self, height, width):
-        positions, units = height * width, self.num_heads * self.key_dim
-        seen = min(self.scope**2, positions)
+        seen = min(self.scope**2, height * width)
         # Two tables of half the depth.
-        return attention_products(positions, seen, self.scope, units, self.filters)
+        return self.products(height * width, seen, self.scope)

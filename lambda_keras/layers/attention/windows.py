@@ -12,14 +12,14 @@ from keras import ops
 from lambda_keras.layers.tiles import part
 
 
-def split_blocks(tensor, size: int):
-    """`(b, height, width, c)` -> `(b x, i, j, c)` with `i = j = size`."""
-    return _windows(tensor, size, 0)
-
-
-def split_windows(tensor, size: int, halo: int):
+def split_windows(tensor, size: int, halo: int = 0):
     """`(b, height, width, c)` -> `(b x, p, q, c)` with `p = q = size + 2 halo`."""
-    return _windows(tensor, size, halo)
+    window, depth = size + 2 * halo, tensor.shape[-1]
+    tensor = _cut(tensor, 1, size, halo)  # (b, rows, p, width, c)
+    # Five axes at most, because LiteRT has no slices of more.
+    tensor = ops.reshape(tensor, (-1, window, ops.shape(tensor)[3], depth))
+    tensor = ops.transpose(_cut(tensor, 2, size, halo), (0, 2, 1, 3, 4))
+    return ops.reshape(tensor, (-1, window, window, depth))
 
 
 def join_blocks(tensor, height, width):
@@ -36,15 +36,6 @@ def real_positions(height, width, size: int, halo: int):
     windows = split_windows(ops.ones((1, height, width, 1)), size, halo)
     _, p, q, _ = windows.shape
     return ops.reshape(windows, (-1, 1, 1, p * q)) > 0
-
-
-def _windows(tensor, size, halo):
-    window, depth = size + 2 * halo, tensor.shape[-1]
-    tensor = _cut(tensor, 1, size, halo)  # (b, rows, p, width, c)
-    # Five axes at most, because LiteRT has no slices of more.
-    tensor = ops.reshape(tensor, (-1, window, ops.shape(tensor)[3], depth))
-    tensor = ops.transpose(_cut(tensor, 2, size, halo), (0, 2, 1, 3, 4))
-    return ops.reshape(tensor, (-1, window, window, depth))
 
 
 def _cut(tensor, axis, size, halo):

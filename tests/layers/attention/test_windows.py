@@ -7,7 +7,6 @@ import pytest
 from lambda_keras.layers.attention.windows import (
     join_blocks,
     real_positions,
-    split_blocks,
     split_windows,
 )
 
@@ -36,7 +35,7 @@ def test_windows_are_slices(height, width, size, halo):
     array = np.random.default_rng(0).normal(size=(2, height, width, 3)).astype("float32")
     windows = keras.ops.convert_to_numpy(split_windows(array, size, halo))
     np.testing.assert_array_equal(windows, expected_windows(array, size, halo))
-    blocks = keras.ops.convert_to_numpy(split_blocks(array, size))
+    blocks = keras.ops.convert_to_numpy(split_windows(array, size))
     np.testing.assert_array_equal(blocks, expected_windows(array, size, 0))
 
 
@@ -44,7 +43,7 @@ def test_windows_are_slices(height, width, size, halo):
 def test_joined_blocks_are_the_map(height, width, size, halo):
     del halo
     array = np.random.default_rng(0).normal(size=(2, height, width, 3)).astype("float32")
-    joined = keras.ops.convert_to_numpy(join_blocks(split_blocks(array, size), height, width))
+    joined = keras.ops.convert_to_numpy(join_blocks(split_windows(array, size), height, width))
     np.testing.assert_array_equal(joined, array)
 
 

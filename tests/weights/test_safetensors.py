@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 from support.zoo_weights import same_weights
 
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14, ResNetRS50
-from lambda_keras.weights import load_weights, named, save_safetensors
+from lambda_keras.weights import files, load_weights, save_safetensors
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_names_are_those_of_layers(file):
 )
 def test_names_are_the_same_in_every_model(build):
     """Keras numbers layers of a process, which names must not show."""
-    first, second = (list(named.named_weights(build(classes=2))) for _ in range(2))
+    first, second = ([name for name, _ in files.named_weights(build(classes=2))] for _ in range(2))
     assert first == second
 
 
@@ -67,12 +67,12 @@ def test_other_classes_layers_and_padding_are_refused(file):
     with pytest.raises(ValueError, match="do not fit the model"):
         LambdaResNet14(classes=3, scope=5, weights=path)
     arrays = load_file(path)
-    save_file(arrays, path, named.FORMAT | {"preparation": "other_pad"})
+    save_file(arrays, path, files.FORMAT | {"preparation": "other_pad"})
     with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):
         load_weights(model, path, "lambda_resnet14")
     arrays["predictions/bias"] = np.full(3, np.nan, "float32")
-    preparation = " ".join(sorted(named.preparation(model)))
-    save_file(arrays, path, named.FORMAT | {"preparation": preparation})
+    preparation = " ".join(sorted(files.preparation(model)))
+    save_file(arrays, path, files.FORMAT | {"preparation": preparation})
     with pytest.raises(ValueError, match="finite weights"):
         load_weights(model, path, "lambda_resnet14")
     for received, expected in zip(model.get_weights(), before, strict=True):

@@ -1,26 +1,16 @@
-"""LambdaResNets, their baselines and networks with attention, by name.
+"""LambdaResNets, MobileNetV2, their baselines and networks with attention, by name.
 
 Every constructor builds a row of `lambda_keras.models.specs.NETWORKS`. The arguments that it does
-not show itself are those of `lambda_keras.applications.common.build`.
+not show itself are those of `lambda_keras.applications.common.build`. Networks of timm are timm's
+layer by layer, so that timm's weights give timm's outputs.
 """
 
 import keras
 
 from lambda_keras.applications.common import build
+from lambda_keras.models.specs import ROWS
 
-# fmt: off
-__all__ = [
-    "BoTNet26T256", "HaloNet26T", "HaloNet50TS", "LambdaResNet14", "LambdaResNet26RPT256",
-    "LambdaResNet26T", "LambdaResNet50", "LambdaResNet50C4", "LambdaResNet50TS",
-    "LambdaResNet101", "LambdaResNet101C4", "LambdaResNet152", "LambdaResNet152C4",
-    "LambdaResNet200", "LambdaResNet200C4", "LambdaResNet270", "LambdaResNet270C4",
-    "LambdaResNet350", "LambdaResNet350C4", "LambdaResNet420", "LambdaResNet420C4", "ResNet50",
-    "ResNet50DoubleAttention", "ResNet50PyTorch", "ResNet50SE", "ResNetRS50", "ResNetRS50NoSE",
-    "ResNetRS101", "ResNetRS101NoSE", "ResNetRS152", "ResNetRS152NoSE", "ResNetRS200",
-    "ResNetRS200NoSE", "ResNetRS270", "ResNetRS270NoSE", "ResNetRS350", "ResNetRS350NoSE",
-    "ResNetRS420", "ResNetRS420NoSE",
-]
-# fmt: on
+__all__ = list(dict.fromkeys(row.constructor for row in ROWS))  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def LambdaResNet14(
@@ -171,31 +161,21 @@ def ResNetRS420NoSE(include_top=True, weights=None, *args, **kwargs) -> keras.Mo
 
 
 def LambdaResNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """The `lambda_resnet26t` of timm, with published weights.
-
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
-    """
+    """The `lambda_resnet26t` of timm, with published weights."""
     return build("lambda_resnet26t", include_top, weights, *args, **kwargs)
 
 
 def LambdaResNet26RPT256(
     include_top=True, weights=None, input_tensor=None, input_shape=(256, 256, 3), *args, **kwargs
 ) -> keras.Model:
-    """The `lambda_resnet26rpt_256` of timm, with published weights.
-
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
-    Its embeddings are global: the weights are for images of 256x256 pixels only.
-    """
+    """The `lambda_resnet26rpt_256` of timm, with published weights, for 256x256 pixels only."""
     return build(
         "lambda_resnet26rpt_256", include_top, weights, input_tensor, input_shape, *args, **kwargs
     )
 
 
 def LambdaResNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """The `lambda_resnet50ts` of timm, with published weights.
-
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
-    """
+    """The `lambda_resnet50ts` of timm, with published weights."""
     return build("lambda_resnet50ts", include_top, weights, *args, **kwargs)
 
 
@@ -204,7 +184,6 @@ def BoTNet26T256(
 ) -> keras.Model:
     """The `botnet26t_256` of timm, with published weights.
 
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     It is `LambdaResNet26T` with global attention in place of lambda layers, a small bottleneck
     transformer (Srinivas et al., 2021, arXiv:2101.11605).
     Its embeddings are global: the weights are for images of 256x256 pixels only.
@@ -215,7 +194,6 @@ def BoTNet26T256(
 def HaloNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
     """The `halonet26t` of timm, with published weights.
 
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     It is `LambdaResNet26T` with halo attention in place of lambda layers (Vaswani et al., 2021,
     arXiv:2103.12731).
     """
@@ -225,7 +203,6 @@ def HaloNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
 def HaloNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
     """The `halonet50ts` of timm, with published weights.
 
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
     It is `LambdaResNet50TS` with halo attention in place of lambda layers (Vaswani et al., 2021,
     arXiv:2103.12731).
     """
@@ -252,8 +229,22 @@ def ResNet50DoubleAttention(include_top=True, weights=None, *args, **kwargs) -> 
 
 
 def ResNet50PyTorch(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """ResNet-50 as timm and torchvision have it, with timm's published weights.
-
-    It is timm's network, layer by layer, so that timm's weights give timm's outputs.
-    """
+    """ResNet-50 as timm and torchvision have it, with timm's published weights."""
     return build("resnet50_pytorch", include_top, weights, *args, **kwargs)
+
+
+def MobileNetV2(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
+    """MobileNetV2 (Sandler et al., CVPR 2018), the baseline of Table 17.
+
+    Its c5 has 320 channels.
+    """
+    return build("mobilenet_v2", include_top, weights, *args, **kwargs)
+
+
+def LambdaMobileNetV2(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
+    """MobileNetV2 with two lightweight lambda blocks (Table 17 and D.3.2).
+
+    The 10th and the 16th of the 17 inverted bottlenecks have a lambda layer (5x5 scope, k = 32) in
+    place of the depthwise convolution, and do not expand.
+    """
+    return build("lambda_mobilenet_v2", include_top, weights, *args, **kwargs)
