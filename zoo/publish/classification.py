@@ -11,12 +11,7 @@ import keras
 from lambda_keras.weights import save_safetensors
 from zoo.files import keras_file
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.published import (
-    WEIGHTS,
-    ClassifierDescription,
-    Published,
-    TestImages,
-)
+from zoo.inference.source.published import WEIGHTS, ClassifierDescription, Published, TestImages
 from zoo.publish.folder import KERAS_FILES, Contents
 from zoo.run_folder import load_config, load_metrics
 

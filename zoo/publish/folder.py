@@ -25,10 +25,7 @@ FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
 
 
 def check_is_free(folder: Path, overwrite: bool) -> None:
-    """Refuses a folder with other files than those of a published network.
-
-    These are replaced if `overwrite` is true.
-    """
+    """Refuses other folders than empty ones, and published networks unless `overwrite` is true."""
     restore(folder)
     found = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
     if not found:
@@ -70,16 +67,13 @@ def write(run: Path, folder: Path, license: str | None, address: str) -> None:
         beside.mkdir()
         kind.write_weights(network, beside)
         origin = {name: text for name, text in source.card().items() if name != "Keras model"}
-        contents: Contents = kind.contents(
-            network,
-            run,
-            {
-                "model": network.name,
-                "trained_on": origin["Trained on"],
-                "license": license,
-                "sha256": sha256(beside / WEIGHTS),
-            },
-        )
+        common = {
+            "model": network.name,
+            "trained_on": origin["Trained on"],
+            "license": license,
+            "sha256": sha256(beside / WEIGHTS),
+        }
+        contents: Contents = kind.contents(network, run, common)
         description = contents.description.model_dump_json(indent=1) + "\n"
         (beside / NETWORK).write_text(description, encoding="utf-8")
         model_card.write_labels(beside, contents.labels)
