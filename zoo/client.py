@@ -32,13 +32,11 @@ from zoo.errors import first_wrong, needs_extra, printable
 from zoo.inference.photos import check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
-INPUT = "image_bytes"  # input of the signature; only gRPC names it
-COLUMNS = ("classes", "labels", "scores")  # outputs of every export
-OF_DETECTORS = ("boxes", "masks", "sizes")
 # Limits of a request: images, and bytes if there is more than one image.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # Larger responses are refused: predictions take some kilobytes.
 MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
+Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
 
 
 class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
@@ -90,9 +88,6 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
         return url.rstrip("/")
 
 
-Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
-
-
 class ServedPrediction(BaseModel):
     """Prediction of the server for an image, the highest score first."""
 
@@ -104,7 +99,7 @@ class ServedPrediction(BaseModel):
     scores: list[Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]]
     boxes: list[Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]] | None = None
     masks: list[list[list[Annotated[int, Field(ge=0, le=255)]]]] | None = None
-    sizes: list[Side] | None = Field(default=None, min_length=2, max_length=2)
+    sizes: tuple[Side, Side] | None = None
 
     @model_validator(mode="after")
     def _same_length(self) -> Self:
@@ -149,8 +144,9 @@ class Refused(Exception):
     """Error of a server that responds, but without predictions."""
 
 
-# Function from the bytes of images to predictions.
-Predict = Callable[[Sequence[bytes]], list[ServedPrediction]]
+# Function from the bytes of images to the response: JSON in row format. Raises `Refused`, or
+# `TimeoutError` or `ConnectionError` without a response.
+Send = Callable[[Sequence[bytes]], bytes]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -164,66 +160,77 @@ def main(arguments: Sequence[str]) -> None:
                 f"photos: expected a file to read that is not empty. Received: {str(photo)!r}"
             )
     objects.check_output(config.output, photos)
-    answers = []
-    with connect(config) as predict:
-        for photo, answer in predict_files(predict, config.url, photos):
-            if answer.boxes is None and config.output and config.output.suffix == ".png":
+    found, classes = [], []
+    with connect(config) as send:
+        for photo, answer in predict_files(send, config, photos):
+            if answer.boxes is not None:
+                one = answer.found(len(found) + 1)
+                found.append((photo, one))
+                print(objects.describe(photo, one, config.threshold), flush=True)
+                continue
+            if config.output and config.output.suffix == ".png":
                 raise ValueError(f"output: .png is for detectors. Received: {config.model} is none")
-            answers.append((photo, answer))
-            print(_describe(config, photo, answer), flush=True)
+            classes.append(Prediction(photo, answer.top()))
+            print(describe(classes[-1]), flush=True)
     if config.output is not None:
-        _write(config, answers, config.output)
+        if found:
+            objects.write(found, config.model, config.threshold, config.output)
+        else:
+            write_json(config, classes, config.output)
         print(f"wrote {printable(config.output)}")
 
 
-def _describe(config: ClientConfig, photo: Path, answer: ServedPrediction) -> str:
-    if answer.boxes is None:
-        return describe(Prediction(photo, answer.top()))
-    return objects.describe(photo, answer.found(0), config.threshold)
-
-
-def _write(
-    config: ClientConfig, answers: Sequence[tuple[Path, ServedPrediction]], output: Path
-) -> None:
-    if answers[0][1].boxes is None:
-        predictions = [Prediction(photo, answer.top()) for photo, answer in answers]
-        write_json(config, predictions, output)
-        return
-    found = [
-        (photo, answer.found(number)) for number, (photo, answer) in enumerate(answers, start=1)
-    ]
-    objects.write(found, config.model, config.threshold, output)
-
-
-def connect(config: ClientConfig) -> AbstractContextManager[Predict]:
+def connect(config: ClientConfig) -> AbstractContextManager[Send]:
     """Creates a REST or gRPC client; nothing is sent yet."""
     return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
 
 
 def predict_files(
-    predict: Predict, url: str, photos: Sequence[Path]
+    send: Send, config: ClientConfig, photos: Sequence[Path]
 ) -> Iterator[tuple[Path, ServedPrediction]]:
     """Yields each image with its prediction.
 
     Raises:
-        ValueError: If the server refuses an image, or does not respond.
+        ValueError: If the server refuses an image, or does not respond as expected.
     """
-    for batch in _batches(photos):
-        yield from _predict_batch(predict, url, batch)
+    batch, size = [], 0
+    for photo in photos:
+        more = photo.stat().st_size
+        if batch and (len(batch) == MAX_PHOTOS or size + more > MAX_BYTES):
+            yield from _predict_batch(send, config, batch)
+            batch, size = [], 0
+        batch.append(photo)
+        size += more
+    yield from _predict_batch(send, config, batch)
 
 
 def _predict_batch(
-    predict: Predict, url: str, photos: Sequence[Path]
+    send: Send, config: ClientConfig, photos: Sequence[Path]
 ) -> Iterator[tuple[Path, ServedPrediction]]:
+    url = config.url
     try:
-        predictions = predict([_content(photo) for photo in photos])
+        content = send([_content(photo) for photo in photos])
+        predictions = Predictions.model_validate_json(content).predictions
     except Refused as refusal:
         if len(photos) == 1:
-            raise ValueError(f"{url} refused {photos[0]}: {refusal}") from None
+            raise ValueError(f"{url} refused {photos[0]}: {_one_line(str(refusal))}") from None
         # Images are retried one by one: one of them may be faulty, or the batch too large.
         for photo in photos:
-            yield from _predict_batch(predict, url, [photo])
+            yield from _predict_batch(send, config, [photo])
         return
+    except (TimeoutError, ConnectionError) as error:
+        late = isinstance(error, TimeoutError)
+        why = f"within {config.timeout:g} s" if late else f"({_one_line(str(error))})"
+        raise ValueError(
+            f"{url} did not answer {why}; is TensorFlow Serving running there?"
+        ) from None
+    except (TypeError, ValueError) as error:  # malformed tensors are of both kinds
+        is_json = isinstance(error, ValidationError)
+        received = first_wrong(error, "the answer") if is_json else str(error)
+        raise ValueError(
+            f"expected classes, labels and scores from {config.signature!r} of {config.model!r} "
+            f"at {url}. Received: {_one_line(received)}"
+        ) from None
     if len(predictions) != len(photos):
         raise ValueError(f"{url}: expected {len(photos)} predictions. Received: {len(predictions)}")
     yield from zip(photos, predictions, strict=True)
@@ -236,60 +243,41 @@ def _content(photo: Path) -> bytes:
     return content
 
 
-def _batches(photos: Sequence[Path]) -> Iterator[list[Path]]:
-    batch, size = [], 0
-    for photo in photos:
-        more = photo.stat().st_size
-        if batch and (len(batch) == MAX_PHOTOS or size + more > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(photo)
-        size += more
-    yield batch
-
-
 @contextmanager
-def _rest(config: ClientConfig) -> Iterator[Predict]:
+def _rest(config: ClientConfig) -> Iterator[Send]:
     with needs_extra("export"):
         import requests
     version = "" if config.model_version is None else f"/versions/{config.model_version}"
     url = f"{config.url}/v1/models/{quote(config.model, safe='')}{version}:predict"
 
-    def predict(images: Sequence[bytes]) -> list[ServedPrediction]:
+    def post(body: dict[str, Any]) -> bytes:
+        content = bytearray()
+        # This limit is between two bytes; it only ends requests that have been given up.
+        timeout = config.timeout + 1
+        with session.post(url, json=body, timeout=timeout, stream=True) as response:
+            for part in response.iter_content(2**16):
+                content += part
+                if len(content) > MAX_ANSWER_BYTES:
+                    raise ValueError(f"more than {MAX_ANSWER_BYTES >> 20} MiB")
+        if response.status_code != 200:
+            reason = _error_text(content.decode(errors="replace"))
+            raise Refused(f"{response.status_code} {response.reason or ''}: {reason}")
+        return bytes(content)
+
+    def send(images: Sequence[bytes]) -> bytes:
         instances = [{"b64": base64.b64encode(image).decode()} for image in images]
         body = {"signature_name": config.signature, "instances": instances}
-
-        def post() -> tuple[Any, bytes]:
-            content = bytearray()
-            # This limit is between two bytes; it only ends requests that have been given up.
-            timeout = config.timeout + 1
-            with session.post(url, json=body, timeout=timeout, stream=True) as response:
-                for part in response.iter_content(2**16):
-                    content += part
-                    if len(content) > MAX_ANSWER_BYTES:
-                        raise _unexpected(config, f"more than {MAX_ANSWER_BYTES >> 20} MiB")
-            return response, bytes(content)
-
         try:
-            response, content = _within(config.timeout, post)
-        except TimeoutError:
-            raise _no_answer(config, f"within {config.timeout:g} s") from None
+            return _within(config.timeout, lambda: post(body))
         except requests.RequestException as error:
-            raise _no_answer(config, f"({_root_cause(error)})") from None
-        if response.status_code != 200:
-            reason = _one_line(_error_text(content.decode(errors="replace")))
-            raise Refused(f"{response.status_code} {_one_line(response.reason or '')}: {reason}")
-        try:
-            return Predictions.model_validate_json(content).predictions
-        except ValidationError as error:
-            raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
+            raise ConnectionError(_root_cause(error)) from None
 
     with requests.Session() as session:
-        yield predict
+        yield send
 
 
 @contextmanager
-def _grpc(config: ClientConfig) -> Iterator[Predict]:
+def _grpc(config: ClientConfig) -> Iterator[Send]:
     with needs_extra("export"):
         import grpc
         import numpy as np
@@ -297,61 +285,43 @@ def _grpc(config: ClientConfig) -> Iterator[Predict]:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
         from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
-    def predict(images: Sequence[bytes]) -> list[ServedPrediction]:
+    def send(images: Sequence[bytes]) -> bytes:
         request = PredictRequest()
         request.model_spec.name = config.model
         request.model_spec.signature_name = config.signature
         if config.model_version is not None:
             request.model_spec.version.value = config.model_version
-        request.inputs[INPUT].CopyFrom(tf.make_tensor_proto(list(images)))
+        request.inputs["image_bytes"].CopyFrom(tf.make_tensor_proto(list(images)))
         try:
             outputs = stub.Predict(request, timeout=config.timeout).outputs
         except grpc.RpcError as error:
-            reason = _one_line(error.details() or "no reason given")
+            reason = error.details() or "no reason given"
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise _no_answer(config, f"within {config.timeout:g} s") from None
+                raise TimeoutError from None
             if error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise _no_answer(config, f"({reason})") from None
+                raise ConnectionError(reason) from None
             raise Refused(f"{error.code().name}: {reason}") from None
-        try:
-            if not outputs.keys() >= set(COLUMNS):
-                raise ValueError(f"outputs {sorted(outputs)}")
-            names = [*COLUMNS, *(name for name in OF_DETECTORS if name in outputs)]
-            columns = {name: rows(outputs[name]) for name in names}
-            return [
-                ServedPrediction.model_validate(dict(zip(columns, row, strict=True)))
-                for row in zip(*columns.values(), strict=True)
-            ]
-        except ValidationError as error:
-            raise _unexpected(config, _one_line(first_wrong(error, "the answer"))) from None
-        except (TypeError, ValueError) as error:  # malformed tensors
-            raise _unexpected(config, _one_line(str(error))) from None
-
-    decoded = np.vectorize(bytes.decode, otypes=[object])
+        names = [name for name in ServedPrediction.model_fields if name in outputs]
+        if not names:
+            raise ValueError(f"outputs {sorted(outputs)}")
+        columns = [rows(outputs[name]) for name in names]
+        predictions = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return json.dumps({"predictions": predictions}, default=bytes.decode).encode()
 
     def rows(tensor: Any) -> list[Any]:
         shape = [dimension.size for dimension in tensor.tensor_shape.dim]
         if min(shape, default=0) < 0 or math.prod(shape) > MAX_VALUES:
             raise ValueError(f"shape {shape}")
-        array = np.atleast_1d(tf.make_ndarray(tensor))
-        return (decoded(array) if array.dtype == object else array).tolist()
+        return np.atleast_1d(tf.make_ndarray(tensor)).tolist()
 
     with grpc.insecure_channel(urlsplit(config.url).netloc) as channel:
         stub = PredictionServiceStub(channel)
-        yield predict
+        yield send
 
 
-def _no_answer(config: ClientConfig, why: str) -> ValueError:
-    return ValueError(f"{config.url} did not answer {why}; is TensorFlow Serving running there?")
-
-
-def _within(seconds: float, work: Callable[[], Any]) -> Any:
-    """Runs `work` in a thread, with a time limit.
-
-    Raises:
-        TimeoutError: If it takes longer.
-    """
-    result: Future = Future()
+def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
+    """Runs `work` in a thread; raises `TimeoutError` if it takes longer."""
+    result: Future[bytes] = Future()
 
     def run() -> None:
         try:
@@ -363,15 +333,8 @@ def _within(seconds: float, work: Callable[[], Any]) -> Any:
     return result.result(seconds)
 
 
-def _unexpected(config: ClientConfig, received: str) -> ValueError:
-    return ValueError(
-        f"expected classes, labels and scores from {config.signature!r} of {config.model!r} at "
-        f"{config.url}. Received: {received}"
-    )
-
-
 def _root_cause(error: BaseException) -> str:
-    """Extracts the cause of a connection error; messages of requests and urllib3 are long."""
+    """Returns the cause of a connection error; messages of requests and urllib3 are long."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error)

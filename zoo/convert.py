@@ -1,6 +1,6 @@
 """Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +15,16 @@ from zoo.files import atomic_write, keras_file, naming_full_disks
 from zoo.registry import create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
-    import keras
     import numpy as np
 
     from lambda_keras.models.specs import Network
 
 SUFFIX = ".weights.h5"
+USE = """```python
+from lambda_keras.applications import {constructor}
+
+model = {constructor}({call})
+```"""
 
 
 class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
@@ -47,65 +51,44 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Converts one file.
-
-    Raises:
-        ValueError: If there is no such model or source, the weights do not fit the model, or the
-            output is there already.
-    """
+    """Writes the weights of a source, and a model card; both are whole or not there."""
     config = ConvertConfig.from_command_line(arguments)
-    card = config.output.with_name(config.output.name.removesuffix(SUFFIX) + ".md")
-    for path in (config.output, card):
+    output = config.output
+    card = output.with_name(output.name.removesuffix(SUFFIX) + ".md")
+    for path in (output, card):
         if path.exists() and not config.overwrite:
             raise ValueError(
                 f"expected an output that is not there yet, or --overwrite true. Received: {path}"
             )
-    convert(config.model, config.weights, config.output, card, typed(config.overrides))
-    print(f"wrote {config.output}\nwrote {card}")
-
-
-def convert(
-    name: str, weights: str, output: Path, card: Path, overrides: Mapping[str, Any]
-) -> None:
-    """Writes the weights of a source, and a model card; both are whole or not there.
-
-    Args:
-        name: Name of the model.
-        weights: `"imagenet"`, `"hf://owner/repo"` or a path.
-        output: The `.weights.h5` file; it is replaced.
-        card: The Markdown file; it is replaced.
-        overrides: Other arguments of the model's constructor.
-
-    Raises:
-        ValueError: If there is no such model or source, or the weights do not fit the model.
-    """
-    row = find_model(name)
+    row, overrides = find_model(config.model), typed(config.overrides)
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
-    source = find_weights(weights, name)
+    source = find_weights(config.weights, row.name)
     state = read_pytorch(source) if source.name.endswith(PYTORCH) else None
-    model = create_model(name, **overrides)
+    model = create_model(row.name, **overrides)
     if state is None:
-        load_weights(model, source, name)
+        load_weights(model, source, row.name)
     else:
         assign_state_dict(model, state, str(source))
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         with naming_full_disks(output):
             new_output.write_bytes(keras_file(model, output.name))
-        _write_card(new_card, row, model, weights, source, new_output, overrides)
+        arguments_of_model = {**row.arguments, **overrides, "weights": output.name}
+        call = ", ".join(f"{key}={value!r}" for key, value in arguments_of_model.items())
+        fields = {
+            "Trainable parameters": f"{trainable_parameters(model):,}",
+            **_fields(row, config.weights, source, new_output),
+        }
+        use = USE.format(constructor=row.constructor, call=call)
+        model_card.write(new_card, row.name, fields, {"Use": use})
+    print(f"wrote {output}\nwrote {card}")
 
 
 def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
     """Reads the tensors of a PyTorch checkpoint, under `"state_dict"` or at its top.
 
-    Args:
-        path: File written by `torch.save`. It is a pickle, but only tensors and plain values are
-            unpickled, so none of its code is run.
-
-    Raises:
-        ValueError: If the file is damaged, or holds anything else.
-        ImportError: If PyTorch is not installed.
+    It is a pickle, but only tensors and plain values are unpickled, so none of its code is run.
     """
     with needs_extra("convert"):
         import torch  # pyright: ignore[reportMissingImports]
@@ -117,38 +100,29 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
             "expected an intact PyTorch checkpoint of tensors and plain values, without code. "
             f"Received: {str(path)!r} ({reason})"
         ) from error
-    state = content.get("state_dict", content) if isinstance(content, dict) else content
-    if not isinstance(state, dict) or not any(torch.is_tensor(value) for value in state.values()):
+    state = content.get("state_dict", content) if isinstance(content, dict) else None
+    tensors: dict[str, Any] = {}
+    if isinstance(state, dict):
+        tensors = {str(key): value for key, value in state.items() if torch.is_tensor(value)}
+    if not tensors:
         raise ValueError(
             "expected a checkpoint with tensors by name, under 'state_dict' or at its top. "
             f"Received: {str(path)!r}"
         )
-    return {
-        str(key): _array(str(key), value.detach(), path)
-        for key, value in state.items()
-        if torch.is_tensor(value)
-    }
+    for key, tensor in tensors.items():
+        try:
+            tensor = tensor.detach()
+            tensors[key] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+        except (TypeError, RuntimeError) as error:  # of sparse, quantized and meta tensors
+            raise ValueError(
+                f"expected dense tensors in {str(path)!r}. Received: {key!r}, {tensor.layout} on "
+                f"{tensor.device}"
+            ) from error
+    return tensors
 
 
-def _array(key: str, tensor: Any, path: Path) -> "np.ndarray":
-    try:
-        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
-    except (TypeError, RuntimeError) as error:  # of sparse, quantized and meta tensors
-        raise ValueError(
-            f"expected dense tensors in {str(path)!r}. Received: {key!r}, {tensor.layout} on "
-            f"{tensor.device}"
-        ) from error
-
-
-def _write_card(
-    path: Path,
-    row: "Network",
-    model: "keras.Model",
-    weights: str,
-    source: Path,
-    output: Path,
-    overrides: Mapping[str, Any],
-) -> None:
+def _fields(row: "Network", weights: str, source: Path, output: Path) -> dict[str, str]:
+    """Returns card fields about the weights and the images that they expect."""
     from lambda_keras.applications.preprocessing import preprocessing_of
     from lambda_keras.weights import find_published
     from lambda_keras.weights.hub import sha256
@@ -157,8 +131,6 @@ def _write_card(
     if row.weights:
         names["imagenet"] = find_published(row.name)
     published = names.get(weights.split("@")[0])
-    arguments = {**row.arguments, **overrides, "weights": output.name}
-    call = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     if Path(weights) in (source, source.parent):  # on this machine
         origin = f"`{source.name}`"
     elif published and published.page == published.repository:
@@ -169,29 +141,20 @@ def _write_card(
             origin += f" of {published.page}"
     size = published.image_size if published else row.image_size
     view = preprocessing_of(row.name, size)
-    crop, mean, std = (
-        view.crop_fraction,
-        *(", ".join(f"{number:.3f}" for number in values) for values in (view.mean, view.std)),
+    mean, std = (
+        ", ".join(f"{number:.3f}" for number in values) for values in (view.mean, view.std)
     )
-    facts = {
-        "Trainable parameters": f"{trainable_parameters(model):,}",
+    crop = f"{view.crop_fraction:.3g} of the shorter side, from the centre, then bicubic"
+    return {
         "Source": origin,
         "SHA-256 of the source": f"`{sha256(source)}`",
         f"SHA-256 of `{output.name}`": f"`{sha256(output)}`",
         "License": published.license if published else "that of the source",
         "Images": f"RGB, {size} x {size} pixels",
-        "Crop": f"{crop:.3g} of the shorter side, from the centre, then bicubic"
-        if published
-        else "as at the source",
+        "Crop": crop if published else "as at the source",
         "Mean": f"{mean}, of values in [0, 1]; `preprocess_input` applies it",
         "Standard deviation": std,
     }
-    code = f"""```python
-from lambda_keras.applications import {row.constructor}
-
-model = {row.constructor}({call})
-```"""
-    model_card.write(path, row.name, facts, {"Use": code})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Model cards: Markdown files that describe a trained network, next to its files."""
 
+import platform
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 LABELS = "labels.txt"  # names of the classes, next to a card
@@ -39,3 +41,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def megabytes(folder: Path) -> float:
     """Returns the size of all files in a folder, in 10^6 bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def versions(*packages: str) -> str:
+    """Returns the versions of packages and Python."""
+    named = (f"{name} {version(name)}" for name in packages)
+    return ", ".join([*named, f"Python {platform.python_version()}"])

@@ -269,7 +269,7 @@ def proto(shape: list[int], **values) -> TensorProto:
 # By name of the model: outputs, part of the message.
 OUTPUTS = {
     "nothing": ({}, "Received: outputs []"),
-    "no labels": (tensors(labels=None), "Received: outputs ['classes', 'scores']"),
+    "no labels": (tensors(labels=None), "predictions.0.labels: Field required"),
     "NaN": (tensors(scores=np.float32([[np.nan, 0]])), "scores.0: Input should be a finite"),
     "score of -5": (tensors(scores=np.float32([[-5, 0]])), "greater than or equal to 0, not -5"),
     "score of 1e30": (tensors(scores=np.float32([[1e30, 0]])), "scores.0: Input should be less"),

@@ -27,7 +27,7 @@ from support.servables import small_servable
 
 from zoo import client
 from zoo.cli.run import BACKENDS, run_command
-from zoo.client import ClientConfig, ServedPrediction
+from zoo.client import ClientConfig
 from zoo.export import saved_model
 from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import ClassScore
@@ -114,8 +114,8 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def ask(url: str, model: str, *photos: Path) -> list[list[ClassScore]]:
     config = ClientConfig(url=url, model=model, photos=[str(photo) for photo in photos])
-    with client.connect(config) as predict:
-        return [answer.top() for _, answer in client.predict_files(predict, url, photos)]
+    with client.connect(config) as send:
+        return [answer.top() for _, answer in client.predict_files(send, config, photos)]
 
 
 def assert_answers(server: Server) -> None:
@@ -155,8 +155,13 @@ def test_settings_from_a_file_and_a_version(url, capsys):
     assert capsys.readouterr().out.count("%  ") == 3
 
 
-def prediction(image: bytes) -> ServedPrediction:
-    return ServedPrediction(classes=[len(image)], labels=[""], scores=[1])
+CONFIG = ClientConfig(model="m", photos=["."])
+
+
+def response(images: list[bytes]) -> bytes:
+    """Predicts for each image the class with the number of its bytes."""
+    rows = [{"classes": [len(image)], "labels": [""], "scores": [1]} for image in images]
+    return json.dumps({"predictions": rows}).encode()
 
 
 @pytest.mark.parametrize(
@@ -175,9 +180,9 @@ def test_images_go_in_batches(tmp_path, sizes, batches):
 
     def predict(images):
         received.append(len(images))
-        return [prediction(image) for image in images]
+        return response(images)
 
-    answers = list(client.predict_files(predict, "url", photos))
+    answers = list(client.predict_files(predict, CONFIG, photos))
     assert [photo for photo, _ in answers] == photos
     assert [answer.top()[0].index for _, answer in answers] == sizes
     assert received == batches
@@ -191,9 +196,9 @@ def test_the_server_gets_other_formats_as_png(tmp_path):
 
     def predict(images):
         received.extend(image[:4] for image in images)
-        return [prediction(image) for image in images]
+        return response(images)
 
-    assert [photo for photo, _ in client.predict_files(predict, "url", photos)] == photos
+    assert [photo for photo, _ in client.predict_files(predict, CONFIG, photos)] == photos
     assert received == [b"\x89PNG", b"\x89PNG", photos[2].read_bytes()[:4]]
 
 
@@ -205,17 +210,17 @@ def test_a_batch_that_is_refused_is_asked_one_by_one(tmp_path):
     def predict(images):
         if len(images) > 1:
             raise client.Refused("too large")
-        return [prediction(image) for image in images]
+        return response(images)
 
-    assert [photo for photo, _ in client.predict_files(predict, "url", photos)] == photos
+    assert [photo for photo, _ in client.predict_files(predict, CONFIG, photos)] == photos
 
 
 def test_an_answer_for_another_number_of_images(tmp_path):
     photos = [tmp_path / "1", tmp_path / "2"]
     for photo in photos:
         photo.write_bytes(b"1")
-    with pytest.raises(ValueError, match=r"url: expected 2 predictions\. Received: 1"):
-        list(client.predict_files(lambda images: [prediction(images[0])], "url", photos))
+    with pytest.raises(ValueError, match=r":8501: expected 2 predictions\. Received: 1"):
+        list(client.predict_files(lambda images: response(images[:1]), CONFIG, photos))
 
 
 @pytest.mark.slow

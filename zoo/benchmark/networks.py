@@ -127,7 +127,7 @@ class ZooNetwork(Network):
         if self.overrides.get(FOLDED):
             if mode == TRAINING:
                 raise ValueError("folded networks do not train")
-            from zoo.inference.compiled import with_constants
+            from zoo.inference.classifier import with_constants
 
             return backend.compile(with_constants(self.built), self.images)
         if mode == FORWARD:

@@ -14,7 +14,6 @@ from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
 from zoo.cli.settings import LocalPath, checked_by
 from zoo.config.task import CLASSIFICATION, DETECTION, choose_source, network_task, task_module
-from zoo.errors import needs_extra
 
 PAGES = {CLASSIFICATION: "zoo.demo.classification", DETECTION: "zoo.demo.detection"}
 
@@ -22,11 +21,7 @@ MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
 
 
 def read_password(path: Path) -> str:
-    """Returns the password in a text file.
-
-    Raises:
-        ValueError: If there is no such file, or it is not one line that is long enough.
-    """
+    """Returns the password in a text file; refuses files without one line that is long enough."""
     try:
         text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
     except (OSError, UnicodeDecodeError):
@@ -73,11 +68,9 @@ def main(arguments: Sequence[str]) -> None:
             f"Received: host={config.host!r}, password_file=None"
         )
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
-    with needs_extra("demo"):
-        import gradio  # noqa: F401  # fails before the work if missing
-    network = choose_source(config).load()
-    from zoo.demo.page import serve
+    from zoo.demo.page import serve  # fails before the work without Gradio
 
+    network = choose_source(config).load()
     # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)

@@ -33,41 +33,21 @@ class Demo:
     classifier: Classifier
 
     def classify(self, photo: str | None) -> dict[str, float] | None:
-        """Returns the most probable classes of an image and their probabilities.
-
-        Raises:
-            gr.Error: If the image is unreadable; the page shows the message.
-        """
+        """Returns the most probable classes of an image and their probabilities."""
         if photo is None:
             return None
         with telling_what_is_wrong(photo):
             (answer,) = self.classifier.predict_files([Path(photo)], TOP)
-        names = [guess.name for guess in answer.top]
+        names = [score.name for score in answer.top]
         return {
-            f"{guess.name} ({guess.index})" if names.count(guess.name) > 1 else guess.name: (
-                guess.probability
-            )
-            for guess in answer.top
+            name if names.count(name) == 1 else f"{name} ({index})": probability
+            for index, name, probability in answer.top
         }
 
     def look(
         self, photo: str | None, layer: str, head: int, x: int, y: int
     ) -> tuple[np.ndarray | None, str, np.ndarray | None]:
-        """Draws the preprocessed image, and the lambda maps of one position over it.
-
-        Args:
-            photo: Image file.
-            layer: Name of a lambda layer.
-            head: Index of a head, or `MEAN`.
-            x: Column of the position, in pixels of the preprocessed image.
-            y: Row of the position, in pixels of the preprocessed image.
-
-        Returns:
-            Preprocessed image, title of the maps, figure of the maps.
-
-        Raises:
-            gr.Error: If the file is unreadable, or there is no such position.
-        """
+        """Draws a position, in pixels of the preprocessed image, and its titled lambda maps."""
         if photo is None:
             return NOTHING
         with telling_what_is_wrong(photo):
@@ -99,16 +79,16 @@ class Demo:
             with gr.Row():
                 photo = upload()
                 answer = gr.Label(label="Most probable classes", num_top_classes=TOP)
-            asked = photo.change(
-                self.classify, photo, answer, api_name="ask", concurrency_id="model"
+            predicted = photo.change(
+                self.classify, photo, answer, api_name="predict", concurrency_id="model"
             )
             if layers:
-                self._build_maps(photo, asked, layers)
+                self._build_maps(photo, predicted, layers)
             else:
                 gr.Markdown(NO_MAPS.format(name))
         return page
 
-    def _build_maps(self, photo: Any, asked: Any, layers: dict[str, tuple[int, int]]) -> None:
+    def _build_maps(self, photo: Any, predicted: Any, layers: dict[str, tuple[int, int]]) -> None:
         model: Any = self.classifier.model
         size = model.input_shape[1]
 
@@ -138,7 +118,7 @@ class Demo:
         changes = [control.input for control in (layer, head, x, y)]
         gr.on(changes, self.look, place, shown, api_name="look", **options)
         options["api_visibility"] = "private"
-        asked.success(self.look, place, shown, **options)
-        asked.failure(lambda: NOTHING, None, shown, **options)
+        predicted.success(self.look, place, shown, **options)
+        predicted.failure(lambda: NOTHING, None, shown, **options)
         clicked = view.select(in_pixels, None, [x, y], **options)
         clicked.then(self.look, place, shown, **options)

@@ -26,11 +26,7 @@ class Demo:
     def detect(
         self, photo: str | None, threshold: float
     ) -> tuple[np.ndarray | None, list[list[Any]]]:
-        """Detects the objects in an image; returns a figure and a table row for each of them.
-
-        Raises:
-            gr.Error: If the image is unreadable; the page shows the message.
-        """
+        """Detects the objects in an image; returns a figure and a table row for each of them."""
         if photo is None:
             return None, []
         with telling_what_is_wrong(photo):

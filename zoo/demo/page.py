@@ -3,7 +3,7 @@
 import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,16 @@ NOT_UPLOADED = "expected an image that was uploaded to this page"
 
 
 def serve(demo: Any, host: str, port: int, password: str | None, is_private: bool) -> None:
-    """Serves the page until it is interrupted, behind the password if there is one.
+    """Serves the page of `demo.build()` until it is interrupted, behind a password if there is one.
 
-    `demo.build()` lays it out. If the address is private, reachable from this computer only,
-    requests for other host names are refused, against DNS rebinding.
+    If the address is private, reachable from this computer only, requests for other host names are
+    refused, against DNS rebinding.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
+
+    def is_known(_: str, tried: str) -> bool:
+        return secrets.compare_digest(tried.encode(errors="replace"), (password or "").encode())
+
     # SIGTERM, which ends services, acts like Ctrl+C, after which images are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = demo.build()
@@ -48,7 +52,7 @@ def serve(demo: Any, host: str, port: int, password: str | None, is_private: boo
         theme=Default(primary_hue="blue"),
         css=CSS,
         run_history=False,
-        auth=None if password is None else _asks_for(password),
+        auth=None if password is None else is_known,
         auth_message="Any name, and the password of this page.",
         app_kwargs={
             "middleware": [
@@ -74,13 +78,8 @@ def page_of(name: str, text: str) -> Iterator["Page"]:
 
 def upload() -> gr.Image:
     """Creates the upload field for an image, which passes on the path of the file."""
-    photo = gr.Image(
-        label="Image",
-        type="filepath",
-        image_mode=None,
-        sources=["upload", "clipboard"],
-        height=320,
-    )
+    sources: Any = ["upload", "clipboard"]
+    photo = gr.Image(label="Image", type="filepath", image_mode=None, sources=sources, height=320)
     # Gradio would open the file itself, with poorer messages for damaged files.
     photo.preprocess = lambda payload: payload and _uploaded(payload.path, photo)
     return photo
@@ -117,13 +116,6 @@ def _uploaded(path: Any, image: gr.Image) -> str:
     except (OSError, TypeError, ValueError):
         pass
     raise gr.Error(NOT_UPLOADED, print_exception=False)
-
-
-def _asks_for(password: str) -> Callable[[str, str], bool]:
-    def knows(_: str, tried: str) -> bool:
-        return secrets.compare_digest(tried.encode(errors="replace"), password.encode())
-
-    return knows
 
 
 @contextmanager

@@ -13,11 +13,10 @@ from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector, TestMetrics, load_metrics
 from zoo.detection.shards import Categories
 from zoo.errors import first_wrong
-from zoo.inference.card import versions
 from zoo.inference.source import base
 from zoo.inference.source.base import LICENSE, Source
 from zoo.inference.source.published import Description, bounded_by, read
-from zoo.model_card import LABELS
+from zoo.model_card import LABELS, versions
 
 
 class DetectorDescription(Description):

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from zoo.cli.run import run_command
-from zoo.config.task import CLASSIFICATION, DETECTION, run_by_task
+from zoo.config.task import CLASSIFICATION, DETECTION, find_task, task_module
 
 TASKS = {CLASSIFICATION: "zoo.export.classification", DETECTION: "zoo.export.detection"}
 
 
 def main(arguments: Sequence[str]) -> None:
     """Exports a classifier or a detector."""
-    run_by_task(arguments, TASKS)
+    module = task_module(find_task(arguments), TASKS)
+    module.run(module.ExportConfig.from_command_line(arguments))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Exports a classifier for serving: `python -m zoo.export --run runs/FOLDER`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -39,14 +38,9 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     output: OutputFolder = Path("exports")
     """Folder of all exports."""
 
-    @property
-    def quantization(self) -> Literal["float16", "int8"] | None:
-        """Quantization of the weights, or None."""
-        return None if self.quantize == "none" else self.quantize
-
     @model_validator(mode="after")
     def _quantization_fits(self) -> Self:
-        if self.quantization not in (None, *FORMATS[self.format].QUANTIZATIONS):
+        if self.quantize not in ("none", *FORMATS[self.format].QUANTIZATIONS):
             fitting = [name for name in FORMATS if self.quantize in FORMATS[name].QUANTIZATIONS]
             raise ValueError(
                 f"quantize: {self.quantize} is for --format {', '.join(fitting)} only. "
@@ -61,36 +55,20 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
         return self
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then exports."""
-    run(ExportConfig.from_command_line(arguments))
-
-
 def run(config: ExportConfig) -> Path:
-    """Exports a classifier as configured.
-
-    Returns:
-        The new folder.
-
-    Raises:
-        ValueError: If there is no such model, or weights, labels or calibration do not fit, or
-            the export differs from Keras.
-    """
-    from zoo.export.exporter import export
-    from zoo.export.verify import examples_for
+    """Exports a classifier; returns the new folder."""
+    from zoo.export import verify
     from zoo.inference.source.kinds import choose
 
-    calibration = find_photos([str(config.calibration)]) if config.calibration else []
+    options = {}
+    if config.quantize != "none":
+        options["quantize"] = config.quantize
+    if config.calibration is not None:
+        options["calibration"] = find_photos([str(config.calibration)])
     # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
     source = choose(config)
     classifier = source.load()
-    return export(
-        classifier,
-        source.card(),
-        examples_for(source, classifier),
-        config.output,
-        config.format,
-        config.quantization,
-        calibration,
-    )
+    exported = verify.export_of(classifier, source, config.format, options)
+    parent = config.output / classifier.name
+    return exported.to(parent if config.format == SAVED_MODEL else parent / config.format)

@@ -1,41 +1,17 @@
 """Exports a detector for serving: `python -m zoo.export --run FOLDER`."""
 
-from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo import model_card
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFolder
-from zoo.errors import printable
-from zoo.export import saved_model
-from zoo.files import next_version
+from zoo.export.formats import FORMATS, SAVED_MODEL
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector
+    from zoo.export.exporter import Check
 
-SNIPPET = """\
-For an image file, in the folder of this card; it needs TensorFlow alone:
-
-```python
-from pathlib import Path
-
-import tensorflow as tf
-
-detector = tf.saved_model.load(".")
-labels = Path("labels.txt").read_text("utf-8").splitlines()
-names = dict(label.split(": ", 1) for label in labels)
-image = tf.io.decode_image(tf.io.read_file("photo.jpg"), 3, expand_animations=False)
-found = detector.signatures["images_uint8"](inputs=image[None])
-boxes = found["detection_boxes"][0] / tf.tile(found["image_info"][0, 2], [2])  # in pixels
-for box, number, score in zip(
-    boxes, found["detection_classes"][0], found["detection_scores"][0], strict=True
-):
-    if score >= 0.5:
-        top, left, bottom, right = box.numpy().round().astype(int)
-        print(f"{score:.0%} {names[str(int(number))]}: {left}, {top} to {right}, {bottom}")
-```
-"""
 SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
 OF_FILES = "image_bytes"
 MAX_DIFFERENCE = 1e-3  # in pixels, or in units of scores
@@ -56,51 +32,31 @@ class ExportConfig(PlaceOptions, cli_prog_name="python -m zoo.export"):
     """Folder of all exports."""
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then exports."""
-    run(ExportConfig.from_command_line(arguments))
-
-
 def run(config: ExportConfig) -> Path:
-    """Exports a detector.
-
-    Returns:
-        The new folder.
-
-    Raises:
-        ValueError: If there is no such detector, or the outputs of the export differ.
-    """
-    from zoo.detection.source import choose
+    """Exports a detector; returns the new folder."""
+    from zoo.detection.source import choose, detector_fields
+    from zoo.export.exporter import Export
 
     source = choose(config)
-    detector, origin = source.load(), source.card()
-    name = f"detector_{detector.name}"
-    with next_version(config.output / name) as (folder, beside):
-        beside.mkdir()
-        print(f"writing {name} as a SavedModel", flush=True)
-        write(detector, beside)
-        print("comparing it with the detector on images", flush=True)
-        differences = compare(detector, beside)
-        for signature, difference in differences.items():
-            print(f"  {signature}: largest difference from the detector {difference:.1e}")
-        if max(differences.values()) > MAX_DIFFERENCE:
-            raise ValueError("the export differs from the detector; it was removed")
-        _write_card(detector, origin, differences, beside)
-    print(f"exported to {printable(folder)}, {model_card.megabytes(folder):.1f} MB")
-    return folder
+    detector = source.load()
+    name, form = f"detector_{detector.name}", FORMATS[SAVED_MODEL]
+    text = Path(__file__).with_name("detector_card.md").read_text("utf-8")
+    lines = [line for line in text.splitlines() if detector.masks or "mask" not in line]
+    exported = Export(
+        title=detector.title,
+        labels=detector.labels(),
+        fields={**detector_fields(detector), **source.card()},
+        use="\n".join([*lines, "", form.USE.format(name=name)]),
+        format_name=SAVED_MODEL,
+        writers={form.TITLE: partial(write, detector)},
+        checks=checks_of(detector),
+        allowed=MAX_DIFFERENCE,
+    )
+    return exported.to(config.output / name)
 
 
 def write(detector: "Detector", folder: Path) -> None:
-    """Writes a SavedModel with the Model Garden's two signatures, and one for `zoo.client`.
-
-    | signature | input |
-    | --- | --- |
-    | serving_default | inputs: JPEG or PNG files, (batch,), all of the same size in pixels |
-    | images_uint8 | inputs: uint8, (batch, height, width, 3), RGB |
-    | image_bytes | image_bytes: JPEG or PNG files, (batch,), of any sizes |
-
-    The first two have the outputs of `Detector.predict`.
-    """
+    """Writes a SavedModel with the Model Garden's two signatures, and one for `zoo.client`."""
     import tensorflow as tf
 
     signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))
@@ -116,13 +72,12 @@ def _of_files(detector: "Detector") -> Any:
     import tensorflow as tf
 
     from zoo.data.crops import decode
-    from zoo.export.graph import refuse_unfit
+    from zoo.export.graph import check_file
 
     labels = tf.constant([detector.name_of(number) for number in range(detector.outputs)])
 
     def find(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-        with tf.control_dependencies([refuse_unfit(encoded)]):
-            image: Any = decode(tf.identity(encoded))
+        image: Any = decode(check_file(encoded))
         found = {name: value[0] for name, value in detector.module.serve(image[None]).items()}
         boxes = found["detection_boxes"] / tf.tile(found["image_info"][2:3], [1, 2])
         top, left, bottom, right = tf.unstack(boxes, axis=-1)
@@ -148,27 +103,17 @@ def _of_files(detector: "Detector") -> Any:
     return of_files.get_concrete_function()
 
 
-def compare(detector: "Detector", folder: Path) -> dict[str, float]:
-    """Compares an export with the detector on two images: largest difference by signature.
-
-    Raises:
-        ValueError: If the export does not work with TensorFlow alone.
-    """
+def checks_of(detector: "Detector") -> dict[str, "Check"]:
+    """Returns the comparison of each signature on two images."""
     import numpy as np
     import tensorflow as tf
     from sklearn.datasets import load_sample_images
 
-    from zoo.export.runtimes import run as run_export
+    from zoo.export.exporter import Check, largest_difference
 
     images = np.stack(load_sample_images().images)
     # NumPy strips trailing zeros of strings; PNG files have none.
     files = np.array([bytes(tf.io.encode_png(image).numpy()) for image in images])
-    inputs = {
-        "serving_default": {"inputs": files},
-        "images_uint8": {"inputs": images},
-        OF_FILES: {OF_FILES: files},
-    }
-    found = run_export("saved_model", folder, inputs)
     expected = detector.predict(images)
     scale = np.tile(expected["image_info"][:, 2:3], (1, 1, 2))
     top, left, bottom, right = np.moveaxis(expected["detection_boxes"] / scale, -1, 0)
@@ -178,70 +123,7 @@ def compare(detector: "Detector", folder: Path) -> dict[str, float]:
         "scores": expected["detection_scores"],
     }
     return {
-        signature: _largest(
-            {name: got[name] for name in of_files} if signature == OF_FILES else got,
-            of_files if signature == OF_FILES else expected,
-        )
-        for signature, got in found.items()
+        "serving_default": Check({"inputs": files}, partial(largest_difference, expected)),
+        "images_uint8": Check({"inputs": images}, partial(largest_difference, expected)),
+        OF_FILES: Check({OF_FILES: files}, partial(largest_difference, of_files)),
     }
-
-
-def _largest(got: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
-    import numpy as np
-
-    if got.keys() != expected.keys() or any(got[k].shape != expected[k].shape for k in got):
-        return np.inf
-    differences = (np.abs(got[k].astype("float64") - expected[k]).max(initial=0) for k in got)
-    return float(max(differences))
-
-
-def _write_card(
-    detector: "Detector",
-    origin: Mapping[str, str],
-    differences: Mapping[str, float],
-    folder: Path,
-) -> None:
-    from zoo.detection.source import detector_fields
-
-    model_card.write_labels(folder, detector.labels())
-    fields = {
-        **detector_fields(detector),
-        **origin,
-        "Difference from the detector": ", ".join(
-            f"{name} {difference:.1e}" for name, difference in differences.items()
-        ),
-    }
-    signatures = model_card.table(
-        ("signature", "input"),
-        (
-            ("`serving_default`", "`inputs`: JPEG or PNG files of one size, `(batch,)`, strings"),
-            ("`images_uint8`", "`inputs`: RGB, `(batch, height, width, 3)`, uint8"),
-            ("`image_bytes`", "`image_bytes`: JPEG or PNG files, `(batch,)`, for `zoo.client`"),
-        ),
-    )
-    outputs = model_card.table(
-        ("output", "what it is"),
-        (
-            (
-                "`detection_boxes`",
-                "`(batch, 100, 4)`: top, left, bottom, right, in pixels of the resized image, "
-                "within it: divided by `image_info[:, 2]` in those of the image",
-            ),
-            ("`detection_classes`", "`(batch, 100)`: ids of the categories in labels.txt"),
-            ("`detection_scores`", "`(batch, 100)`, from 0 to 1, the highest first"),
-            *[("`detection_masks`", "`(batch, 100, 28, 28)`, from 0 to 1, over the box")]
-            * detector.masks,
-            ("`num_detections`", "`(batch,)`: so many of the hundred are objects"),
-            ("`image_info`", "`(batch, 4, 2)`: size, size with padding, scale, offset"),
-        ),
-    )
-    of_files = "Those of `image_bytes` are `boxes` (left, top, width, height, in pixels of the "
-    of_files += "image), `classes`, `labels` and `scores`"
-    if detector.masks:
-        of_files += ", and `masks`, from 0 to 255, with the `sizes` of the images"
-    sections = {
-        "Inputs": signatures,
-        "Outputs": f"{outputs}\n\n{of_files}.",
-        "Use": f"{SNIPPET}\n" + saved_model.USE.format(name=f"detector_{detector.name}"),
-    }
-    model_card.write(folder / "model_card.md", detector.title, fields, sections)

@@ -1,85 +1,114 @@
-"""Versioned exports: a new version is written, checked, and only then renamed into place."""
+"""Exports of all tasks: written, compared with the network in a new process, described."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from zoo import model_card
 from zoo.errors import printable
-from zoo.export import card, verify
-from zoo.export.formats import FORMATS, SAVED_MODEL
-from zoo.export.signatures import Examples
-from zoo.export.verify import Comparison
+from zoo.export.formats import FORMATS
+from zoo.export.runtimes import Arrays, run
 from zoo.files import next_version, remove
-from zoo.inference.classifier import Classifier
 from zoo.model_card import megabytes
 
+Outputs = Mapping[str, Arrays]  # by signature
 
-def export(
-    classifier: Classifier,
-    origin: Mapping[str, str],
-    examples: Examples,
-    output: Path,
-    format_name: str,
-    quantize: str | None = None,
-    calibration: Sequence[Path] = (),
-) -> Path:
-    """Exports a classifier, and prints the largest differences of its outputs from Keras.
 
-    Args:
-        classifier: Classifier to export.
-        origin: Card fields about weights and training.
-        examples: Images on which the export is compared with Keras.
-        output: Folder of all exports.
-        format_name: One of `FORMATS`.
-        quantize: One of the format's `QUANTIZATIONS`. Defaults to None: weights are not quantized.
-        calibration: Image files for "int8".
+@dataclass(frozen=True)
+class Check:
+    """Comparison of one signature with the network."""
 
-    Returns:
-        The new folder: `output/NAME/VERSION` of a SavedModel, `output/NAME/FORMAT/VERSION` of
-        other formats.
+    inputs: Arrays
+    difference: Callable[[Arrays], float]  # largest difference of named outputs
 
-    Raises:
-        ValueError: If the export differs from Keras.
+
+def largest_difference(expected: Arrays, outputs: Arrays, relative: bool = False) -> float:
+    """Compares named outputs; missing ones, other shapes and values not finite count as inf.
+
+    `relative` divides the differences of each output by its largest expected value.
     """
-    parent = output / classifier.name
-    if format_name != SAVED_MODEL:
-        parent /= format_name
-    options = {"quantize": quantize, "calibration": calibration} if quantize else {}
-    with next_version(parent) as (folder, beside):
-        comparison = _write(classifier, format_name, beside, options, examples)
-        card.write(classifier, origin, beside, format_name, quantize, comparison)
-    print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")
-    if comparison.accuracy is not None:
-        print(
-            f"test accuracy {comparison.accuracy:.4f} ({comparison.images} held-out images, "
-            f"exported {FORMATS[format_name].TITLE})",
-            flush=True,
-        )
-    return folder
+    largest = 0.0
+    for name, array in expected.items():
+        if name not in outputs or outputs[name].shape != array.shape:
+            return np.inf
+        difference = np.abs(outputs[name].astype("float64") - array).max(initial=0)
+        if relative:
+            difference /= max(np.abs(array).max(), 1e-30)
+        largest = max(largest, float(difference) if np.isfinite(difference) else np.inf)
+    return largest
 
 
-def _write(
-    classifier: Classifier,
-    format_name: str,
-    folder: Path,
-    options: Mapping,
-    examples: Examples,
-) -> Comparison:
-    """Writes an export in the first of the format's `WAYS` whose outputs equal Keras'."""
-    form, different = FORMATS[format_name], ""
-    bound = verify.MAX_DIFFERENCE[options.get("quantize")]
-    for title, way in form.WAYS.items():
-        remove(folder)
-        folder.mkdir()
-        print(f"writing {classifier.name} as {title}", flush=True)
-        form.write(classifier, folder, **way, **options)
-        print(f"comparing it with Keras on {len(examples.images)} images", flush=True)
-        comparison = verify.compare(classifier, format_name, folder, examples)
-        for signature, difference in comparison.differences.items():
-            print(f"  {signature}: largest difference from Keras {difference:.1e}")
-        print(f"  the same most probable class for {comparison.agreement:.1%}", flush=True)
-        signature, difference = max(comparison.differences.items(), key=lambda item: item[1])
-        if difference <= bound:
-            return comparison
-        different = f"{difference:.1e} in {signature}, more than {bound:.0e}"
-        print(f"  differs by {different}", flush=True)
-    raise ValueError(f"the export differs from Keras by {different}; it was removed")
+@dataclass(frozen=True)
+class Export:
+    """A network, and how it is written, compared and described."""
+
+    title: str  # of the model card
+    labels: Sequence[str]  # lines of labels.txt
+    fields: Mapping[str, str]  # of the model card
+    use: str  # Markdown
+    format_name: str  # one of `zoo.export.formats.FORMATS`
+    writers: Mapping[str, Callable[[Path], None]]  # by title; tried until outputs are equal
+    checks: Mapping[str, Check]  # by signature
+    allowed: float  # largest difference of equal outputs
+    precision: str = "float32"  # of the weights
+    summary: Callable[[Outputs], Sequence[str]] = lambda outputs: ()  # lines of further results
+
+    def to(self, parent: Path) -> Path:
+        """Writes the next version in a folder, and returns its folder."""
+        with next_version(parent) as (folder, beside):
+            outputs, differences = self._write_equal(beside)
+            lines = self.summary(outputs)
+            title, space = FORMATS[self.format_name].TITLE, megabytes(beside)
+            fields = {"Format": f"{title}, {self.precision}, {space:.1f} MB", **self.fields}
+            rows = [
+                (
+                    name,
+                    _arrays(self.checks[name].inputs),
+                    _arrays(found),
+                    f"{differences[name]:.1e}",
+                )
+                for name, found in outputs.items()
+            ]
+            heads = ("signature", "inputs", "outputs", "largest difference from Keras")
+            text = "\n\n".join((model_card.table(heads, rows), *lines))
+            sections = {"Inputs and outputs": text, "Use": self.use}
+            model_card.write(beside / "model_card.md", self.title, fields, sections)
+            model_card.write_labels(beside, self.labels)
+        print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")
+        for line in lines:
+            print(line, flush=True)
+        return folder
+
+    def _write_equal(self, folder: Path) -> tuple[Outputs, dict[str, float]]:
+        """Writes the export in the first way whose outputs equal the network's."""
+        different = ""
+        inputs = {name: check.inputs for name, check in self.checks.items()}
+        for title, write in self.writers.items():
+            remove(folder)
+            folder.mkdir()
+            print(f"writing {self.title} as {title}", flush=True)
+            write(folder)
+            print("comparing it with Keras in a new process", flush=True)
+            outputs = run(self.format_name, folder, inputs)
+            differences = {
+                name: check.difference(outputs[name]) for name, check in self.checks.items()
+            }
+            for name, difference in differences.items():
+                print(f"  {name}: largest difference from Keras {difference:.1e}", flush=True)
+            name, difference = max(differences.items(), key=lambda item: item[1])
+            if difference <= self.allowed:
+                return outputs, differences
+            different = f"{difference:.1e} in {name}, more than {self.allowed:.0e}"
+            print(f"  differs by {different}", flush=True)
+        raise ValueError(f"the export differs from Keras by {different}; it was removed")
+
+
+def _arrays(arrays: Arrays) -> str:
+    descriptions = []
+    for name, array in arrays.items():
+        kind = "string" if array.dtype.kind == "S" else array.dtype
+        shape = ", ".join(map(str, ("batch", *array.shape[1:])))
+        descriptions.append(f"`{name}` {kind} ({shape})")
+    return ", ".join(descriptions)

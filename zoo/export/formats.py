@@ -32,11 +32,7 @@ FORMATS: dict[str, ModuleType] = {
 
 
 def check_packages(format_name: str) -> None:
-    """Imports the packages of a format.
-
-    Raises:
-        ImportError: If one of them is not installed.
-    """
+    """Imports the packages of a format."""
     with needs_extra("export"):
         for name in FORMATS[format_name].PACKAGES:
             importlib.import_module(name)

@@ -1,6 +1,6 @@
 """LiteRT (TensorFlow Lite) files, for phones and embedded devices."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -38,29 +38,15 @@ def write(
     """Writes `model.tflite` with the input `images` and the output `probabilities`.
 
     All operations are built into the runtime. Inputs and outputs are float32, quantized or not.
-
-    Args:
-        classifier: Classifier to export.
-        folder: Folder, created if missing.
-        quantize: `"float16"` stores weights in 16 bits and computes in 32; `"int8"` stores weights
-            and computes in 8 bits, where the runtime has such operations. Defaults to None.
-        calibration: Representative JPEG or PNG files for the ranges of `"int8"`; at most
-            `MAX_IMAGES` are used, evenly chosen.
-
-    Raises:
-        ValueError: If only one of `"int8"` and calibration images is passed, or an image is
-            unreadable.
+    `"float16"` stores weights in 16 bits and computes in 32; `"int8"` stores weights and computes
+    in 8 bits, where the runtime has such operations, in the ranges of the images for calibration.
     """
     import tensorflow as tf
+    from rich.progress import track
 
     from zoo.data.readable import check_readable
     from zoo.export.graph import classifier_graph
 
-    if (quantize == "int8") != bool(calibration):
-        raise ValueError(
-            "expected images for the calibration of int8, and for it alone. "
-            f"Received: quantize={quantize!r}, {len(calibration)} images"
-        )
     model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)
     graph = classifier_graph(model).get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], tf.Module())
@@ -70,9 +56,12 @@ def write(
     if quantize == "float16":
         converter.target_spec.supported_types = [tf.float16]
     if quantize == "int8":
-        chosen = _evenly(calibration)
+        number = min(len(calibration), MAX_IMAGES)
+        chosen = [calibration[i] for i in np.linspace(0, len(calibration) - 1, number).astype(int)]
         check_readable([str(path) for path in chosen])
-        converter.representative_dataset = lambda: _views(classifier, chosen)
+        converter.representative_dataset = lambda: (
+            [classifier.view(path)[None]] for path in track(chosen, "Calibrating")
+        )
     content = converter.convert()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.tflite").write_bytes(content)
@@ -87,7 +76,6 @@ class Runtime:
         self._interpreter = Interpreter(str(folder / "model.tflite"), num_threads=threads or None)
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Computes the named outputs of a signature for a batch of named inputs."""
         return self._interpreter.get_signature_runner(signature)(**inputs)
 
 
@@ -113,16 +101,3 @@ def _with_finite_padding(model: "keras.Model") -> "keras.Model":
     copy = keras.models.clone_model(model, clone_function=clone)
     copy.set_weights(model.get_weights())
     return copy
-
-
-def _evenly(paths: Sequence[Path]) -> list[Path]:
-    number = min(len(paths), MAX_IMAGES)
-    return [paths[i] for i in np.linspace(0, len(paths) - 1, number).astype(int)]
-
-
-def _views(classifier: "Classifier", paths: Sequence[Path]) -> Iterator[list[np.ndarray]]:
-    """Yields preprocessed images, one at a time."""
-    from rich.progress import track
-
-    for path in track(paths, "Calibrating"):
-        yield [classifier.view(path)[None]]

@@ -54,6 +54,5 @@ class Runtime:
         )
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Computes the named outputs for a batch of named inputs."""
         names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))

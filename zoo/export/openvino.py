@@ -53,6 +53,5 @@ class Runtime:
         self._model: Any = openvino.compile_model(model, "CPU", settings)
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Computes the named outputs for a batch of named inputs."""
         outputs = self._model(dict(inputs))
         return {output.any_name: outputs[output] for output in self._model.outputs}

@@ -1,8 +1,8 @@
 """Runs an export in a process that has only the runtime of its format and NumPy.
 
-`python -P runtimes.py FORMAT.py FOLDER INPUTS OUTPUTS`: FORMAT.py is the file of a format, INPUTS a
-folder with named inputs in `SIGNATURE.npz` for each signature to run, and OUTPUTS the folder for
-named outputs in the same form. Nothing of this project is imported there.
+`python -P runtimes.py FORMAT.py FOLDER ARRAYS`: FORMAT.py is the file of a format, and ARRAYS a
+folder with named inputs in `SIGNATURE.npz` for each signature to run, which named outputs replace.
+Nothing of this project is imported there.
 """
 
 import importlib.util
@@ -27,40 +27,30 @@ def run(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Runs an export in a new process, with its runtime and NumPy only.
 
-    Args:
-        format_name: One of `zoo.export.formats.FORMATS`.
-        folder: Folder of the export.
-        inputs: Named inputs, by signature.
-
-    Returns:
-        Named outputs, by signature.
-
-    Raises:
-        ValueError: If the export fails there.
+    Inputs and outputs are named arrays by signature; an export that fails is a `ValueError`.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        given, written = Path(scratch, "inputs"), Path(scratch, "outputs")
-        given.mkdir()
-        written.mkdir()
+        files = {signature: Path(scratch, f"{signature}.npz") for signature in inputs}
         for signature, arrays in inputs.items():
-            np.savez(given / f"{signature}.npz", **arrays)  # pyright: ignore[reportArgumentType]
+            np.savez(files[signature], **arrays)  # pyright: ignore[reportArgumentType]
         form = Path(__file__).with_name(f"{format_name}.py")
         # -P keeps the script's folder, and so this project, off the module path.
-        script = [__file__, *map(str, (form, folder, given, written))]
-        process = subprocess.run([sys.executable, "-P", *script], capture_output=True, text=True)
+        script = [sys.executable, "-P", __file__, str(form), str(folder), scratch]
+        process = subprocess.run(script, capture_output=True, text=True)
         if process.returncode:
             raise ValueError(
                 "the export does not work with the runtime of its format alone: "
                 f"{process.stderr.strip()}"
             )
-        outputs = {}
-        for signature in inputs:
-            with np.load(written / f"{signature}.npz", allow_pickle=False) as file:
-                outputs[signature] = dict(file)
-        return outputs
+        return {signature: _read(file) for signature, file in files.items()}
 
 
-def main(form: str, folder: str, given: str, written: str) -> None:
+def _read(file: Path) -> dict[str, np.ndarray]:
+    with np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def main(form: str, folder: str, arrays: str) -> None:
     """Runs every signature that has inputs, in batches."""
     path = Path(form)
     forbidden = FORBIDDEN if path.stem == "saved_model" else (*FORBIDDEN, "tensorflow")
@@ -70,10 +60,8 @@ def main(form: str, folder: str, given: str, written: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     runtime = module.Runtime(Path(folder))
-    for inputs in sorted(Path(given).glob("*.npz")):
-        with np.load(inputs, allow_pickle=False) as file:
-            outputs = _in_batches(runtime, inputs.stem, dict(file))
-        np.savez(Path(written) / inputs.name, **outputs)
+    for file in sorted(Path(arrays).glob("*.npz")):
+        np.savez(file, **_in_batches(runtime, file.stem, _read(file)))
     imported = [name for name in forbidden if sys.modules.get(name) is not None]
     if imported:
         sys.exit(f"expected a process without {', '.join(forbidden)}. Received: {imported}")

@@ -1,6 +1,6 @@
 """SavedModels for TensorFlow Serving."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ docker run -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
   -v "$PWD/{name}:/models/{name}" -e MODEL_NAME={name} tensorflow/serving
 python -m zoo.client --model {name} photo.jpg
 ```
+
+`image_bytes` accepts JPEG and PNG files of at most 50 megapixels. They are turned upright by EXIF,
+and transparent ones are put on white.
 """
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
@@ -31,20 +34,8 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
     """Writes a SavedModel with `SIGNATURES`, and a warm-up request for each.
 
-    Without tensorflow-serving-api, warm-up requests are left out, with a printed notice.
-
-    | signature | input | outputs |
-    | --- | --- | --- |
-    | serving_default | images: float32, (batch, size, size, 3), RGB in [0, 255] | probabilities |
-    | images_uint8 | images: uint8, otherwise the same | probabilities |
-    | image_bytes | image_bytes: files, JPEG or PNG, (batch,) | classes, labels, scores |
-    | features | images: float32 | c2, c3, c4, c5 |
-
-    Args:
-        classifier: Classifier to export.
-        folder: New or empty folder.
-        fold: Whether batch normalization is folded into convolutions and projections, with weights
-            as constants; else weights are variables, and round as in Keras. Defaults to True.
+    `fold` folds batch normalization into convolutions and projections, with weights as constants;
+    else weights are variables, and round as in Keras.
     """
     import keras
 
@@ -66,7 +57,6 @@ class Runtime:
         self._loaded: Any = tf.saved_model.load(str(folder))
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Computes the named outputs of a signature for a batch of named inputs."""
         import tensorflow as tf
 
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
@@ -74,6 +64,17 @@ class Runtime:
         found = {name: output.numpy() for name, output in outputs.items()}
         # NumPy saves strings of fixed length without pickle.
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
+
+
+def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+    """Returns named inputs by signature, from image files and the same images, preprocessed."""
+    return {
+        "serving_default": {"images": images},
+        "images_uint8": {"images": np.round(images).astype("uint8")},
+        # NumPy strips trailing zeros of strings; JPEG and PNG files have none.
+        "image_bytes": {"image_bytes": np.array(files)},
+        "features": {"images": images},
+    }
 
 
 def _write_warm_up(classifier: "Classifier", path: Path) -> None:
@@ -89,21 +90,15 @@ def _write_warm_up(classifier: "Classifier", path: Path) -> None:
         print(f"no warm-up requests, which need a package: {install('export')}")
         return
     size = classifier.image_size
-    grey = np.full((1, size, size, 3), 128, "uint8")
-    floats = grey.astype("float32")
-    files = np.array([tf.io.encode_jpeg(grey[0]).numpy()])
-    requests: Mapping[str, tuple[str, np.ndarray]] = {
-        "serving_default": ("images", floats),
-        "images_uint8": ("images", grey),
-        "image_bytes": ("image_bytes", files),
-        "features": ("images", floats),
-    }
+    grey = np.full((1, size, size, 3), 128, "float32")
+    file = tf.io.encode_jpeg(grey[0].astype("uint8")).numpy()
     path.parent.mkdir()
-    with tf.io.TFRecordWriter(str(path)) as file:
-        for signature, (name, array) in requests.items():
+    with tf.io.TFRecordWriter(str(path)) as records:
+        for signature, inputs in example_inputs([file], grey).items():
             request = PredictRequest()
             request.model_spec.name = classifier.name
             request.model_spec.signature_name = signature
-            request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+            for name, array in inputs.items():
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
             log = PredictionLog(predict_log=PredictLog(request=request))
-            file.write(log.SerializeToString())
+            records.write(log.SerializeToString())

@@ -1,66 +1,90 @@
-"""Runs an export in a new process, and compares its outputs with Keras'."""
+"""Exports of classifiers, compared with Keras."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from lambda_keras.applications import feature_extractor
 from zoo.data.crops import decode_centre
+from zoo.export.exporter import Check, Export, Outputs, largest_difference
 from zoo.export.formats import FORMATS
-from zoo.export.runtimes import run
-from zoo.export.signatures import SIGNATURES, Examples
+from zoo.export.runtimes import Arrays
+from zoo.export.saved_model import example_inputs
 from zoo.inference.classifier import Classifier, predict
 from zoo.inference.source.base import ClassifierSource
 
 # Largest allowed difference from Keras by quantization; for int8 it is only reported.
 MAX_DIFFERENCE = {None: 1e-5, "float16": 1e-2, "int8": float("inf")}
 MAX_IMAGES = 512  # held-out images for the comparison, which have to fit into memory
+FEW = 16  # images for every signature but the default one
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Difference of an export from Keras.
+def export_of(
+    classifier: Classifier, source: ClassifierSource, format_name: str, options: Mapping[str, Any]
+) -> Export:
+    """Returns the export of a classifier, compared on images that it was not trained on.
 
-    Attributes:
-        differences: Largest difference by signature: of probabilities, or of features relative to
-            the largest value.
-        agreement: Fraction of the images with the same most probable class.
-        accuracy: Accuracy of the export on the images; None without labels.
-        images: Number of images.
+    `options` are keyword arguments of the format: `quantize` and `calibration`, or none.
     """
-
-    differences: Mapping[str, float]
-    agreement: float
-    accuracy: float | None
-    images: int
-
-
-def examples_for(source: ClassifierSource, classifier: Classifier) -> Examples:
-    """Loads images that a network was not trained on."""
+    form, quantize = FORMATS[format_name], options.get("quantize")
     files, labels = source.held_out_files(MAX_IMAGES)
-    views = [decode_centre(file, classifier.preprocessing).numpy() for file in files]
-    return Examples(files, np.stack(views), labels)
+    images = np.stack([decode_centre(file, classifier.preprocessing) for file in files])
+    expected = predict(classifier.model, images)
+    checks = checks_of(classifier, files, images, expected)
 
+    def summary(outputs: Outputs) -> list[str]:
+        predicted = outputs["serving_default"]["probabilities"].argmax(-1)
+        agreement = (predicted == expected.argmax(-1)).mean()
+        lines = [f"the same most probable class for {agreement:.1%} of {len(files)} images"]
+        if labels is not None:
+            accuracy, title = (predicted == labels).mean(), form.TITLE
+            lines.append(
+                f"test accuracy {accuracy:.4f} ({len(files)} held-out images, exported {title})"
+            )
+        return lines
 
-def compare(
-    classifier: Classifier, format_name: str, folder: Path, examples: Examples
-) -> Comparison:
-    """Compares every signature of an export with Keras.
-
-    Raises:
-        ValueError: If the export fails with its runtime alone.
-    """
-    rows = {name: SIGNATURES[name] for name in FORMATS[format_name].SIGNATURES}
-    outputs = run(format_name, folder, {name: row.inputs(examples) for name, row in rows.items()})
-    expected = predict(classifier.model, examples.images)
-    predicted = outputs["serving_default"]["probabilities"].argmax(-1)
-    return Comparison(
-        {
-            name: row.difference(classifier, examples, outputs[name], expected)
-            for name, row in rows.items()
+    return Export(
+        title=classifier.name,
+        labels=classifier.class_names,
+        fields={**source.card(), **classifier.card("the model itself")},
+        use=form.USE.format(name=classifier.name),
+        format_name=format_name,
+        writers={
+            title: partial(form.write, classifier, **way, **options)
+            for title, way in form.WAYS.items()
         },
-        float((predicted == expected.argmax(-1)).mean()),
-        None if examples.labels is None else float((predicted == examples.labels).mean()),
-        len(expected),
+        checks={name: checks[name] for name in form.SIGNATURES},
+        allowed=MAX_DIFFERENCE[quantize],
+        summary=summary,
+        precision=quantize or "float32",
     )
+
+
+def checks_of(
+    classifier: Classifier, files: Sequence[bytes], images: np.ndarray, expected: np.ndarray
+) -> dict[str, Check]:
+    """Returns the comparison of each signature with Keras' probabilities of preprocessed images."""
+    inputs = example_inputs(files[:FEW], images[:FEW])
+    inputs["serving_default"] = {"images": images}
+    of_integers = predict(classifier.model, inputs["images_uint8"]["images"])
+    features: Any = predict(feature_extractor(classifier.model), images[:FEW])
+    differences = {
+        "serving_default": partial(largest_difference, {"probabilities": expected}),
+        "images_uint8": partial(largest_difference, {"probabilities": of_integers}),
+        "image_bytes": partial(top_difference, classifier.class_names, expected[:FEW]),
+        "features": partial(largest_difference, features, relative=True),
+    }
+    return {name: Check(inputs[name], difference) for name, difference in differences.items()}
+
+
+def top_difference(class_names: Sequence[str], expected: np.ndarray, outputs: Arrays) -> float:
+    """Compares the most probable classes; equally probable ones may swap places."""
+    classes, scores = outputs["classes"], outputs["scores"]
+    names = np.array(class_names)[classes]
+    if not (np.char.decode(outputs["labels"], "utf-8") == names).all():
+        return np.inf
+    highest = -np.sort(-expected, axis=-1)[:, : scores.shape[-1]]
+    of_classes = np.take_along_axis(expected, classes, -1)
+    return max(largest_difference({"scores": one}, outputs) for one in (highest, of_classes))

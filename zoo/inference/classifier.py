@@ -10,13 +10,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from lambda_keras.applications import preprocess_input
+from lambda_keras.applications import fold_batch_normalization, preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from zoo.data.crops import resize_centre
-from zoo.inference.compiled import compiled
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import ClassScore, Prediction
+from zoo.model_card import LABELS, versions
 
 BATCH_SIZE = 32
 
@@ -29,6 +29,21 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
     # With several devices, `predict_on_batch` would return outputs once per device.
     images = preprocess_input(images)
     return model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
+
+
+def with_constants(model: keras.Model) -> Callable[[Any], Any]:
+    """Returns a model in inference as a function of tensors, with its weights as constants.
+
+    Batch normalization is folded. Values computed from weights alone, such as tables of position
+    embeddings, become constants, too: LiteRT ignores the zero point of quantized convolution
+    weights that are computed.
+    """
+    folded = fold_batch_normalization(model)
+    weights = [
+        [keras.ops.convert_to_numpy(variable.value) for variable in variables]
+        for variables in (folded.trainable_variables, folded.non_trainable_variables)
+    ]
+    return lambda inputs: folded.stateless_call(*weights, inputs, training=False)[0]
 
 
 @dataclass(frozen=True)
@@ -56,9 +71,18 @@ class Classifier:
     def infer(self) -> Callable[[np.ndarray], np.ndarray]:
         """Compiled function from preprocessed images to probabilities, `(count, classes)`.
 
-        It copies the weights of the model at its first call.
+        It holds a copy of the weights. Its first call compiles it: for all batch sizes, on JAX for
+        each of them.
         """
-        return compiled(self.model)
+        run = with_constants(self.model)
+        if keras.config.backend() == "jax":
+            import jax  # pyright: ignore[reportMissingImports]
+
+            on_jax = jax.jit(run)
+            return lambda inputs: np.asarray(on_jax(inputs))
+        spec = tf.TensorSpec(self.model.input_shape, tf.float32)
+        in_graph: Any = tf.function(run, input_signature=[spec], autograph=False)
+        return lambda inputs: in_graph(inputs).numpy()
 
     def __call__(self, images: Image | Sequence[Image], top: int = 5) -> list[Any]:
         """Predicts the most probable classes of images, after preprocessing.
@@ -83,7 +107,12 @@ class Classifier:
         scores = []
         for begin in range(0, len(every), BATCH_SIZE):
             views = [self.view(image) for image in every[begin : begin + BATCH_SIZE]]
-            scores += self._top_classes(np.stack(views), top)
+            probabilities = self.infer(preprocess_input(np.stack(views))).astype("float64")
+            if not np.isfinite(probabilities).all():
+                raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
+            for row in probabilities.tolist():
+                order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
+                scores.append([ClassScore(i, self.class_names[i], row[i]) for i in order])
         return scores[0] if is_one else scores
 
     def predict_files(self, photos: Sequence[Path], top: int) -> Iterator[Prediction]:
@@ -93,20 +122,18 @@ class Classifier:
             yield from map(Prediction, batch, self(batch, top))
 
     def view(self, image: Image) -> np.ndarray:
-        """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255].
-
-        Raises:
-            ValueError: If it is unreadable, or an array of another shape or dtype.
-        """
+        """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255]."""
         return resize_centre(tf.constant(read_pixels(image)), self.preprocessing).numpy()
 
-    def _top_classes(self, views: np.ndarray, top: int) -> list[list[ClassScore]]:
-        """Returns the most probable classes of preprocessed images."""
-        probabilities = self.infer(preprocess_input(views)).astype("float64")
-        if not np.isfinite(probabilities).all():
-            raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
-        scores = []
-        for row in probabilities.tolist():
-            order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
-            scores.append([ClassScore(i, self.class_names[i], row[i]) for i in order])
-        return scores
+    def card(self, normalizes: str) -> dict[str, str]:
+        """Returns card fields about inputs, classes and size; `normalizes` names a step."""
+        seen, size = self.preprocessing, self.image_size
+        return {
+            "Preprocessing": f"shorter side resized to {seen.shorter_side} pixels, "
+            f"{seen.interpolation}, antialiased; central square of {size} x {size} pixels",
+            "Images": f"RGB in [0, 255], {size} x {size} pixels; {normalizes} normalizes them, by "
+            f"the means {seen.mean} and deviations {seen.std} of [0, 1]",
+            "Classes": f"{len(self.class_names):,}, in the order of {LABELS}",
+            "Parameters": f"{self.model.count_params():,}",
+            "Written with": versions("lambda_keras", "keras", "tensorflow"),
+        }

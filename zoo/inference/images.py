@@ -17,29 +17,28 @@ Image = Any  # the path of a file, a Pillow image, or pixels
 
 
 def several(images: Any) -> tuple[list[Image], bool]:
-    """Returns images as a list, and whether a single image was passed.
-
-    Raises:
-        ValueError: If the argument is neither images nor an image.
-    """
-    every: Any = images
-    is_one = isinstance(images, str | os.PathLike) or is_pillow(images)
-    if is_one or getattr(images, "ndim", None) == 3:
+    """Returns images as a list, and whether a single image was passed."""
+    if isinstance(images, str | os.PathLike) or is_pillow(images):
+        return [images], True
+    if getattr(images, "ndim", None) == 3:
         return [images], True
     try:
-        return list(every), False
+        return list(images), False
     except TypeError:
         raise ValueError(f"expected images. Received: a {type(images).__name__}") from None
 
 
 def read_pixels(image: Image) -> np.ndarray:
-    """Decodes an image, upright on a white background: uint8 `(height, width, 3)`, RGB.
-
-    Raises:
-        ValueError: If it is unreadable, or an array of another shape or dtype.
-    """
+    """Decodes an image, upright on a white background: uint8 `(height, width, 3)`, RGB."""
     if isinstance(image, str | os.PathLike):
-        return _read_file(Path(image))
+        try:
+            if why := why_no_file(image):  # reading a pipe would block
+                raise ValueError(why)
+            content = to_jpeg_or_png(Path(image).read_bytes())
+            check_header(content)
+            return decode(content).numpy()
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise ValueError(f"unreadable image: {printable(image)} ({reason(error)})") from None
     if is_pillow(image):
         try:
             return decode(to_png(image)).numpy()
@@ -55,14 +54,3 @@ def read_pixels(image: Image) -> np.ndarray:
             f"shape={tuple(shape)}"
         )
     return image
-
-
-def _read_file(photo: Path) -> np.ndarray:
-    try:
-        if why := why_no_file(photo):  # reading a pipe would block
-            raise ValueError(why)
-        content = to_jpeg_or_png(photo.read_bytes())
-        check_header(content)
-        return decode(content).numpy()
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise ValueError(f"unreadable image: {printable(photo)} ({reason(error)})") from None

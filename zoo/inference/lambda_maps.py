@@ -43,20 +43,9 @@ def lambda_layers(model: keras.Model) -> dict[str, tuple[int, int]]:
 def lambda_maps(
     model: keras.Model, name: str, image: np.ndarray, row: int, column: int
 ) -> LambdaMaps:
-    """Computes the maps of one query.
+    """Computes the maps of a layer at one query, a row and column of its input, from 0.
 
-    Args:
-        model: Network of the zoo.
-        name: Name of one of its lambda layers.
-        image: Preprocessed image, shape `(height, width, channels)`.
-        row: Row of the query in the input of the layer, from 0.
-        column: Column of the query, from 0.
-
-    Returns:
-        The maps, summed over the intra-depth where that is above 1.
-
-    Raises:
-        ValueError: If there is no such lambda layer, or the query lies outside of its input.
+    They are summed over the intra-depth where that is above 1. The image is preprocessed.
     """
     names = list(lambda_layers(model))
     if name not in names:

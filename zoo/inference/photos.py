@@ -8,11 +8,7 @@ from zoo.data.image_files import SUFFIXES, divide, name_left_out
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:
-    """Returns the image files that are named, and all images in the named folders, sorted.
-
-    Raises:
-        ValueError: If a file or folder does not exist, or a folder holds no images.
-    """
+    """Returns the image files that are named, and all images in the named folders, sorted."""
     photos = []
     for name in names:
         path = Path(name)
@@ -30,10 +26,6 @@ def find_photos(names: Sequence[str]) -> list[Path]:
 
 
 def check_replaces_none(output: Path | None, photos: Sequence[Path]) -> None:
-    """Checks that the output does not replace an image.
-
-    Raises:
-        ValueError: If it would.
-    """
+    """Refuses an output that would replace an image."""
     if output and output.exists() and any(output.samefile(photo) for photo in photos):
         raise ValueError(f"output: {output} is one of the images; expected another file")

@@ -23,12 +23,7 @@ class ClassScore(NamedTuple):
 
 @dataclass(frozen=True)
 class Prediction:
-    """A prediction for an image.
-
-    Attributes:
-        photo: Image file.
-        top: Most probable classes, in descending order.
-    """
+    """The most probable classes of an image file, in descending order."""
 
     photo: Path
     top: list[ClassScore]

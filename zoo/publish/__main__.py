@@ -12,7 +12,6 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
-from zoo.config.task import choose_source
 from zoo.errors import printable
 from zoo.files import check_output
 
@@ -83,10 +82,6 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
         return self
 
     @property
-    def model(self) -> None:
-        """None: published networks are not published again."""
-
-    @property
     def repository(self) -> str | None:
         """OWNER/NAME on the hub; None for a folder."""
         return self.target.removeprefix(HUB) if self.target.startswith(HUB) else None
@@ -95,20 +90,20 @@ class PublishConfig(Settings, cli_prog_name="python -m zoo.publish"):
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, writes the folder, and uploads it if the hub is named."""
     config = PublishConfig.from_command_line(arguments)
-    from zoo.publish import folder, upload
+    from zoo.publish import folder
 
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        folder.write(choose_source(config), target, config.license, target.resolve().name)
+        folder.write(config.run, target, config.license, target.resolve().name)
         print(f"published to {printable(target)}")
         return
-    user = upload.check_login()
+    user = folder.check_login()
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) / "network"
-        folder.write(choose_source(config), written, config.license, config.target)
+        folder.write(config.run, written, config.license, config.target)
         print(f"uploading as {user}", flush=True)
-        page = upload.upload(written, config.repository, config.private)
+        page = folder.upload(written, config.repository, config.private)
     print(f"published to {printable(page)}")
 
 

@@ -1,13 +1,18 @@
-"""Folders of published networks: weights, description, labels, model card."""
+"""Folders of published networks, and their upload: weights, description, labels, model card."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lambda_keras import __version__
+from lambda_keras.weights.hub import sha256
 from zoo import model_card
 from zoo.cli.model_options import NETWORK
-from zoo.config.task import CLASSIFICATION, DETECTION, network_task, task_module
+from zoo.config.task import CLASSIFICATION, DETECTION, choose_source, network_task, task_module
 from zoo.errors import some
 from zoo.files import atomic_write, is_partial, restore
 from zoo.inference.source.base import LICENSE
@@ -20,11 +25,7 @@ FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
 
 
 def check_is_free(folder: Path, overwrite: bool) -> None:
-    """Checks that writing a folder replaces nothing but a published network.
-
-    Raises:
-        ValueError: If it holds other files, or a published network and `overwrite` is False.
-    """
+    """Refuses other folders than empty ones, and published networks unless `overwrite` is true."""
     restore(folder)
     found = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
     if not found:
@@ -42,66 +43,122 @@ def check_is_free(folder: Path, overwrite: bool) -> None:
         )
 
 
-def write(source: Any, folder: Path, license: str | None, address: str) -> None:
+class Contents(NamedTuple):
+    """Description of a network, and parts of its model card that depend on the task."""
+
+    description: Description
+    title: str
+    labels: Sequence[str]
+    fields: Mapping[str, str]
+    started_from: str | None  # initial weights
+    data: str  # name of the dataset
+    metric: tuple[str, float | None]
+
+
+def write(run: Path, folder: Path, license: str | None, address: str) -> None:
     """Writes the network of a finished run atomically, and verifies the files by reading them.
 
-    Args:
-        source: Source of the run.
-        folder: Folder to write; a published network in it is replaced.
-        license: SPDX identifier for the weights; None if none is stated.
-        address: Address of the network, for the model card.
-
-    Raises:
-        ValueError: If there is no such run, or it is damaged.
+    A published network in the folder is replaced; `address` is for its model card.
     """
-    kind, network = task_module(network_task(source.folder, None), TASKS), source.load()
+    kind = task_module(network_task(run, None), TASKS)
+    source = choose_source(SimpleNamespace(run=run, model=None))
+    network = source.load()
     with atomic_write(folder, over_folder=True) as beside:
         beside.mkdir()
-        kind.write_files(network, source, beside, license, address)
+        kind.write_weights(network, beside)
+        origin = {name: text for name, text in source.card().items() if name != "Keras model"}
+        common = {
+            "model": network.name,
+            "trained_on": origin["Trained on"],
+            "license": license,
+            "sha256": sha256(beside / WEIGHTS),
+        }
+        contents: Contents = kind.contents(network, run, common)
+        description = contents.description.model_dump_json(indent=1) + "\n"
+        (beside / NETWORK).write_text(description, encoding="utf-8")
+        model_card.write_labels(beside, contents.labels)
+        licensed = license or f"none is stated for these weights; {LICENSE}"
+        fields = {**contents.fields, **origin, "License": licensed}
+        if weights := contents.started_from:  # only names of files, as paths are private
+            fields["Started from"] = weights if "://" in weights else Path(weights).name
+        use = Path(kind.__file__).with_suffix(".md").read_text("utf-8").format(address=address)
+        front_matter = _front_matter(contents, kind.TASK)
+        model_card.write(beside / CARD, contents.title, fields, {"Use": use}, front_matter)
         check_same(kind, network, beside)
         check_is_free(folder, overwrite=True)  # again, after a while
 
 
 def check_same(kind: Any, network: Any, folder: Path) -> None:
-    """Loads the folder in every way, and compares the network bit by bit.
-
-    Raises:
-        ValueError: If it differs.
-    """
+    """Loads the folder in every way, and compares the network bit by bit."""
     expected = [np.asarray(array) for array in network.model.get_weights()]
     for model, same in kind.read(network, folder):
         received = model.get_weights()
-        if len(received) != len(expected) or not all(map(np.array_equal, received, expected)):
-            raise ValueError(f"expected {folder.name} to hold the weights of the run; it does not")
-        if not same:
-            raise ValueError(f"expected {folder.name} to hold what the run does; it does not")
+        same = same and len(received) == len(expected)
+        if not same or not all(map(np.array_equal, received, expected)):
+            raise ValueError(
+                f"expected {folder.name} to hold the weights of the run, its classes and "
+                "preprocessing; it does not"
+            )
 
 
-def front_matter(description: Description, data: str, task: str, **metric: Any) -> str:
+def _front_matter(contents: Contents, task: str) -> str:
     """Returns the YAML metadata of the model card, for the hub."""
     from huggingface_hub import EvalResult, ModelCardData
 
+    license, data = contents.description.license, contents.data
+    metric, value = contents.metric
     result = EvalResult(
-        task_type=task, dataset_type=data.replace(" ", "_"), dataset_name=data, **metric
+        task_type=task,
+        dataset_type=data.replace(" ", "_"),
+        dataset_name=data,
+        metric_type=metric,
+        metric_value=value,
     )
     return ModelCardData(
         # The hub shows loading code of this library; Keras itself loads no detectors.
         library_name="keras" if task == "image-classification" else "lambda_keras",
-        license=None if description.license is None else description.license.lower(),
+        license=license and license.lower(),
         pipeline_tag=task,
         tags=["lambda_keras", "lambda-networks", task],
-        model_name=description.model,
+        model_name=contents.description.model,
         eval_results=[result],
     ).to_yaml()
 
 
-def license_field(license: str | None) -> str:
-    """Returns the card field about the license."""
-    return license or f"none is stated for these weights; {LICENSE}"
+def check_login() -> str:
+    """Returns the name of the user who is logged in to the Hugging Face Hub by its own tools."""
+    with _telling_what_is_wrong("expected a login to the Hugging Face hub (hf auth login)"):
+        return str(_api().whoami()["name"])
 
 
-def started_from(weights: str | None) -> dict[str, str]:
-    """Returns the card field about initial weights; only names of files, as paths are private."""
-    if weights is None:
-        return {}
-    return {"Started from": Path(weights).name if "://" not in weights else weights}
+def upload(folder: Path, repository: str, private: bool) -> str:
+    """Uploads a folder as one commit, into a new repository if there is none; returns its URL."""
+    from huggingface_hub import CommitOperationAdd
+
+    api = _api()
+    added = [
+        CommitOperationAdd(path.relative_to(folder).as_posix(), path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    with _telling_what_is_wrong(f"could not upload to {repository}"):
+        page = api.create_repo(repository, private=private, exist_ok=True)
+        # `upload_folder` may make several commits.
+        api.create_commit(repository, added, commit_message="Publish a network")
+    return str(page)
+
+
+def _api() -> Any:
+    from huggingface_hub import HfApi
+
+    return HfApi(library_name="lambda_keras", library_version=__version__)
+
+
+@contextmanager
+def _telling_what_is_wrong(what: str) -> Iterator[None]:
+    """Reports HTTP errors of all libraries under huggingface_hub in one line."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{what}: {reason}") from error

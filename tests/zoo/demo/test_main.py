@@ -96,7 +96,7 @@ def china(tmp_path_factory) -> Path:
 
 
 def test_names_what_an_image_shows(client, run, china):
-    answer = client.predict(handle_file(china), api_name="/ask")
+    answer = client.predict(handle_file(china), api_name="/predict")
     (expected,) = Run(run).load().predict_files([china], 5)
     assert answer["label"] == expected.top[0].name
     assert [(row["label"], row["confidence"]) for row in answer["confidences"]] == [
@@ -127,9 +127,9 @@ def test_a_corrupt_image_gets_a_message(client, china, tmp_path, content):
     broken = tmp_path / "broken.jpg"
     broken.write_bytes({"cut": china.read_bytes()[:5000], "text": b"no", "empty": b""}[content])
     with pytest.raises(exceptions.AppError, match=r"^unreadable image: broken.jpg \(") as error:
-        client.predict(handle_file(broken), api_name="/ask")
+        client.predict(handle_file(broken), api_name="/predict")
     assert "/" not in str(error.value)
-    assert client.predict(handle_file(china), api_name="/ask")["label"]
+    assert client.predict(handle_file(china), api_name="/predict")["label"]
 
 
 # Certificates take a while to load, and nobody closes what is kept alive.
@@ -192,18 +192,18 @@ def closed(server, china, tmp_path) -> Iterator[dict[str, Any]]:
 
 def test_files_of_the_server_stay_closed(server, closed):
     """Only uploads are opened, and nothing tells what else there is on the disk."""
-    refusal = call(server, "ask", {"path": "/nowhere.png"})
+    refusal = call(server, "predict", {"path": "/nowhere.png"})
     assert refusal.startswith("event: error")
     assert NOT_UPLOADED in refusal
     photo = {"path": closed["an image"]}
     assert call(server, "look", photo, "stage3_block1", -1, 8, 8) == refusal
     for more in ({"is_stream": True}, {"url": photo["path"]}, {"url": "http://127.0.0.1:9/"}):
-        assert call(server, "ask", {**photo, **META, **more}) == refusal, more
+        assert call(server, "predict", {**photo, **META, **more}) == refusal, more
     for kind, path in closed.items():
         for more in ({}, META):
-            assert call(server, "ask", {"path": path, **more}) == refusal, (kind, more)
+            assert call(server, "predict", {"path": path, **more}) == refusal, (kind, more)
     for photo in (str(closed["an image"]), {"url": "http://127.0.0.1:9/"}, [], {}, 5):
-        assert call(server, "ask", photo) == refusal, photo
+        assert call(server, "predict", photo) == refusal, photo
 
 
 def test_files_of_the_server_are_not_sent(server, closed, run):
@@ -218,7 +218,7 @@ def test_files_of_the_server_are_not_sent(server, closed, run):
 
 
 def test_uploads_are_opened_without_meta_too(server, china):
-    assert call(server, "ask", {"path": upload(server, china)}).startswith("event: complete")
+    assert call(server, "predict", {"path": upload(server, china)}).startswith("event: complete")
 
 
 @pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0", "", "[::2]"])
@@ -363,7 +363,7 @@ def test_a_password_is_asked_for(tmp_path):
                     browser.get("config").status_code,
                     browser.get(inside).status_code,
                     browser.post("gradio_api/upload", files=photo).status_code,
-                    browser.post("gradio_api/call/ask", json={"data": [None]}).status_code,
+                    browser.post("gradio_api/call/predict", json={"data": [None]}).status_code,
                 ]
 
             assert statuses() == [401] * 4
@@ -407,6 +407,7 @@ def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, ho
 
 def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):
     monkeypatch.setitem(sys.modules, "gradio", None)
+    monkeypatch.delitem(sys.modules, "zoo.demo.page")
     error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(free_port()))
     assert error.startswith("error: gradio is not installed: pip install 'SOURCE[demo]', SOURCE ")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.export import classification as export
-from zoo.export import exporter, signatures, verify
+from zoo.export import exporter
+from zoo.export.__main__ import main
 from zoo.export.classification import ExportConfig
+from zoo.export.runtimes import run as run_export
 from zoo.files import is_partial
 from zoo.inference.classifier import predict
 from zoo.inference.source.weights import Weights
@@ -52,7 +55,7 @@ def test_last_line_is_the_accuracy_and_versions_go_up(run, first, capsys):
     assert first.parts[-2:] == ("lambda_resnet14", "1")
     before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}
     (first.parent / ".partial-1-2").mkdir()  # of a process that was killed
-    export.main(["--run", str(run), "--output", str(first.parents[1])])
+    main(["--run", str(run), "--output", str(first.parents[1])])
     accuracy = json.loads((run / "metrics.json").read_text())["test"]["accuracy"]
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == (f"test accuracy {accuracy:.4f} (360 held-out images, exported SavedModel)")
@@ -102,7 +105,7 @@ def test_a_killed_export_leaves_nothing_behind(run, first, tmp_path):
     (partial,) = folder.iterdir()
     assert is_partial(partial)
     assert contents(partial / "1") == contents(first)
-    export.main(arguments)
+    main(arguments)
     assert [path.name for path in folder.iterdir()] == ["1"]
     assert contents(folder / "1") == contents(first)
     for name in ("labels.txt", "model_card.md"):
@@ -110,25 +113,30 @@ def test_a_killed_export_leaves_nothing_behind(run, first, tmp_path):
 
 
 def test_an_export_that_answers_otherwise_is_removed(run, tmp_path, monkeypatch):
-    def other(model, images):
-        answers = predict(model, images)
-        return answers if isinstance(answers, dict) else answers + np.float32(1e-4)
+    def other(*arguments):
+        outputs = run_export(*arguments)
+        outputs["serving_default"]["probabilities"] += np.float32(1e-4)
+        return outputs
 
-    for module in (verify, signatures):
-        monkeypatch.setattr(module, "predict", other)
+    monkeypatch.setattr(exporter, "run", other)
     with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in serving_default.*removed"):
         export.run(config("--run", run, "--output", tmp_path))
     assert list((tmp_path / "lambda_resnet14").iterdir()) == []
 
 
 def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys):
-    reports = [
-        verify.Comparison({"features": difference}, 1, None, 18) for difference in (2e-5, 3e-6)
-    ]
-    monkeypatch.setattr(verify, "compare", lambda *_: reports.pop(0))
+    factors = [1 + 2e-5, 1 + 3e-6]
+
+    def rounded(*arguments):
+        outputs, factor = run_export(*arguments), factors.pop(0)
+        return {**outputs, "features": {n: a * factor for n, a in outputs["features"].items()}}
+
+    monkeypatch.setattr(exporter, "run", rounded)
     folder = export.run(config(*of_weights))
-    assert "  differs by 2.0e-05 in features, more than 1e-05\n" in capsys.readouterr().out
-    assert "| features | 3.0e-06 |" in (folder / "model_card.md").read_text()
+    assert re.search(
+        r"  differs by 2\..e-05 in features, more than 1e-05\n", capsys.readouterr().out
+    )
+    assert re.search(r"\| features \|.*\| [34]\..e-06 \|", (folder / "model_card.md").read_text())
     size = (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
     assert size > 1_000_000  # 400 bytes where weights are constants
     images = np.full((1, 16, 16, 3), 99, "float32")
@@ -139,24 +147,21 @@ def test_variables_where_folding_rounds_too_much(of_weights, monkeypatch, capsys
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
-def test_exports_at_the_same_time_are_versions(servable, tmp_path, monkeypatch):
+def test_exports_at_the_same_time_are_versions(tmp_path, monkeypatch):
     """All of them write before one is ready, and a later start leaves them alone."""
     writing = threading.Barrier(3)
 
-    def write(_, format_name, folder, *__):
-        folder.mkdir()
+    def write(folder):
         writing.wait(timeout=60)
         (folder / "written by").write_text(str(threading.get_ident()))
         writing.wait(timeout=60)
-        return verify.Comparison({"features": 0.0}, 1, None, 18)
 
-    monkeypatch.setattr(exporter, "_write", write)
+    monkeypatch.setattr(exporter, "run", lambda *_: {"features": {}})
+    checks = {"features": exporter.Check({}, lambda outputs: 0.0)}
+    an_export = exporter.Export("x", [], {}, "", "saved_model", {"x": write}, checks, 0)
     with ThreadPoolExecutor(3) as pool:
-        calls = [
-            pool.submit(exporter.export, servable, {}, None, tmp_path, "saved_model")
-            for _ in range(3)
-        ]
-        folders = [call.result() for call in calls]
+        calls = [pool.submit(an_export.to, tmp_path / "x") for _ in range(3)]
+    folders = [call.result() for call in calls]
     assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
     assert len({(folder / "written by").read_text() for folder in folders}) == 3
     assert sorted(path.name for path in folders[0].parent.iterdir()) == ["1", "2", "3"]

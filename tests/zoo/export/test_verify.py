@@ -1,16 +1,16 @@
 """Comparison of exports with Keras: differences are found wherever they are."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from zoo.data.crops import decode_centre
-from zoo.export import verify
+from zoo.export.exporter import largest_difference
 from zoo.export.runtimes import run as run_export
-from zoo.export.signatures import SIGNATURES, Examples, largest_difference, top_difference
+from zoo.export.saved_model import SIGNATURES
+from zoo.export.verify import MAX_DIFFERENCE, checks_of, export_of, top_difference
 from zoo.inference.classifier import predict
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
@@ -18,78 +18,82 @@ from zoo.registry import create_model
 
 
 @pytest.fixture(scope="module")
-def examples(weights, servable) -> Examples:
-    return verify.examples_for(Weights("lambda_resnet14", weights), servable)
-
-
-def test_samples_are_examples(servable, examples):
-    assert len(examples.files) == 18
-    assert all(tf.image.is_jpeg(file) for file in examples.files)
-    assert examples.images.shape == (18, 16, 16, 3)
-    assert len(np.unique(examples.images, axis=0)) > 10
-    expected = decode_centre(examples.files[3], servable.preprocessing)
-    np.testing.assert_array_equal(examples.images[3], expected)
-    assert examples.labels is None
-
-
-def test_held_out_images_of_a_run(run):
-    held_out = verify.examples_for(Run(run), Run(run).load())
-    assert held_out.images.shape == (360, 16, 16, 3)
-    assert len(held_out.files) == len(held_out.labels) == 360
-    assert set(held_out.labels) == set(range(10))
+def export(weights, servable):
+    return export_of(servable, Weights("lambda_resnet14", weights), "saved_model", {})
 
 
 @pytest.fixture(scope="module")
-def report(servable, exported, examples) -> verify.Comparison:
-    labels = np.zeros(18, int)
-    return verify.compare(servable, "saved_model", exported, replace(examples, labels=labels))
+def examples(weights, servable):
+    """Files, images and Keras' probabilities."""
+    files, _ = Weights("lambda_resnet14", weights).held_out_files(99)
+    images = np.stack([decode_centre(file, servable.preprocessing) for file in files])
+    return files, images, predict(servable.model, images)
 
 
 @pytest.fixture(scope="module")
-def answers(exported, examples):
+def answers(exported, export):
     """Outputs of the export."""
-    inputs = {name: signature.inputs(examples) for name, signature in SIGNATURES.items()}
+    inputs = {name: check.inputs for name, check in export.checks.items()}
     return run_export("saved_model", exported, inputs)
 
 
-def test_an_honest_export(report):
-    assert set(report.differences) == set(SIGNATURES)
-    assert max(report.differences.values()) < verify.MAX_DIFFERENCE[None]
-    assert (report.agreement, report.images) == (1, 18)
-    assert 0 <= report.accuracy <= 1
+def differences(checks, answers):
+    return {name: check.difference(answers[name]) for name, check in checks.items()}
 
 
-def test_accuracy_is_that_of_the_export(servable, examples, answers, monkeypatch):
+def test_samples_are_examples(servable, export, examples):
+    files, images, _ = examples
+    assert len(files) == 18
+    assert all(tf.image.is_jpeg(file) for file in files)
+    assert len(np.unique(images, axis=0)) > 10
+    np.testing.assert_array_equal(export.checks["serving_default"].inputs["images"], images)
+    assert export.checks["image_bytes"].inputs["image_bytes"].tolist() == files[:16]
+
+
+def test_held_out_images_of_a_run(run):
+    export = export_of(Run(run).load(), Run(run), "onnx", {})
+    assert list(export.checks) == ["serving_default"]
+    assert export.checks["serving_default"].inputs["images"].shape == (360, 16, 16, 3)
+
+
+def test_an_honest_export(export, answers):
+    found = differences(export.checks, answers)
+    assert set(found) == set(SIGNATURES)
+    assert max(found.values()) < MAX_DIFFERENCE[None]
+    assert export.summary(answers) == ["the same most probable class for 100.0% of 18 images"]
+
+
+def test_accuracy_is_that_of_the_export(servable, weights, examples, monkeypatch):
     """An export that takes every image for class 0, beside labels of which a third are 0."""
+    labels = np.arange(18) % 3
+    monkeypatch.setattr(Weights, "held_out_files", lambda *_: (examples[0], labels))
+    export = export_of(servable, Weights("lambda_resnet14", weights), "saved_model", {})
     probabilities = np.tile(np.eye(7, dtype="float32")[0], (18, 1))
-    wrong = {**answers, "serving_default": {"probabilities": probabilities}}
-    monkeypatch.setattr(verify, "run", lambda *_: wrong)
-    labelled = replace(examples, labels=np.arange(18) % 3)
-    comparison = verify.compare(servable, "saved_model", Path(), labelled)
-    keras_classes = predict(servable.model, examples.images).argmax(-1)
-    assert comparison.accuracy == 1 / 3
-    assert comparison.agreement == (keras_classes == 0).mean() != comparison.accuracy
-    assert (keras_classes == labelled.labels).mean() != comparison.accuracy
+    agreement, accuracy = export.summary({"serving_default": {"probabilities": probabilities}})
+    keras_classes = examples[2].argmax(-1)
+    same = (keras_classes == 0).mean()
+    assert agreement == f"the same most probable class for {same:.1%} of 18 images"
+    assert accuracy == "test accuracy 0.3333 (18 held-out images, exported SavedModel)"
+    assert same != 1 / 3 != (keras_classes == labels).mean()
 
 
-def test_other_weights_are_found_in_every_signature(servable, examples, answers, monkeypatch):
+def test_other_weights_are_found_in_every_signature(servable, examples, answers):
     model = create_model("lambda_resnet14", classes=7, input_shape=(16, 16, 3))
     model.set_weights([array * 1.001 for array in servable.model.get_weights()])
-    monkeypatch.setattr(verify, "run", lambda *_: answers)
-    other = replace(servable, model=model)
-    report = verify.compare(other, "saved_model", Path(), examples)
-    assert set(report.differences) == set(SIGNATURES)
-    assert min(report.differences.values()) > verify.MAX_DIFFERENCE[None]
+    files, images, _ = examples
+    checks = checks_of(replace(servable, model=model), files, images, predict(model, images))
+    found = differences(checks, answers)
+    assert set(found) == set(SIGNATURES)
+    assert min(found.values()) > MAX_DIFFERENCE[None]
 
 
-def test_other_views_and_names_are_found(servable, examples, answers, monkeypatch):
+def test_other_views_and_names_are_found(servable, examples, answers):
     of_files = {name: np.roll(array, 1, axis=0) for name, array in answers["image_bytes"].items()}
     swapped = replace(servable, class_names=servable.class_names[::-1])
     for asked, told in ((servable, {**answers, "image_bytes": of_files}), (swapped, answers)):
-        monkeypatch.setattr(verify, "run", lambda *_, told=told: told)
-        differences = dict(verify.compare(asked, "saved_model", Path(), examples).differences)
-        assert differences.pop("image_bytes") > verify.MAX_DIFFERENCE[None]
-        assert max(differences.values()) < verify.MAX_DIFFERENCE[None]
+        found = differences(checks_of(asked, *examples), told)
+        assert found.pop("image_bytes") > MAX_DIFFERENCE[None]
+        assert max(found.values()) < MAX_DIFFERENCE[None]
 
 
 def test_equally_probable_classes_may_change_places():
@@ -100,13 +104,21 @@ def test_equally_probable_classes_may_change_places():
             "scores": np.array([[0.4, 0.3, 0.3]], "float32"),
             "labels": np.array([[b"abc"[i : i + 1] for i in order]]),
         }
-        assert top_difference(answers, expected, list("abc")) == 0
+        assert top_difference(list("abc"), expected, answers) == 0
     answers["classes"] = np.array([[0, 1, 2]])
     answers["labels"] = np.array([[b"a", b"b", b"c"]])
-    assert top_difference(answers, expected, list("abc")) == pytest.approx(0.1)
+    assert top_difference(list("abc"), expected, answers) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("got", [np.full((2, 3), np.nan), np.zeros((2, 1)), np.zeros((1, 3))])
 def test_what_is_no_number_or_of_another_shape_differs(got):
-    assert largest_difference(got, np.zeros((2, 3))) == np.inf
-    assert largest_difference(np.zeros((2, 3)), got) == np.inf
+    zeros = np.zeros((2, 3))
+    assert largest_difference({"a": zeros}, {"a": got}) == np.inf
+    assert largest_difference({"a": got}, {"a": zeros}) == np.inf
+    assert largest_difference({"a": zeros}, {"b": zeros}) == np.inf
+
+
+def test_differences_relative_to_the_largest_value():
+    expected, got = {"a": np.array([1.0, -200.0])}, {"a": np.array([2.0, -200.0])}
+    assert largest_difference(expected, got) == 1
+    assert largest_difference(expected, got, relative=True) == pytest.approx(1 / 200)

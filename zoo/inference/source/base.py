@@ -24,20 +24,11 @@ class Source(ABC, Generic[N]):
     @classmethod
     @abstractmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the source that settings name, if it is of this kind.
-
-        Args:
-            settings: Settings with `run`, `model` and, for classifiers, `weights`.
-        """
+        """Returns the source that the settings of a command name, if it is of this kind."""
 
     @abstractmethod
     def load(self) -> N:
-        """Loads the network.
-
-        Raises:
-            ValueError: If there is no network, it is damaged, or its parts do not fit each other.
-            FileNotFoundError: If the hub cannot be reached, and the network is not cached.
-        """
+        """Loads the network, or raises a `ValueError` of one line."""
 
     @abstractmethod
     def card(self) -> dict[str, str]:
@@ -63,15 +54,13 @@ class ClassifierSource(Source[Classifier]):
         """Returns the source with raw weights instead of EMA weights."""
         raise ValueError("averaged: only a run has other weights than the averaged ones")
 
-    @abstractmethod
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
         """Loads the classifier, and test images with its preprocessing."""
+        classifier = self.load()
+        return classifier, load_images(data, classifier.preprocessing)
 
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
-        """Returns image files that the network was not trained on, and their labels, if known.
-
-        By default, crops of the two sample images of scikit-learn.
-        """
+        """Returns image files that it was not trained on, and labels if known: crops of samples."""
         with needs_extra("train"):
             from sklearn.datasets import load_sample_images
         parts = (
@@ -83,11 +72,9 @@ class ClassifierSource(Source[Classifier]):
         return [bytes(tf.io.encode_jpeg(part, quality=90).numpy()) for part in parts], None
 
 
-def load_images(
-    config: DataConfig, image_size: int, preprocessing: Preprocessing | None = None
-) -> ImageData:
-    """Loads test images, with the default preprocessing of their data source if it is None."""
+def load_images(config: DataConfig, preprocessing: Preprocessing) -> ImageData:
+    """Loads test images."""
     # Datasets like imagenet_v2 have no training images; the test images stand in for them.
     changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
     config = config.model_copy(update=changes)
-    return load_data(config, image_size, preprocessing=preprocessing)
+    return load_data(config, preprocessing.image_size, preprocessing=preprocessing)

@@ -4,14 +4,14 @@ Descriptions and weights are data: no code in a folder or repository is executed
 """
 
 import inspect
-import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
+from unittest.mock import patch
 
 import keras
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -22,80 +22,50 @@ from lambda_keras.weights import hub, load_weights
 from lambda_keras.weights.files import read_shapes
 from zoo.cli.model_options import MAX_BYTES, NETWORK
 from zoo.cli.settings import checked_by
-from zoo.config import DataConfig, ModelConfig
-from zoo.data.load import ImageData
+from zoo.config import ModelConfig
 from zoo.errors import first_wrong
 from zoo.files import why_no_file
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.base import LICENSE, ClassifierSource, load_images
+from zoo.inference.source.base import LICENSE, ClassifierSource
 from zoo.registry import create_model, find_model
 
 WEIGHTS = "model.safetensors"
 
 _BUILDING = threading.Lock()
 
-Channels = tuple[float, float, float]
+
+def _check_preprocessing(view: Preprocessing) -> None:
+    """Checks that images can be preprocessed so, and the means that `preprocess_input` has."""
+    if not 8 <= view.image_size <= 2048 or view.interpolation == "nearest":
+        raise ValueError(
+            "expected an image_size from 8 to 2048, and the interpolation bilinear, bicubic or "
+            f"lanczos. Received: {view.image_size}, {view.interpolation}"
+        )
+    if (view.mean, view.std) != (tuple(IMAGENET_MEAN), tuple(IMAGENET_STD)):
+        raise ValueError(
+            f"expected the mean {IMAGENET_MEAN} and std {IMAGENET_STD} of preprocess_input. "
+            f"Received: {view.mean}, {view.std}"
+        )
 
 
-class Part(BaseModel):
-    """A part of a description; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class View(Part):
-    """Evaluation preprocessing: the arguments of `Preprocessing`."""
-
-    image_size: int = Field(ge=8, le=2048)
-    crop_fraction: float
-    interpolation: Literal["bilinear", "bicubic", "lanczos"]
-    mean: Channels
-    std: Channels
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        self.preprocessing()
-        if (self.mean, self.std) != (tuple(IMAGENET_MEAN), tuple(IMAGENET_STD)):
-            raise ValueError(
-                f"expected the mean {IMAGENET_MEAN} and std {IMAGENET_STD} of preprocess_input. "
-                f"Received: {self.mean}, {self.std}"
-            )
-        return self
-
-    def preprocessing(self) -> Preprocessing:
-        """Returns the preprocessing as a function of images."""
-        return Preprocessing(**vars(self))
-
-
-class TestImages(Part):
+class TestImages(BaseModel, extra="forbid", frozen=True):
     """Test accuracy of the network."""
 
     accuracy: float = Field(ge=0, le=1)
     images: int = Field(ge=1)
 
 
-class Description(Part):
-    """The fields of `lambda_keras.json` that every task has.
+class Description(BaseModel):
+    """The fields of `lambda_keras.json` that every task has."""
 
-    Attributes:
-        format: Version of this description.
-        model: Name of the network in the zoo.
-        overrides: Other arguments of its constructor.
-        trained_on: Training images and length of the training, in words.
-        license: SPDX identifier for the weights; None if none was stated.
-        sha256: Checksum of `model.safetensors`.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[1] = 1
     model: Annotated[str, checked_by(find_model)]
-    overrides: dict[str, Any]
-    trained_on: str = Field(max_length=1000)
-    license: str | None = Field(max_length=100)
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
-
-    def to_json(self) -> str:
-        """Returns the content of `lambda_keras.json`."""
-        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+    overrides: dict[str, Any]  # arguments of its constructor
+    trained_on: str = Field(max_length=1000)  # images and length of the training, in words
+    license: str | None = Field(max_length=100)  # SPDX identifier, if one was stated
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")  # of the weights
 
     def weights_fields(self, source: str, weights: Path) -> dict[str, str]:
         """Returns the card fields about the origin of the weights, for every task."""
@@ -108,16 +78,10 @@ class Description(Part):
 
 
 class ClassifierDescription(Description):
-    """The description of a classifier.
-
-    Attributes:
-        class_names: Names of the classes, in the order of the outputs.
-        preprocessing: Preprocessing of images, as when the accuracy was measured.
-        test: Accuracy on held-out images.
-    """
+    """The description of a classifier, with the accuracy on held-out images."""
 
     class_names: list[str] = Field(min_length=2)
-    preprocessing: View
+    preprocessing: Annotated[Preprocessing, checked_by(_check_preprocessing)]
     test: TestImages
 
     @model_validator(mode="after")
@@ -134,58 +98,37 @@ D = TypeVar("D", bound=Description)
 
 @dataclass(frozen=True)
 class Published(ClassifierSource):
-    """A published network: a folder of `zoo.publish`, or its address on the hub.
-
-    Attributes:
-        place: Folder, or `"hf://owner/name"`, with `"@revision"` or without.
-    """
+    """A published network: a folder of `zoo.publish`, or `"hf://owner/name[@revision]"`."""
 
     place: str
 
     @classmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the published network that the setting `model` names."""
         return None if settings.model is None else cls(settings.model)
 
     def load(self) -> Classifier:
-        """Loads the network, with labels and preprocessing of its description."""
         network, weights = read(self.place, ClassifierDescription)
-        view = network.preprocessing.preprocessing()
+        size = network.preprocessing.image_size
         with bounded_by(weights, keras.layers.Layer):
             model = create_model(
                 network.model,
                 classes=len(network.class_names),
-                input_shape=(view.image_size, view.image_size, 3),
+                input_shape=(size, size, 3),
                 **network.overrides,
             )
         load_weights(model, weights, network.model)
-        return Classifier(network.model, model, view, network.class_names)
+        return Classifier(network.model, model, network.preprocessing, network.class_names)
 
     def card(self) -> dict[str, str]:
-        """Returns card fields about the weights and the training."""
         network, weights = read(self.place, ClassifierDescription)
         test = network.test
         return network.weights_fields(self.place, weights) | {
             "Test accuracy": f"{test.accuracy:.4f} ({test.images:,} images)"
         }
 
-    def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
-        """Loads the network, and test images with its preprocessing."""
-        classifier = self.load()
-        return classifier, load_images(data, classifier.image_size, classifier.preprocessing)
-
 
 def read(source: str, kind: type[D]) -> tuple[D, Path]:
-    """Returns the description of a network and its weight file, downloaded if necessary.
-
-    Args:
-        source: Folder, or `"hf://owner/name"`, with `"@revision"` or without.
-        kind: Class of its description.
-
-    Raises:
-        ValueError: If there is no such network, or its files are damaged.
-        FileNotFoundError: If the hub cannot be reached, and the files are not cached.
-    """
+    """Returns the description of a published network and its weight file, maybe downloaded."""
     if not source.startswith(hub.PREFIX):
         folder = Path(source)
         description = _describe(folder / NETWORK, kind)
@@ -212,13 +155,7 @@ def bounded_by(weights: Path, *layers: type) -> Iterator[None]:
 
     A malicious description could request layers of any number and size. So each shape is looked up
     in the header of the file before memory is allocated. Other threads are not restricted.
-
-    Args:
-        weights: Safetensors file.
-        *layers: Base classes of the layers, of Keras, and of tf_keras for detectors.
-
-    Raises:
-        ValueError: If the file is damaged, or has no array for a weight.
+    `layers` are base classes: of Keras, and for detectors of tf_keras.
     """
     left = Counter(read_shapes(weights))
     thread = threading.get_ident()
@@ -241,15 +178,10 @@ def bounded_by(weights: Path, *layers: type) -> Iterator[None]:
 
         return add_weight
 
-    with _BUILDING:
-        originals = {layer: layer.add_weight for layer in layers}
-        try:
-            for layer, original in originals.items():
-                layer.add_weight = bounded(original)
-            yield
-        finally:
-            for layer, original in originals.items():
-                layer.add_weight = original
+    with _BUILDING, ExitStack() as patches:
+        for layer in layers:
+            patches.enter_context(patch.object(layer, "add_weight", bounded(layer.add_weight)))
+        yield
 
 
 def _describe(path: Path, kind: type[D]) -> D:

@@ -10,32 +10,24 @@ import numpy as np
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
-from zoo.config import DataConfig
-from zoo.data.load import ImageData, held_out_files, held_out_preprocessing
+from zoo.data.load import held_out_files, held_out_preprocessing
 from zoo.files import local_copy
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.base import LICENSE, ClassifierSource, load_images
+from zoo.inference.source.base import LICENSE, ClassifierSource
 
 
 @dataclass(frozen=True)
 class Run(ClassifierSource):
-    """A run folder, local or gs://.
-
-    Attributes:
-        folder: Folder of the run.
-        averaged: Whether to load the EMA weights, if there are any, or the raw ones.
-    """
+    """A run folder, local or gs://."""
 
     folder: Path
-    averaged: bool = True
+    averaged: bool = True  # EMA weights, if there are any
 
     @classmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the run of the setting `run`."""
         return None if settings.run is None else cls(settings.run)
 
     def load(self) -> Classifier:
-        """Loads the model, with the preprocessing of its test images."""
         config = run_folder.load_config(self.folder)
         names = run_folder.load_metrics(self.folder).class_names
         model = _load_model(self.folder / run_folder.MODEL)
@@ -51,7 +43,6 @@ class Run(ClassifierSource):
         return Classifier(config.model.name, model, preprocessing, names)
 
     def card(self) -> dict[str, str]:
-        """Returns card fields about the weights and the training."""
         config = run_folder.load_config(self.folder)
         metrics = run_folder.load_metrics(self.folder)
         decay = config.training.ema
@@ -68,11 +59,6 @@ class Run(ClassifierSource):
         }
 
     def without_averages(self) -> Self:
-        """Returns the run with its raw weights.
-
-        Raises:
-            ValueError: If the run has no separate raw weights.
-        """
         raw = self.folder / run_folder.RAW_WEIGHTS
         if not raw.is_file():
             raise ValueError(
@@ -81,13 +67,7 @@ class Run(ClassifierSource):
             )
         return replace(self, averaged=False)
 
-    def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
-        """Loads the classifier, and test images of its size."""
-        classifier = self.load()
-        return classifier, load_images(data, classifier.image_size)
-
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
-        """Returns at most `most` test images of the run as files, and their labels."""
         config = run_folder.load_config(self.folder)
         return held_out_files(config.data, config.model.size, most)
 

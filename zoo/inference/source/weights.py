@@ -21,25 +21,16 @@ from zoo.registry import create_model, find_model
 
 @dataclass(frozen=True)
 class Weights(ClassifierSource):
-    """A network by its name, with weights.
+    """A network by its name, with weights."""
 
-    Attributes:
-        model: Name of the network, one of `zoo.registry.list_models()`.
-        weights: Argument of its constructor: "imagenet", a file, or an address on the hub.
-        class_names: Names of the classes. Defaults to the classes of ImageNet.
-        image_size: Height and width of images in pixels. Defaults to the size of the weights.
-        overrides: Other arguments of the constructor.
-    """
-
-    model: str
-    weights: str
-    class_names: Sequence[str] | None = None
-    image_size: int | None = None
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    model: str  # one of `zoo.registry.list_models()`
+    weights: str  # "imagenet", a file, or an address on the hub
+    class_names: Sequence[str] | None = None  # None: those of ImageNet
+    image_size: int | None = None  # None: the size of the weights
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # arguments of the constructor
 
     @classmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the network of the settings `model` and `weights`."""
         if settings.weights is None:
             return None
         optional = ("class_names", "image_size", "overrides")
@@ -47,14 +38,11 @@ class Weights(ClassifierSource):
         return cls(settings.model, str(settings.weights), **given)
 
     def load(self) -> Classifier:
-        """Builds the network."""
         names = self.class_names
         if names is None:
             names = [label.replace("_", " ") for _, label in imagenet_classes()]
         labels = _checked_names(names)
-        size = find_model(self.model).size_for(self.weights)
-        if self.image_size is not None:
-            size = self.image_size
+        size = self._size()
         if not is_positive_integer(size) or not 8 <= size <= 2048:
             raise ValueError(f"image_size: expected an integer from 8 to 2048. Received: {size!r}")
         arguments = {"classes": len(labels), "input_shape": (size, size, 3), **self.overrides}
@@ -66,7 +54,6 @@ class Weights(ClassifierSource):
         return Classifier(self.model, model, preprocessing_of(self.model, size), labels)
 
     def card(self) -> dict[str, str]:
-        """Returns card fields about the weights."""
         if is_published_name(self.weights):
             found = find_published(self.model, self.weights)
             return {
@@ -81,14 +68,15 @@ class Weights(ClassifierSource):
         return {"Weights": f"{path.name}, SHA-256 {sha256(path)}", "License": LICENSE}
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
-        """Returns the network with these classes as outputs."""
         return replace(self, class_names=class_names, image_size=image_size)
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
-        """Loads test images, and the network for their classes."""
-        size = self.image_size or find_model(self.model).size_for(self.weights)
-        images = load_images(data, size, preprocessing_of(self.model, size))
-        return self.for_data(images.class_names, size).load(), images
+        images = load_images(data, preprocessing_of(self.model, self._size()))
+        return self.for_data(images.class_names, self._size()).load(), images
+
+    def _size(self) -> int:
+        size = find_model(self.model).size_for(self.weights)
+        return size if self.image_size is None else self.image_size
 
 
 def _checked_names(class_names: Any) -> list[str]:

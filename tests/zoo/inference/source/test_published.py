@@ -29,7 +29,7 @@ def test_description_survives_writing(copy):
     assert (network.model, network.license) == ("lambda_resnet14", "CC-BY-4.0")
     assert network.trained_on == "digits, 1,437 images, 1 epochs"
     assert network.test.images == 360
-    (copy / "lambda_keras.json").write_text(network.to_json())
+    (copy / "lambda_keras.json").write_text(network.model_dump_json())
     assert source.read(str(copy), ClassifierDescription)[0] == network
 
 
@@ -53,10 +53,17 @@ VIEW = {
         ({"overrides": [1]}, "overrides: Input should be"),
         ({"class_names": ["one"]}, "class_names: List should have at least 2 items"),
         ({"class_names": [0, 1]}, "class_names.0: Input should be a valid string"),
-        ({"preprocessing": VIEW | {"image_size": 10**6}}, "preprocessing.image_size: Input should"),
+        (
+            {"preprocessing": VIEW | {"image_size": 10**6}},
+            "preprocessing: expected an image_size from 8",
+        ),
         ({"preprocessing": VIEW | {"crop_fraction": 0}}, "expected crop_fraction above 0"),
-        ({"preprocessing": VIEW | {"interpolation": "nearest"}}, "preprocessing.interpolation: "),
+        (
+            {"preprocessing": VIEW | {"interpolation": "nearest"}},
+            "preprocessing: expected an image_size from 8 to 2048, and",
+        ),
         ({"preprocessing": VIEW | {"mean": [0, 0, 0]}}, "of preprocess_input"),
+        ({"preprocessing": VIEW | {"code": "x"}}, "preprocessing.code: Unexpected keyword"),
         ({"test": {"accuracy": 2, "images": 1}}, "test.accuracy: Input should be less than"),
         ({"sha256": "abc"}, "sha256: String should match"),
         ({"code": "import os"}, "code: Extra inputs are not permitted"),

@@ -1,11 +1,17 @@
-"""Functions of `zoo.api`: thin wrappers around the code of the commands."""
+"""The commands as functions: `from zoo.api import evaluate, export, load, predict, train`.
+
+Settings are the same as for the commands; docs/python.md has examples. Training and evaluation run
+on TensorFlow, or on JAX with KERAS_BACKEND=jax set before Keras is imported; detectors need
+TensorFlow.
+"""
 
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from lambda_keras.weights.hub import PREFIX
 from zoo.cli.model_options import is_published
@@ -30,10 +36,11 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 Source = str | PathLike[str]
-EVALUATE = {CLASSIFICATION: "zoo.evaluate.classification", DETECTION: "zoo.evaluate.detection"}
-EXPORT = {CLASSIFICATION: "zoo.export.classification", DETECTION: "zoo.export.detection"}
-TRAIN = {CLASSIFICATION: "zoo.train.classification", DETECTION: "zoo.train.detection"}
-CONFIGS: dict[str, type[RunConfig]] = {CLASSIFICATION: TrainConfig, DETECTION: DetectionConfig}
+# By task: settings of training, and the backends that it runs on.
+TASKS: dict[str, tuple[type[RunConfig], Sequence[str]]] = {
+    CLASSIFICATION: (TrainConfig, BACKENDS[:2]),
+    DETECTION: (DetectionConfig, BACKENDS[:1]),
+}
 
 
 def load(
@@ -55,56 +62,34 @@ def load(
             that the weights were published for.
 
     Returns:
-        A `zoo.inference.classifier.Classifier` or a `zoo.detection.detector.Detector`. Called with
-        paths of image files, Pillow images, or uint8 arrays of shape `(height, width, 3)`, RGB,
-        a classifier returns the most probable classes of each, as `ClassScore(index, name,
-        probability)`, and a detector its objects, as dictionaries with `name`, `score`, `bbox` and
-        maybe `segmentation`. Both resize images themselves.
+        A `zoo.inference.classifier.Classifier` or a `zoo.detection.detector.Detector`: functions of
+        images of any size, to the most probable classes of each or its objects.
 
     Raises:
         ValueError: If there is no such network, or it is damaged, or the weights do not fit.
         FileNotFoundError: If the hub cannot be reached, and the network is not cached.
 
     Example:
-    >>> from zoo.api import load
-    >>> load("nowhere")
-    Traceback (most recent call last):
-    ...
-    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
-    """
-    named = _named(source, weights, class_names=class_names, image_size=image_size)
-    return choose_source(named).load()
-
-
-def load_classifier(
-    source: Source,
-    weights: Source | None = None,
-    class_names: Sequence[str] | None = None,
-    image_size: int | None = None,
-) -> "Classifier":
-    """Loads a classifier; arguments are those of `load`.
-
-    Raises:
-        ValueError: If there is no such network, or it is damaged, a detector, or the weights do
-            not fit.
-        FileNotFoundError: If the hub cannot be reached, and the network is not cached.
-
-    Example:
     >>> import tempfile
     >>> import numpy as np
     >>> from lambda_keras.applications import LambdaResNet14
-    >>> from zoo.api import load_classifier
+    >>> from zoo.api import load
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     LambdaResNet14(classes=2).save_weights(f"{folder}/mine.weights.h5")
-    ...     classifier = load_classifier(
+    ...     classifier = load(
     ...         "lambda_resnet14", f"{folder}/mine.weights.h5", ["cat", "dog"], image_size=32
     ...     )
     >>> scores = classifier(np.zeros((48, 64, 3), "uint8"))
     >>> sorted(score.name for score in scores)
     ['cat', 'dog']
     """
-    named = _named(source, weights, class_names=class_names, image_size=image_size)
-    return task_module(CLASSIFICATION, SOURCES).choose(named).load()
+    return choose_source(_named(source, weights, class_names, image_size)).load()
+
+
+def load_classifier(source: Source, *arguments: Any, **named: Any) -> "Classifier":
+    """Loads a classifier, and refuses detectors; arguments and errors are those of `load`."""
+    settings = _named(source, *arguments, **named)
+    return task_module(CLASSIFICATION, SOURCES).choose(settings).load()
 
 
 def predict(source: Source, images: Any, **options: Any) -> list[Any]:
@@ -114,16 +99,6 @@ def predict(source: Source, images: Any, **options: Any) -> list[Any]:
         source: Place of the network, as for `load`.
         images: One image or several.
         **options: `top` for a classifier, `threshold` for a detector.
-
-    Raises:
-        ValueError: If there is no such network, or an image is unreadable.
-
-    Example:
-    >>> from zoo.api import predict
-    >>> predict("nowhere", "photo.jpg")
-    Traceback (most recent call last):
-    ...
-    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
     """
     return load(source)(images, **options)
 
@@ -155,13 +130,13 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
     task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
-    if task not in CONFIGS:
-        raise ValueError(f"task: no such task. {unknown(task, CONFIGS)}")
-    if config is not None:
-        settings = {"config": config, **settings}
-    checked = CONFIGS[task].from_values(settings)
-    use_default_backend(BACKENDS[:2])
-    return task_module(task, TRAIN).train(checked)
+    if task not in TASKS:
+        raise ValueError(f"task: no such task. {unknown(task, TASKS)}")
+    config_class, backends = TASKS[task]
+    given = settings if config is None else {"config": config, **settings}
+    checked = config_class.from_values(given)
+    use_default_backend(backends)
+    return _module("train", task).train(checked)
 
 
 def evaluate(
@@ -184,28 +159,17 @@ def evaluate(
         averaged: Whether to use the EMA weights, if a run has them. Defaults to True.
 
     Returns:
-        For a classifier, a `zoo.evaluate.metrics.Evaluation`, with `top1`, `top5`, `loss`,
-        `confusion`, `by_class`; for a detector, a `zoo.detection.report.Evaluation`, with
-        `figures`: AP of boxes and masks.
+        A `zoo.evaluate.metrics.Evaluation` of a classifier, with `top1`, `top5`, `loss`,
+        `confusion`, `by_class`; a `zoo.detection.report.Evaluation` of a detector, with `figures`.
 
     Raises:
         ValueError: If there is no such network, or the images do not fit it.
-        FileNotFoundError: If the hub cannot be reached, and the network is not cached.
-
-    Example:
-    >>> from zoo.api import evaluate
-    >>> evaluate("nowhere")
-    Traceback (most recent call last):
-    ...
-    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
     """
     if not isinstance(data, Mapping | None):
         raise ValueError(f"data: expected a dictionary of settings. Received: {reprlib.repr(data)}")
     named = _named(source, weights, image_size=image_size)
-    module = task_module(network_task(named.run, named.model), EVALUATE)
-    values = {**named.settings(), "data": dict(data or {})}
-    if not averaged:
-        values["averaged"] = False
+    values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
+    module = _module("evaluate", network_task(named.run, named.model))
     return module.run(module.EvaluateConfig.from_values(values))[1]
 
 
@@ -223,36 +187,25 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
 
     Raises:
         ValueError: If there is no such network, or the export differs from it.
-
-    Example:
-    >>> from zoo.api import export
-    >>> export("nowhere")
-    Traceback (most recent call last):
-    ...
-    ValueError: run: expected the folder of a finished run. Received: 'nowhere'
     """
     named = _named(source, settings.pop("weights", None))
-    module = task_module(network_task(named.run, named.model), EXPORT)
-    values = {**named.settings(), "output": output, **settings}
+    module = _module("export", network_task(named.run, named.model))
+    values = {**_given(named), "output": output, **settings}
     return module.run(module.ExportConfig.from_values(values))
 
 
-class _Network(NamedTuple):
-    """Settings that name a network."""
-
-    run: Any = None
-    model: str | None = None
-    weights: str | None = None
-    class_names: Sequence[str] | None = None
-    image_size: int | None = None
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the settings that are not None."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+def _module(verb: str, task: str) -> Any:
+    return task_module(task, {task: f"zoo.{verb}.{task}" for task in TASKS})
 
 
-def _named(source: Source, weights: Source | None, **of_weights: Any) -> _Network:
-    """Checks the form of a source, and that weights are passed where they are needed."""
+def _given(settings: SimpleNamespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(settings).items() if value is not None}
+
+
+def _named(
+    source: Source, weights: Source | None = None, class_names: Any = None, image_size: Any = None
+) -> SimpleNamespace:
+    """Returns the settings that name a network, after checking the form of its places."""
     places = {"source": source} if weights is None else {"source": source, "weights": weights}
     for name, place in places.items():
         try:
@@ -262,8 +215,9 @@ def _named(source: Source, weights: Source | None, **of_weights: Any) -> _Networ
             raise ValueError(f"{name}: {error}") from None
     use_default_backend(BACKENDS[:2])
     name = os.fspath(source)
+    of_weights = {"class_names": class_names, "image_size": image_size}
     if weights is not None:
-        return _Network(None, str(source), str(weights), **of_weights)
+        return SimpleNamespace(run=None, model=name, weights=str(weights), **of_weights)
     if name in TABLE and not os.path.isdir(name):
         raise ValueError(
             f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
@@ -275,4 +229,5 @@ def _named(source: Source, weights: Source | None, **of_weights: Any) -> _Networ
             f"expected {' and '.join(given)} with weights alone: runs and published networks have "
             f"their own. Received: weights=None for {name!r}"
         )
-    return _Network(model=name) if is_published(name) else _Network(location(name))
+    run, model = (None, name) if is_published(name) else (location(name), None)
+    return SimpleNamespace(run=run, model=model, weights=None, **of_weights)

@@ -168,3 +168,11 @@ def test_another_backend_is_refused(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "torch")
     with pytest.raises(ValueError, match="expected Keras on tensorflow or jax"):
         load_classifier(Path("runs/x"))
+
+
+def test_detectors_are_not_trained_on_another_backend(tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    settings = {"output_dir": tmp_path, "data": {"dir": tmp_path}}
+    with pytest.raises(ValueError, match=r"expected Keras on tensorflow .*Received: 'jax'"):
+        train(task="detection", **settings)
+    assert not list(tmp_path.iterdir())
