@@ -1,6 +1,6 @@
 """Settings of the images that a run trains and tests on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -38,6 +38,23 @@ SOURCES = {
 
 # Augmentations in addition to crops, flips and shifts.
 AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mixup", "cutmix")
+
+
+def check_only_for(section: Section, setting: str, choice: str, allowed: Collection[str]) -> None:
+    """Refuses a setting that is not for the chosen value of another one.
+
+    Args:
+        section: The settings.
+        setting: Name of the setting.
+        choice: Name of the other one.
+        allowed: Values of `choice` that `setting` is for.
+    """
+    value, chosen = getattr(section, setting), getattr(section, choice)
+    if value is not None and value is not False and chosen not in allowed:
+        names = " or ".join(f"{choice}={name}" for name in allowed)
+        raise ValueError(
+            f"{setting} is for {names} only. Received: {setting}={value}, {choice}={chosen}"
+        )
 
 
 class DataConfig(Section):
@@ -102,10 +119,9 @@ class DataConfig(Section):
             value = getattr(self, name)
             if value is None and own.get(name):
                 raise ValueError(f"source={self.source} needs {own[name]}. Received: {name}=None")
-            if value is not None and name not in own:
-                sources = [key for key, row in SOURCES.items() if name in row.settings]
-                allowed = " or ".join(f"source={source}" for source in sources)
-                raise ValueError(f"{name} is for {allowed} only. Received: {name}={value}")
+            check_only_for(
+                self, name, "source", [key for key, row in SOURCES.items() if name in row.settings]
+            )
         for name in AUGMENTATIONS:
             value = getattr(self, name)
             if value is not None and not self.augment:

