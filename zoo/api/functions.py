@@ -19,9 +19,9 @@ from zoo.config.task import (
     choose_source,
     network_task,
     read_task,
+    row_of_task,
     task_module,
 )
-from zoo.errors import unknown
 from zoo.files import location
 from zoo.registry import TABLE
 
@@ -155,11 +155,10 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
     task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
-    if task not in CONFIGS:
-        raise ValueError(f"task: no such task. {unknown(task, CONFIGS)}")
+    row = row_of_task(task, CONFIGS)
     if config is not None:
         settings = {"config": config, **settings}
-    checked = CONFIGS[task].from_values(settings)
+    checked = row.from_values(settings)
     use_default_backend(BACKENDS[:2])
     return task_module(task, TRAIN).train(checked)
 
