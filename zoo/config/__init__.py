@@ -27,12 +27,6 @@ def _check_overrides(overrides: dict[str, Any]) -> None:
         )
 
 
-def _check_place(place: str) -> None:
-    module, _, name = place.partition(":")
-    if not (name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-        raise ValueError(f"expected package.module:Name. Received: {place!r}")
-
-
 NetworkName = Annotated[str, checked_by(find_model)]
 TypedValues = Annotated[dict[str, Any], AfterValidator(typed)]
 Overrides = Annotated[dict[str, Any], checked_by(_check_overrides), AfterValidator(typed)]
@@ -45,8 +39,7 @@ class RunConfig(Settings):
     """YAML file with these settings, or the name of a configuration of the zoo, such as
     lambda_resnet50_image_folder."""
     output_dir: AnyPath = Path("runs/latest")
-    """Run folder, local or gs://; several hosts must share it. An unfinished run in it is resumed;
-    a finished one is refused."""
+    """Run folder, local or gs://; an unfinished run in it is resumed, a finished one refused."""
     overwrite: bool = Field(default=False, exclude=True)
     """Remove the run in output_dir and start from the beginning."""
     strategy: Literal["auto", "tpu", "mirrored", "multi_worker", "one_device"] = "auto"
@@ -84,8 +77,7 @@ class ModelConfig(Section):
     freeze_up_to: Literal["stem", "c2", "c3", "c4", "c5"] | None = None
     """Freeze weights and batch statistics up to the end of this stage; None: train all."""
     batch_norm_momentum: float | None = Field(default=0.99, ge=0, lt=1)
-    """Momentum of the moving statistics of every batch normalization; None: the constructor's,
-    0.9."""
+    """Momentum of every batch normalization's moving statistics; None: the constructor's, 0.9."""
     synchronized_batch_norm: bool = False
     """Compute batch statistics over all devices, not over each one alone."""
 
@@ -114,8 +106,7 @@ class OptimizerConfig(Section):
     """Optimizer; the learning rate warms up linearly, then falls."""
 
     name: Literal["sgd", "rmsprop", "adamw", "lamb", "lion"] = "sgd"
-    """sgd and rmsprop have momentum; rmsprop is for MobileNetV2, adamw for fine-tuning, lamb for
-    large batches."""
+    """rmsprop is for MobileNetV2, adamw for fine-tuning, lamb for large batches."""
     learning_rate: float = Field(default=0.1, gt=0)
     """Highest learning rate for 256 images per step; it scales with the batch size. 0.1 is for sgd;
     adamw needs about 0.0005, lion a fifth of that."""
@@ -199,7 +190,7 @@ class TrainingConfig(Section):
     recompute: bool = False
     """JAX: gradient checkpointing. Activations within blocks are computed again in the backward
     pass: less memory, a third more time."""
-    callbacks: list[Annotated[str, checked_by(_check_place)]] = Field(default=[])
+    callbacks: list[str] = Field(default=[])
     """Keras callbacks in addition to the run's own, as package.module:Name of a class or a function
     without arguments; their code is run."""
     seed: int = Field(default=0, ge=0, lt=2**32)
@@ -239,15 +230,10 @@ class DistillationConfig(Section):
             )
         if self.overrides and self.model is None:
             raise ValueError(f"overrides needs model. Received: {self.overrides}")
-        for name in () if self.has_teacher else ("share", "temperature"):
+        for name in () if self.run or self.model else ("share", "temperature"):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} needs a teacher: run, or model with weights")
         return self
-
-    @property
-    def has_teacher(self) -> bool:
-        """Whether a teacher is set."""
-        return self.run is not None or self.model is not None
 
 
 class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):

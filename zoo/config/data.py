@@ -9,15 +9,10 @@ from zoo.cli.settings import Section, one_of
 
 
 class SourceRow(NamedTuple):
-    """A data source, whose code is the module of its name in `zoo.data.sources`.
+    """A data source, whose code is the module of its name in `zoo.data.sources`."""
 
-    Attributes:
-        purpose: Images that it reads.
-        settings: Settings that not all sources have, and descriptions of the required ones for
-            messages; "" for optional ones.
-    """
-
-    purpose: str
+    purpose: str  # images that it reads
+    # Those that only some sources have, with what messages call them if they are required.
     settings: Mapping[str, str] = {}
 
 
@@ -41,14 +36,7 @@ AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mix
 
 
 def check_only_for(section: Section, setting: str, choice: str, allowed: Collection[str]) -> None:
-    """Refuses a setting that is not for the chosen value of another one.
-
-    Args:
-        section: The settings.
-        setting: Name of the setting.
-        choice: Name of the other one.
-        allowed: Values of `choice` that `setting` is for.
-    """
+    """Refuses a setting that is for `allowed` values of the setting `choice` only."""
     value, chosen = getattr(section, setting), getattr(section, choice)
     if value is not None and value is not False and chosen not in allowed:
         names = " or ".join(f"{choice}={name}" for name in allowed)
@@ -89,17 +77,15 @@ class DataConfig(Section):
     randaugment_layers: int = Field(default=2, ge=1, le=8)
     """Operations of RandAugment per image."""
     color_jitter: float | None = Field(default=None, gt=0, le=1)
-    """Largest change of brightness, contrast and saturation, as a fraction, such as 0.4; None:
-    without."""
+    """Change brightness, contrast, saturation by up to this fraction, such as 0.4; None: not."""
     random_erasing: float | None = Field(default=None, gt=0, le=1)
-    """Fraction of the images of which a window is replaced by noise, such as 0.25; None:
-    without."""
+    """Fraction of the images in which noise replaces a window, such as 0.25; None: without."""
     mixup: float | None = Field(default=None, gt=0, le=10)
     """Alpha of MixUp, such as 0.2: weighted sums of two images of a batch, and of their labels;
     None: without."""
     cutmix: float | None = Field(default=None, gt=0, le=10)
     """Alpha of CutMix, such as 1: a window of an image is replaced by that of another one; None:
-    without. With MixUp and CutMix, every batch has one of the two at random."""
+    without. With MixUp, too, every batch has one of the two at random."""
     class_weights: Literal["balanced"] | None = None
     """digits, image_folder; balanced: all classes have the same weight in the loss, however many
     images they have; None: all images have the same weight."""

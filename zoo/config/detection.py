@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
@@ -43,9 +43,8 @@ class DetectorConfig(Section):
     overrides: Overrides = Field(default={})
     """Other constructor arguments, e.g. --model.overrides scope=7"""
     weights: Weights | None = None
-    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run of
-    zoo.train or of zoo.publish, or a .weights.h5 or .safetensors file; None: from random
-    weights."""
+    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run or of
+    zoo.publish, or a .weights.h5 or .safetensors file; None: from random weights."""
     freeze_backbone: bool = False
     """Train pyramid and heads only."""
     batch_norm_momentum: float = Field(default=0.997, ge=0, lt=1)
@@ -103,6 +102,8 @@ class ScheduleConfig(Section):
 
 class StepsConfig(Section):
     """Length, precision and seed of training."""
+
+    delete_checkpoint: ClassVar = False  # the weights of a detector are those of its checkpoint
 
     steps: int = Field(default=22_500, ge=1)
     """Steps of training."""

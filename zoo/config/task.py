@@ -79,11 +79,7 @@ def task_module(task: str, modules: Mapping[str, str]) -> Any:
 
 
 def row_of_task(task: str, table: Mapping[str, Row]) -> Row:
-    """Returns the row of a table that is for a task.
-
-    Raises:
-        ValueError: If the table has no such task.
-    """
+    """Returns the row of a table that is for a task; an unknown one is refused."""
     if task not in table:
         raise ValueError(f"task: no such task. {unknown(task, table)}")
     return table[task]

@@ -27,7 +27,7 @@ def write_files(
     """Writes the files of a detector; see `zoo.publish.folder.write`."""
     detector.save_weights(folder / WEIGHTS)
     run, origin = source.folder, source.card()
-    config, metrics = run_folder.read_config(run, DetectionConfig), load_metrics(run)
+    config, metrics = run_folder.load_config(run, DetectionConfig), load_metrics(run)
     description = DetectorDescription(
         task="detection",
         model=detector.name,

@@ -43,7 +43,7 @@ def test_resolved_settings_are_read_back(tmp_path):
     assert (folder / "config.yaml").read_text().startswith("# A detector\n")
     assert run_folder.check(config)  # an unfinished run, which goes on
     run_folder.write_metrics(folder, {})
-    assert run_folder.read_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
+    assert run_folder.load_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
     with pytest.raises(ValueError, match=r"a run of classification. Received: .*detection"):
         run_folder.load_config(folder)
 
