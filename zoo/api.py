@@ -25,9 +25,9 @@ from zoo.config.task import (
     choose_source,
     network_task,
     read_task,
+    row_of_task,
     task_module,
 )
-from zoo.errors import unknown
 from zoo.files import location
 from zoo.registry import TABLE
 
@@ -130,9 +130,7 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
     task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
-    if task not in TASKS:
-        raise ValueError(f"task: no such task. {unknown(task, TASKS)}")
-    config_class, backends = TASKS[task]
+    config_class, backends = row_of_task(task, TASKS)
     given = settings if config is None else {"config": config, **settings}
     checked = config_class.from_values(given)
     use_default_backend(backends)

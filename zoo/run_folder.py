@@ -25,22 +25,19 @@ EPOCHS = "epochs.jsonl"
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
-HEAD = f"# In Python: import keras, lambda_keras; model = keras.models.load_model({MODEL!r})\n"
-
 C = TypeVar("C", bound=RunConfig)
 
 SHARED_WITHIN_S = 30.0  # time for which a network file system may cache that a file is missing
 
 
 def check(config: RunConfig) -> bool:
-    """Checks that a run would destroy nothing.
+    """Checks that a run would destroy nothing but a run that may be removed.
 
     Returns:
         Whether the folder holds the same run, unfinished, to be resumed.
 
     Raises:
-        ValueError: If the folder holds anything else, unless that is a run and may be removed;
-            cannot be made or written; or is in a bucket that does not respond.
+        ValueError: If it holds anything else, cannot be written, or its bucket does not respond.
     """
     folder = config.output_dir
     with answering(folder):
@@ -76,7 +73,6 @@ def differing(config: RunConfig) -> list[str]:
 
 
 def _differing(one: Any, other: Any, name: str = "") -> list[str]:
-    """Returns the names of the settings that differ."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return [name] * (one != other)
     return [
@@ -86,11 +82,8 @@ def _differing(one: Any, other: Any, name: str = "") -> list[str]:
     ]
 
 
-def start(config: RunConfig, head: str = HEAD) -> Path:
-    """Creates the folder, without the files of an earlier run, and saves the settings in it.
-
-    `head` is a comment above them.
-    """
+def start(config: RunConfig, head: str = "") -> Path:
+    """Removes the files of an earlier run, and saves the settings below the comment `head`."""
     folder = config.output_dir
     # Metrics are removed first, and settings last: an interruption leaves an unfinished run.
     written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, CURVES, PREDICTIONS)
@@ -134,11 +127,7 @@ class Metrics(BaseModel):
 
 
 def load_metrics(folder: Path) -> Metrics:
-    """Returns the results of a finished run.
-
-    Raises:
-        ValueError: If the file is damaged.
-    """
+    """Returns the results of a finished run; a damaged file is refused."""
     path = folder / METRICS
     with answering(path):
         text = path.read_bytes()
@@ -150,30 +139,13 @@ def load_metrics(folder: Path) -> Metrics:
 
 
 def check_still_there(folder: Path) -> None:
-    """Checks that the run has not been removed meanwhile.
-
-    Raises:
-        ValueError: If its settings are gone.
-    """
+    """Checks that the run has not been removed meanwhile."""
     if not (folder / CONFIG).is_file():
         raise ValueError(f"output_dir: {folder} was removed while the run went on")
 
 
-def load_config(folder: Path) -> TrainConfig:
-    """Returns the settings of a finished run of `zoo.train`; see `read_config`."""
-    return read_config(folder, TrainConfig)
-
-
-def read_config(folder: Path, kind: type[C]) -> C:
-    """Returns the settings of a finished run.
-
-    Args:
-        folder: Run folder.
-        kind: Class of its settings.
-
-    Raises:
-        ValueError: If the folder is missing or holds no finished run.
-    """
+def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
+    """Returns the settings of a finished run, and refuses one of another kind."""
     with answering(folder):
         if not (folder / METRICS).is_file():
             received = f"Received: {str(folder)!r}"
@@ -187,11 +159,7 @@ def read_config(folder: Path, kind: type[C]) -> C:
 
 
 def test_data(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the data settings of a run, updated by `asked`; only `asked` for another source.
-
-    Raises:
-        ValueError: If the folder is missing or holds no finished run.
-    """
+    """Returns the data settings of a run, updated by `asked`; only `asked` for another source."""
     own = load_config(folder).data.model_dump()
     return (own if asked.get("source", own["source"]) == own["source"] else {}) | dict(asked)
 

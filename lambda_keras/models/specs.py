@@ -62,7 +62,7 @@ class ResNetSpec:
     # For each stage, whether its convolution blocks have it; blocks with the mixer never do (E.1).
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
     squeeze_ratio: float = 0.25  # squeezed channels per channel of the block
-    # For each stage, 1-based numbers of the blocks that double attention follows (Chen et al., 2018).
+    # For each stage, 1-based numbers of the blocks before double attention (Chen et al., 2018).
     double_attention: tuple[tuple[int, ...], ...] = ((), (), (), ())
     filters: int = 64
     mixer: str | None = "lambda"  # None for networks that have convolutions only

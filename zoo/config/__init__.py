@@ -1,25 +1,239 @@
-"""Settings of a training run; its sections are in modules of their own."""
+"""Settings of every run, and those of classifiers."""
 
-from typing import Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from zoo.config.data import DataConfig
-from zoo.config.distillation import DistillationConfig
-from zoo.config.model import ModelConfig
-from zoo.config.optimizer import OptimizerConfig
-from zoo.config.run import RunConfig
-from zoo.config.training import TrainingConfig
+from zoo.cli.model_options import Weights
+from zoo.cli.plain_yaml import typed
+from zoo.cli.settings import AnyPath, Section, Settings, checked_by
+from zoo.config.data import DataConfig, check_only_for
+from zoo.registry import find_model
 
-__all__ = [
-    "DataConfig",
-    "DistillationConfig",
-    "ModelConfig",
-    "OptimizerConfig",
-    "RunConfig",
-    "TrainConfig",
-    "TrainingConfig",
-]
+# Arguments of constructors that training gives itself: the loss is that of probabilities, of as
+# many classes as the data have.
+_DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
+_DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
+_DECIDED |= {"batch_norm_momentum"}
+_DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
+
+
+def _check_overrides(overrides: dict[str, Any]) -> None:
+    if taken := _DECIDED & overrides.keys():
+        raise ValueError(
+            "expected arguments that the data, the other settings and the loss do not decide. "
+            f"Received: {', '.join(sorted(taken))}"
+        )
+
+
+NetworkName = Annotated[str, checked_by(find_model)]
+TypedValues = Annotated[dict[str, Any], AfterValidator(typed)]
+Overrides = Annotated[dict[str, Any], checked_by(_check_overrides), AfterValidator(typed)]
+
+
+class RunConfig(Settings):
+    """The run folder and the devices."""
+
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings, or the name of a configuration of the zoo, such as
+    lambda_resnet50_image_folder."""
+    output_dir: AnyPath = Path("runs/latest")
+    """Run folder, local or gs://; an unfinished run in it is resumed, a finished one refused."""
+    overwrite: bool = Field(default=False, exclude=True)
+    """Remove the run in output_dir and start from the beginning."""
+    strategy: Literal["auto", "tpu", "mirrored", "multi_worker", "one_device"] = "auto"
+    """Devices; auto: a TPU, else all GPUs (mirrored), else one device. multi_worker: those of all
+    machines in TF_CONFIG, or on JAX in KERAS_DISTRIBUTION_*."""
+    tpu: str | None = Field(default=None, min_length=1)
+    """TPU name or address, 'local' on a TPU VM; None: the environment variable TPU_NAME."""
+
+    @model_validator(mode="after")
+    def _tpu_is_used(self) -> Self:
+        if self.tpu is not None and self.strategy not in ("auto", "tpu"):
+            raise ValueError(f"tpu: not used by strategy={self.strategy}. Received: {self.tpu!r}")
+        return self
+
+
+class ModelConfig(Section):
+    """The network to train."""
+
+    name: NetworkName = "lambda_resnet14"
+    """Model, by its name: see python -m zoo.list."""
+    image_size: int | None = Field(default=None, ge=8, le=2048)
+    """Height and width in pixels; None: the model's own."""
+    overrides: Overrides = Field(default={})
+    """Other constructor arguments, e.g. --model.overrides dropout_rate=0.2"""
+    weights: Weights | None = None
+    """Initial weights, of any number of classes: imagenet, hf://OWNER/NAME, the folder of a run or
+    of zoo.publish, or a .weights.h5 or .safetensors file; None: from random weights."""
+    weights_model: NetworkName | None = None
+    """Network of the weights, if another one (warm start): layers of the same name and shapes get
+    its weights; the others are named, and start from random weights."""
+    weights_overrides: Overrides = Field(default={})
+    """Constructor arguments of that network, e.g. --model.weights_overrides placement=CCCC"""
+    freeze_backbone: bool = False
+    """Train the classifier only, as a first step of fine-tuning."""
+    freeze_up_to: Literal["stem", "c2", "c3", "c4", "c5"] | None = None
+    """Freeze weights and batch statistics up to the end of this stage; None: train all."""
+    batch_norm_momentum: float | None = Field(default=0.99, ge=0, lt=1)
+    """Momentum of every batch normalization's moving statistics; None: the constructor's, 0.9."""
+    synchronized_batch_norm: bool = False
+    """Compute batch statistics over all devices, not over each one alone."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.freeze_backbone and self.freeze_up_to is not None:
+            raise ValueError(
+                "freeze_backbone freezes all stages. Received: freeze_backbone=true, "
+                f"freeze_up_to={self.freeze_up_to}"
+            )
+        if self.weights_model is not None and self.weights is None:
+            raise ValueError(f"weights_model={self.weights_model} needs weights. Received: None")
+        if self.weights_overrides and self.weights_model is None:
+            raise ValueError(
+                f"weights_overrides needs weights_model. Received: {self.weights_overrides}"
+            )
+        return self
+
+    @property
+    def size(self) -> int:
+        """Height and width of the images in pixels."""
+        return self.image_size or find_model(self.name).image_size
+
+
+class OptimizerConfig(Section):
+    """Optimizer; the learning rate warms up linearly, then falls."""
+
+    name: Literal["sgd", "rmsprop", "adamw", "lamb", "lion"] = "sgd"
+    """rmsprop is for MobileNetV2, adamw for fine-tuning, lamb for large batches."""
+    learning_rate: float = Field(default=0.1, gt=0)
+    """Highest learning rate for 256 images per step; it scales with the batch size. 0.1 is for sgd;
+    adamw needs about 0.0005, lion a fifth of that."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """sgd, rmsprop: momentum."""
+    nesterov: bool = False
+    """sgd: Nesterov's momentum."""
+    beta_1: float | None = Field(default=None, ge=0, lt=1)
+    """adamw, lamb, lion: decay of the mean of gradients; None: 0.9."""
+    beta_2: float | None = Field(default=None, ge=0, lt=1)
+    """adamw, lamb: decay of the mean of squared gradients; lion: decay of the momentum. None:
+    0.999, for lion 0.99."""
+    epsilon: float | None = Field(default=None, gt=0)
+    """rmsprop, adamw, lamb: constant in the denominator; None: 0.002, 1e-7, 1e-6."""
+    weight_decay: float = Field(default=0, ge=0)
+    """sgd, rmsprop: L2 regularization, weight_decay / 2 times the sum of squares of all kernels in
+    the loss. adamw, lion: decoupled, subtracts learning_rate * weight_decay * kernel at each step;
+    lamb: the same within the trust ratio. Not on biases, normalization or position embeddings."""
+    weight_decay_on: Literal["kernels", "all_but_batch_norm"] = "kernels"
+    """Variables with weight decay; all_but_batch_norm: biases and position embeddings, too."""
+    global_clipnorm: float | None = Field(default=None, gt=0)
+    """Clips gradients to this global norm; None: without."""
+    layer_decay: float | None = Field(default=None, gt=0, le=1)
+    """Layer-wise learning rate decay: factor from one block to the one before it, such as 0.75. The
+    classifier has the full rate, the stem the lowest. None: one rate for all."""
+    warmup_epochs: float = Field(default=5, ge=0)
+    """Epochs of linear warm-up from rate 0."""
+    schedule: Literal["cosine", "exponential"] = "cosine"
+    """After warm-up: cosine to 0 at the end; exponential: steps of decay_rate."""
+    decay_rate: float = Field(default=0.99, gt=0, le=1)
+    """exponential: factor of the learning rate."""
+    decay_epochs: float = Field(default=3, gt=0)
+    """exponential: epochs between two factors."""
+
+    @model_validator(mode="after")
+    def _fits_optimizer(self) -> Self:
+        check_only_for(self, "nesterov", "name", ["sgd"])
+        check_only_for(self, "beta_1", "name", _DECOUPLED)
+        check_only_for(self, "beta_2", "name", _DECOUPLED)
+        check_only_for(self, "epsilon", "name", ["rmsprop", "adamw", "lamb"])
+        return self
+
+    @property
+    def decoupled(self) -> bool:
+        """Whether weight decay is decoupled, not a term of the loss."""
+        return self.name in _DECOUPLED
+
+
+class TrainingConfig(Section):
+    """Length, precision and seed of training."""
+
+    epochs: int = Field(default=90, ge=1)
+    """Passes over the training images."""
+    loss: Literal["categorical_crossentropy", "binary_crossentropy"] = "categorical_crossentropy"
+    """binary_crossentropy: each class is a binary label of its own, as mixed images have several;
+    for lamb."""
+    binary_threshold: float | None = Field(default=None, ge=0, lt=1)
+    """binary_crossentropy: soft labels of mixed images above this become 1, others 0; None: they
+    stay soft."""
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
+    """Probability spread evenly over all classes."""
+    ema: float | None = Field(default=None, gt=0, lt=1)
+    """Decay of the EMA of weights and batch statistics, such as 0.9999. EMA weights are evaluated
+    and saved. None: without."""
+    early_stopping_epochs: int | None = Field(default=None, ge=1)
+    """Stop after this many epochs without better test accuracy, and keep the best weights; None:
+    train all epochs."""
+    gradient_accumulation_steps: int = Field(default=1, ge=1)
+    """Gradient accumulation: micro-batches of a batch that does not fit into memory as a whole.
+    Batch statistics are those of the micro-batches."""
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    """Keras dtype policy: bfloat16 suits TPUs, float16 GPUs."""
+    steps_per_execution: int = Field(default=1, ge=1)
+    """Steps per call of the compiled training function."""
+    checkpoint_steps: int | None = Field(default=None, ge=1)
+    """Steps between checkpoints within an epoch; None: after every epoch only."""
+    delete_checkpoint: bool = True
+    """Remove the checkpoints of the finished run; false: keep the last three and the best."""
+    jit_compile: bool = False
+    """Compile with XLA; one device only."""
+    recompute: bool = False
+    """JAX: gradient checkpointing. Activations within blocks are computed again in the backward
+    pass: less memory, a third more time."""
+    callbacks: list[str] = Field(default=[])
+    """Keras callbacks in addition to the run's own, as package.module:Name of a class or a function
+    without arguments; their code is run."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Seed of weights, shuffling and augmentation."""
+
+    @model_validator(mode="after")
+    def _threshold_of_binary_labels(self) -> Self:
+        check_only_for(self, "binary_threshold", "loss", ["binary_crossentropy"])
+        return self
+
+
+class DistillationConfig(Section):
+    """Knowledge distillation from a finished run, or from a network of the zoo with weights."""
+
+    run: AnyPath | None = None
+    """Folder of the teacher's finished run, local or gs://."""
+    model: NetworkName | None = None
+    """The teacher by its name in the zoo, with weights."""
+    weights: Weights | None = None
+    """Weights of that model, for the classes of the data: imagenet, hf://owner/repo, or a
+    .weights.h5 or .safetensors file."""
+    overrides: TypedValues = Field(default={})
+    """Other constructor arguments of that model."""
+    temperature: float = Field(default=2, gt=0, le=1000)
+    """Divisor of the logits of teacher and student; the higher, the more the teacher's small
+    probabilities count."""
+    share: float = Field(default=0.5, gt=0, le=1)
+    """Weight of the distillation term in the loss; labels have the rest."""
+
+    @model_validator(mode="after")
+    def _one_teacher(self) -> Self:
+        if self.run is not None and self.model is not None:
+            raise ValueError(f"expected run or model. Received: run={self.run}, model={self.model}")
+        if (self.model is None) != (self.weights is None):
+            raise ValueError(
+                f"expected model with weights. Received: model={self.model}, weights={self.weights}"
+            )
+        if self.overrides and self.model is None:
+            raise ValueError(f"overrides needs model. Received: {self.overrides}")
+        for name in () if self.run or self.model else ("share", "temperature"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} needs a teacher: run, or model with weights")
+        return self
 
 
 class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):

@@ -1,6 +1,6 @@
 """Settings of the images that a run trains and tests on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -9,15 +9,10 @@ from zoo.cli.settings import Section, one_of
 
 
 class SourceRow(NamedTuple):
-    """A data source, whose code is the module of its name in `zoo.data.sources`.
+    """A data source, whose code is the module of its name in `zoo.data.sources`."""
 
-    Attributes:
-        purpose: Images that it reads.
-        settings: Settings that not all sources have, and descriptions of the required ones for
-            messages; "" for optional ones.
-    """
-
-    purpose: str
+    purpose: str  # images that it reads
+    # Those that only some sources have, with what messages call them if they are required.
     settings: Mapping[str, str] = {}
 
 
@@ -38,6 +33,16 @@ SOURCES = {
 
 # Augmentations in addition to crops, flips and shifts.
 AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mixup", "cutmix")
+
+
+def check_only_for(section: Section, setting: str, choice: str, allowed: Collection[str]) -> None:
+    """Refuses a setting that is for `allowed` values of the setting `choice` only."""
+    value, chosen = getattr(section, setting), getattr(section, choice)
+    if value is not None and value is not False and chosen not in allowed:
+        names = " or ".join(f"{choice}={name}" for name in allowed)
+        raise ValueError(
+            f"{setting} is for {names} only. Received: {setting}={value}, {choice}={chosen}"
+        )
 
 
 class DataConfig(Section):
@@ -72,17 +77,15 @@ class DataConfig(Section):
     randaugment_layers: int = Field(default=2, ge=1, le=8)
     """Operations of RandAugment per image."""
     color_jitter: float | None = Field(default=None, gt=0, le=1)
-    """Largest change of brightness, contrast and saturation, as a fraction, such as 0.4; None:
-    without."""
+    """Change brightness, contrast, saturation by up to this fraction, such as 0.4; None: not."""
     random_erasing: float | None = Field(default=None, gt=0, le=1)
-    """Fraction of the images of which a window is replaced by noise, such as 0.25; None:
-    without."""
+    """Fraction of the images in which noise replaces a window, such as 0.25; None: without."""
     mixup: float | None = Field(default=None, gt=0, le=10)
     """Alpha of MixUp, such as 0.2: weighted sums of two images of a batch, and of their labels;
     None: without."""
     cutmix: float | None = Field(default=None, gt=0, le=10)
     """Alpha of CutMix, such as 1: a window of an image is replaced by that of another one; None:
-    without. With MixUp and CutMix, every batch has one of the two at random."""
+    without. With MixUp, too, every batch has one of the two at random."""
     class_weights: Literal["balanced"] | None = None
     """digits, image_folder; balanced: all classes have the same weight in the loss, however many
     images they have; None: all images have the same weight."""
@@ -102,10 +105,9 @@ class DataConfig(Section):
             value = getattr(self, name)
             if value is None and own.get(name):
                 raise ValueError(f"source={self.source} needs {own[name]}. Received: {name}=None")
-            if value is not None and name not in own:
-                sources = [key for key, row in SOURCES.items() if name in row.settings]
-                allowed = " or ".join(f"source={source}" for source in sources)
-                raise ValueError(f"{name} is for {allowed} only. Received: {name}={value}")
+            check_only_for(
+                self, name, "source", [key for key, row in SOURCES.items() if name in row.settings]
+            )
         for name in AUGMENTATIONS:
             value = getattr(self, name)
             if value is not None and not self.augment:

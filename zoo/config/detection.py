@@ -1,43 +1,57 @@
 """Settings of training a detector."""
 
-import json
-from collections.abc import Sequence
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_settings import NoDecode
 
 from zoo.cli.model_options import Weights
-from zoo.cli.plain_yaml import load, typed
+from zoo.cli.plain_yaml import load
 from zoo.cli.settings import AnyPath, Section, checked_by
-from zoo.config import RunConfig
-from zoo.config.model import Overrides
-from zoo.registry import find_model
+from zoo.config import NetworkName, Overrides, RunConfig, TypedValues
 
-HEADS = "--model.heads"
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
+
+
+def _parse_heads(heads: Any) -> Any:
+    """Parses YAML of a command line, `{NAME: VALUE}` or `NAME=VALUE`."""
+    if not isinstance(heads, str):
+        return heads
+    text = heads
+    if not heads.startswith("{"):
+        text = "{" + re.sub(r"(^|,)(\w+)=", r"\1 \2: ", heads) + "}"
+    try:
+        return load(text)
+    except ValueError as error:
+        raise ValueError(f"expected YAML. Received: {heads[:80]!r} ({error})") from None
+
+
+def _check_fractions(parts: list[float]) -> None:
+    if sorted(set(parts)) != parts or not all(0 < part < 1 for part in parts):
+        raise ValueError(f"expected ascending numbers between 0 and 1. Received: {parts}")
 
 
 class DetectorConfig(Section):
     """Backbone, and fields of the Model Garden's Mask R-CNN."""
 
-    name: Annotated[str, checked_by(find_model)] = "lambda_resnet50"
+    name: NetworkName = "lambda_resnet50"
     """Backbone, by its name in zoo/registry.py."""
     image_size: int = Field(default=1024, ge=STRIDE, le=2048, multiple_of=STRIDE)
     """Height and width in pixels; images are resized to fit, and padded."""
     overrides: Overrides = Field(default={})
     """Other constructor arguments, e.g. --model.overrides scope=7"""
     weights: Weights | None = None
-    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run of
-    zoo.train or of zoo.publish, or a .weights.h5 or .safetensors file; None: from random
-    weights."""
+    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run or of
+    zoo.publish, or a .weights.h5 or .safetensors file; None: from random weights."""
     freeze_backbone: bool = False
     """Train pyramid and heads only."""
     batch_norm_momentum: float = Field(default=0.997, ge=0, lt=1)
     """Momentum of the moving statistics of every batch normalization."""
     synchronized_batch_norm: bool = True
     """Compute batch statistics over all devices, not over each one alone."""
-    heads: Annotated[dict[str, Any], AfterValidator(typed)] = Field(default={})
+    heads: Annotated[TypedValues, NoDecode, BeforeValidator(_parse_heads)] = Field(default={})
     """Other values of the Model Garden's fields (those of
     official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: {num_filters: 64}}};
     include_mask: false finds boxes alone (Faster R-CNN)."""
@@ -80,19 +94,16 @@ class ScheduleConfig(Section):
     """L2 regularization: weight_decay / 2 times the sum of squares of all kernels in the loss."""
     warmup_steps: int = Field(default=1000, ge=0)
     """Steps of linear warm-up from rate 0."""
-    decay_at: list[float] = Field(default=[0.9, 0.95, 0.975])
+    decay_at: Annotated[list[float], checked_by(_check_fractions)] = Field(
+        default=[0.9, 0.95, 0.975]
+    )
     """Fractions of the training after which the learning rate is divided by 10."""
-
-    @field_validator("decay_at")
-    @classmethod
-    def _ascending(cls, parts: list[float]) -> list[float]:
-        if sorted(set(parts)) != parts or not all(0 < part < 1 for part in parts):
-            raise ValueError(f"expected ascending numbers between 0 and 1. Received: {parts}")
-        return parts
 
 
 class StepsConfig(Section):
     """Length, precision and seed of training."""
+
+    delete_checkpoint: ClassVar = False  # the weights of a detector are those of its checkpoint
 
     steps: int = Field(default=22_500, ge=1)
     """Steps of training."""
@@ -106,14 +117,6 @@ class StepsConfig(Section):
     """Keras dtype policy: bfloat16 suits TPUs."""
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Seed of weights and of the order of images."""
-
-
-def _as_json(text: str) -> str:
-    """Converts YAML to JSON, which pydantic-settings reads."""
-    try:
-        return json.dumps(load(text))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"model.heads: expected YAML. Received: {text[:80]!r} ({error})") from None
 
 
 class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
@@ -133,22 +136,6 @@ class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
     data: CocoConfig = CocoConfig()
     optimizer: ScheduleConfig = ScheduleConfig()
     training: StepsConfig = StepsConfig()
-
-    @classmethod
-    def from_command_line(cls, arguments: Sequence[str]) -> Self:
-        """Reads settings as the other commands do, with `--model.heads` in YAML.
-
-        Raises:
-            ValueError: One line that names the wrong key or value, and what is allowed.
-        """
-        words = list(arguments)
-        for place, word in enumerate(words):
-            option, equals, value = word.partition("=")
-            if equals and option == HEADS and value.startswith("{"):
-                words[place] = f"{HEADS}={_as_json(value)}"
-            elif place and words[place - 1] == HEADS and word.startswith("{"):
-                words[place] = _as_json(word)
-        return super().from_command_line(words)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_settings import SettingsError
 
@@ -17,6 +17,8 @@ SOURCES = {CLASSIFICATION: "zoo.inference.source.kinds", DETECTION: "zoo.detecti
 RUN_CONFIG = "config.yaml"  # the settings in a run folder
 # Settings by which configurations without a task are recognized as those of detectors.
 _OF_DETECTORS = {"data": {"test_batch_size"}, "training": {"steps"}}
+
+Row = TypeVar("Row")
 
 
 def task_of(settings: Mapping[str, Any]) -> str:
@@ -49,20 +51,12 @@ def network_task(run: object, model: str | None) -> str:
 
 
 def choose_source(settings: Any) -> Any:
-    """Returns the source of a network that settings name, whatever its task.
-
-    Args:
-        settings: Settings with `run`, `model` and maybe `weights`.
-    """
+    """Returns the source of the network that `run`, `model` and maybe `weights` name."""
     return task_module(network_task(settings.run, settings.model), SOURCES).choose(settings)
 
 
 def find_task(arguments: Sequence[str]) -> str:
-    """Returns the task of a command line: by --task, by --run or --model, or by --config.
-
-    Args:
-        arguments: The words after the name of the command.
-    """
+    """Returns the task of a command line: by --task, by --run or --model, or by --config."""
     given: dict[str, str] = {}
     for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         name, equals, value = word.partition("=")
@@ -75,24 +69,17 @@ def find_task(arguments: Sequence[str]) -> str:
 
 
 def run_by_task(arguments: Sequence[str], modules: Mapping[str, str]) -> None:
-    """Runs the module of a command that is for the task of the command line.
-
-    Args:
-        arguments: The words after the name of the command.
-        modules: Names of modules with a function `main`, by task.
-
-    Raises:
-        ValueError: If the command has no such task.
-    """
+    """Runs `main` of the module that is for the task of the command line."""
     task_module(find_task(arguments), modules).main(arguments)
 
 
 def task_module(task: str, modules: Mapping[str, str]) -> Any:
-    """Imports the module of a table that is for a task.
+    """Imports the module of a table that is for a task."""
+    return import_module(row_of_task(task, modules))
 
-    Raises:
-        ValueError: If the table has no such task.
-    """
-    if task not in modules:
-        raise ValueError(f"task: no such task. {unknown(task, modules)}")
-    return import_module(modules[task])
+
+def row_of_task(task: str, table: Mapping[str, Row]) -> Row:
+    """Returns the row of a table that is for a task; an unknown one is refused."""
+    if task not in table:
+        raise ValueError(f"task: no such task. {unknown(task, table)}")
+    return table[task]

@@ -92,7 +92,7 @@ class Detector:
         Raises:
             ValueError: If the folder is missing or holds no finished run of a detector.
         """
-        config = run_folder.read_config(folder, DetectionConfig)
+        config = run_folder.load_config(folder, DetectionConfig)
         metrics = load_metrics(folder)
         return cls.restore(
             config.model_copy(update={"output_dir": folder}),

@@ -10,7 +10,7 @@ from zoo.cli.model_options import PlaceOptions
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.cli.settings import AnyPath, OutputFolder, Section
 from zoo.config.detection import DetectionConfig
-from zoo.run_folder import read_config
+from zoo.run_folder import load_config
 
 if TYPE_CHECKING:
     from zoo.detection.coco import Json
@@ -53,7 +53,7 @@ class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
             return self.data.dir
         if self.run is None:
             raise ValueError("data.dir: expected a folder of shards, as --model has none")
-        return read_config(self.run, DetectionConfig).data.dir
+        return load_config(self.run, DetectionConfig).data.dir
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from zoo.detection.detector import Detector, load_metrics
 from zoo.detection.source import DetectorDescription, Published, detector_fields
 from zoo.inference.source.published import WEIGHTS
 from zoo.publish.folder import Contents
-from zoo.run_folder import read_config
+from zoo.run_folder import load_config
 
 TASK = "object-detection"
 
@@ -21,7 +21,7 @@ def write_weights(detector: Detector, folder: Path) -> None:
 
 def contents(detector: Detector, run: Path, common: Mapping[str, Any]) -> Contents:
     """Returns description and card; `common` has the fields of every task's description."""
-    config, metrics = read_config(run, DetectionConfig), load_metrics(run)
+    config, metrics = load_config(run, DetectionConfig), load_metrics(run)
     return Contents(
         description=DetectorDescription(
             task="detection",

@@ -6,8 +6,7 @@ from importlib import import_module
 from zoo.cli.run import BACKENDS, run_command, use_default_backend
 from zoo.config import TrainConfig
 from zoo.config.detection import DetectionConfig
-from zoo.config.task import CLASSIFICATION, DETECTION, find_task
-from zoo.errors import unknown
+from zoo.config.task import CLASSIFICATION, DETECTION, find_task, row_of_task
 
 # By task: settings, the module whose `train` takes them, and the backends it runs on.
 TASKS = {
@@ -17,15 +16,8 @@ TASKS = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then trains.
-
-    Raises:
-        ValueError: If there is no such task, or a setting is wrong.
-    """
-    task = find_task(arguments)
-    if task not in TASKS:
-        raise ValueError(f"task: no such task. {unknown(task, TASKS)}")
-    settings, module, backends = TASKS[task]
+    """Reads the settings, then trains."""
+    settings, module, backends = row_of_task(find_task(arguments), TASKS)
     config = settings.from_command_line(arguments)
     use_default_backend(backends)
     # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.

@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import keras
@@ -13,39 +15,25 @@ from keras import ops
 from zoo.files import atomic_write
 from zoo.run_folder import check_still_there, finite
 from zoo.train.checkpoints import Checkpoints, Progress
-from zoo.train.stop import stopped
+from zoo.train.run import Stop, stopped
 
 
+@dataclass(eq=False)
 class SaveProgress(keras.callbacks.Callback):
     """Saves a checkpoint after every epoch, every `every_steps` steps, and at an interruption.
 
     Interrupted within an evaluation, it saves the state from before, and the resumed run evaluates
     again.
-
-    Args:
-        checkpoints: Files to write.
-        progress: Progress of the run; kept up to date.
-        every_steps: Steps between checkpoints within an epoch; None: none.
-        patience: Epochs without better test accuracy after which training ends; None: never.
-        stop: Called after every execution; returns whether the run was interrupted.
     """
 
-    model: Any  # set by `fit`
+    checkpoints: Checkpoints
+    progress: Progress  # kept up to date
+    every_steps: int | None  # within an epoch
+    patience: int | None  # epochs without better test accuracy after which training ends
+    stop: Stop
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        progress: Progress,
-        every_steps: int | None,
-        patience: int | None,
-        stop: Callable[[], bool],
-    ) -> None:
+    def __post_init__(self) -> None:
         super().__init__()
-        self.checkpoints = checkpoints
-        self.progress = progress
-        self.every_steps = every_steps
-        self.patience = patience
-        self.stop = stop
         self.saved = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
@@ -73,7 +61,7 @@ class SaveProgress(keras.callbacks.Callback):
         self.progress.history.append({name: float(v) for name, v in (logs or {}).items()})
         self.progress.epoch_steps.append(self.model.steps_done)
         self._save()
-        self.model.stop_training = stopped_early(self.progress, self.patience)
+        self.model.stop_training = self.progress.stopped_early(self.patience)
 
     def _end(self) -> None:
         if self.model.steps_done > self.progress.step:
@@ -95,66 +83,33 @@ class SaveProgress(keras.callbacks.Callback):
         self.checkpoints.save(self.progress)
 
 
-def stopped_early(progress: Progress, patience: int | None) -> bool:
-    """Returns whether `patience` epochs in a row were no better than the best one."""
-    best = progress.best_epoch
-    return None not in (best, patience) and len(progress.history) - 1 - best >= patience  # pyright: ignore[reportOperatorIssue]
-
-
-class Throughput(keras.callbacks.Callback):
-    """Adds images per second to the progress bar and the logs, and the learning rate to the logs.
-
-    It stands before the callbacks that read the logs.
-    """
-
-    model: Any
-
-    def __init__(self, batch_size: int) -> None:
-        super().__init__()
-        self.batch_size = batch_size
-
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self.began = self.trained = time.monotonic()
-        self.first_step = self.model.steps_done
-
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        self.trained = time.monotonic()
-        if logs is not None:
-            logs["images_per_second"] = self._rate()
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if logs is not None:
-            logs["images_per_second"] = self._rate()
-            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
-
-    def _rate(self) -> float:
-        images = (self.model.steps_done - self.first_step) * self.batch_size
-        return images / max(self.trained - self.began, 1e-9)
-
-
+@dataclass(eq=False)
 class Bar(keras.callbacks.ProgbarLogger):
-    """Keras' progress bar, with the time left after every epoch.
+    """Keras' progress bar, with images per second, and the time left after every epoch.
 
-    It also ends at the last step where executions do not divide an epoch.
+    It also ends at the last step where executions do not divide an epoch. It stands before the
+    callbacks that read the logs, to which it adds the speed and the learning rate.
     """
 
-    target: int
+    batch_size: int
+    run_epochs: int
 
-    def __init__(self, run_epochs: int) -> None:
+    def __post_init__(self) -> None:
         super().__init__()
-        self.run_epochs = run_epochs
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
-        self.began = time.monotonic()
+        self.began = self.trained = time.monotonic()
+        self.first_step = self.model.steps_done
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.trained = time.monotonic()
+        logs["images_per_second"] = self._speed()
         super().on_train_batch_end(min(batch, self.target - 1), logs)
 
-    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        super().on_test_batch_end(min(batch, self.target - 1), logs)
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["images_per_second"] = self._speed()
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
         super().on_epoch_end(epoch, logs)
         left = (self.run_epochs - epoch - 1) * (time.monotonic() - self.began)
         if left:
@@ -162,23 +117,24 @@ class Bar(keras.callbacks.ProgbarLogger):
             text = f"{minutes // 60} h {minutes % 60} min" if minutes else f"{left:.0f} s"
             print(f"{text} left", flush=True)
 
+    def _speed(self) -> float:
+        images = (self.model.steps_done - self.first_step) * self.batch_size
+        return images / max(self.trained - self.began, 1e-9)
 
+
+@dataclass(eq=False)
 class DecodingSpeed(keras.callbacks.Callback):
     """Reports after the first epoch whether the devices wait for images.
 
     It reads images for some seconds, without training, and only if the epoch took longer than that.
-
-    Args:
-        batches: Function that returns the training batches of this host.
-        images: Images of a batch, over all hosts.
-        seconds: Seconds of reading. Defaults to 5.
     """
 
-    def __init__(self, batches: Callable[[], Iterable], images: int, seconds: float = 5.0) -> None:
+    batches: Callable[[], Iterable]  # training batches of this host
+    images: int  # of a batch, over all hosts
+    seconds: float = 5.0
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.batches = batches
-        self.images = images
-        self.seconds = seconds
         self.told = False
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -207,11 +163,27 @@ class DecodingSpeed(keras.callbacks.Callback):
 
 def write_epochs(path: Path, progress: Progress) -> None:
     """Writes one line of JSON for each epoch that has ended."""
+    rows = zip(progress.epoch_steps, progress.history, strict=True)
     lines = [
         json.dumps(finite({"epoch": number, "step": step, **values}))
-        for number, (step, values) in enumerate(
-            zip(progress.epoch_steps, progress.history, strict=True), start=1
-        )
+        for number, (step, values) in enumerate(rows, start=1)
     ]
     with atomic_write(path) as beside:
         beside.write_text("\n".join(lines) + "\n")
+
+
+def load_callback(place: str) -> keras.callbacks.Callback:
+    """Imports `package.module:Name` and calls it for a callback, which runs its code."""
+    try:
+        callback = resolve_name(place)()
+    except Exception as error:  # the code of others raises many kinds
+        raise ValueError(
+            "training.callbacks: expected package.module:Name of what can be imported and called "
+            f"without arguments. Received: {place!r} ({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(callback, keras.callbacks.Callback):
+        raise ValueError(
+            "training.callbacks: expected a keras.callbacks.Callback. Received: "
+            f"{type(callback).__name__} from {place!r}"
+        )
+    return callback

@@ -8,7 +8,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 
 import keras
@@ -24,26 +24,18 @@ from zoo.errors import first_wrong
 from zoo.files import atomic_write, local_copy, remove, remove_partial
 
 KEEP = 3  # files
-_SUFFIX = ".safetensors"
 
 
 @dataclass
 class Progress:
-    """Progress of a run.
-
-    Attributes:
-        step: Number of training steps done.
-        history: What `fit` logged, for each epoch that has ended.
-        epoch_steps: Number of training steps when each of them ended.
-        seconds: Time of training, in all processes of the run.
-    """
+    """Progress of a run."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    step: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-    epoch_steps: list[int] = field(default_factory=list)
-    seconds: float = 0.0
+    step: int = 0  # training steps done
+    history: list[dict[str, float]] = field(default_factory=list)  # logs of each finished epoch
+    epoch_steps: list[int] = field(default_factory=list)  # training steps when each of them ended
+    seconds: float = 0.0  # of training, in all processes of the run
 
     @property
     def best_epoch(self) -> int | None:
@@ -56,23 +48,25 @@ class Progress:
         """Number of training steps when that epoch ended."""
         return None if self.best_epoch is None else self.epoch_steps[self.best_epoch]
 
+    def stopped_early(self, patience: int | None) -> bool:
+        """Returns whether `patience` epochs in a row were no better than the best one."""
+        if patience is None or self.best_epoch is None:
+            return False
+        return len(self.history) - 1 - self.best_epoch >= patience
 
+
+@dataclass
 class Checkpoints:
     """Numbered files in a folder, of which the newest few and the best are kept.
 
     A file appears under its name only when it is whole, and holds a checksum of its contents.
-
-    Args:
-        folder: Where the files are.
-        variables: What is saved, in an order fixed by the code.
-        write: Whether this process writes the files; one of several does.
     """
 
-    def __init__(
-        self, folder: Path, variables: Iterable[keras.Variable], write: bool = True
-    ) -> None:
-        self.folder = folder
-        self.write = write
+    folder: Path
+    variables: InitVar[Iterable[keras.Variable]]  # in an order fixed by the code
+    write: bool = True  # whether this process writes the files; one of several does
+
+    def __post_init__(self, variables: Iterable[keras.Variable]) -> None:
         # Paths are not unique, or counted in each process.
         self._variables = {
             f"{number:05d} {variable.path.split('/')[-1]}": variable
@@ -80,11 +74,7 @@ class Checkpoints:
         }
 
     def save(self, progress: Progress) -> None:
-        """Writes a file, then removes the oldest ones.
-
-        Raises:
-            ValueError: If it cannot be written; the earlier files stay.
-        """
+        """Writes a file, then removes the oldest ones, which stay if it cannot be written."""
         arrays = {  # by every process: metrics are summed over all of them
             name: np.asarray(ops.convert_to_numpy(variable))
             for name, variable in self._variables.items()
@@ -110,35 +100,26 @@ class Checkpoints:
                 remove(old)
 
     def restore(self) -> Progress | None:
-        """Sets all variables as they were saved last, and says when that was.
+        """Sets all variables as they were saved last; None if there is no intact file.
 
-        A damaged file is named on the screen, and the one before it is used.
-
-        Returns:
-            None if there is no file that is whole.
-
-        Raises:
-            ValueError: If the newest whole file is of another model, optimizer or version.
+        A damaged file is named on the screen, and the one before it is used. A file of another
+        model, optimizer or version is refused.
         """
         if self.write:
             remove_partial(self.folder)
         for path in self._files():
             try:
                 return self._restore(path)
-            except _DAMAGED as error:
+            except DamagedError as error:
                 print(f"damaged checkpoint {path} ({error}); using the one before", file=sys.stderr)
         return None
 
     def restore_best(self, progress: Progress) -> None:
-        """Sets all variables as they were after the best epoch.
-
-        Raises:
-            ValueError: If that file is damaged.
-        """
+        """Sets all variables as they were after the best epoch."""
         path = self._file(progress.best_step or 0)
         try:
             self._restore(path)
-        except _DAMAGED as error:
+        except DamagedError as error:
             raise ValueError(f"damaged checkpoint {path} of the best epoch ({error})") from error
 
     def _restore(self, path: Path) -> Progress:
@@ -158,26 +139,26 @@ class Checkpoints:
         return progress
 
     def _file(self, step: int) -> Path:
-        return self.folder / f"step-{step:09d}{_SUFFIX}"
+        return self.folder / f"step-{step:09d}.safetensors"
 
     def _files(self) -> list[Path]:
         """The newest first."""
-        return sorted(self.folder.glob(f"step-*{_SUFFIX}"), reverse=True)
+        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
 
 
 class DamagedError(Exception):
     """A file that does not hold what was written."""
 
 
-_DAMAGED = (OSError, SafetensorError, KeyError, DamagedError)
-
-
 def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
-    with local_copy(path) as here, safe_open(here, framework="np") as file:
-        metadata = file.metadata() or {}
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
-        raise DamagedError("wrong checksum")
+    try:
+        with local_copy(path) as here, safe_open(here, framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
+            raise DamagedError("wrong checksum")
+    except (OSError, SafetensorError, KeyError) as error:
+        raise DamagedError(str(error)) from error
     if (version := metadata.get("version")) != lambda_keras.__version__:
         raise ValueError(
             f"the checkpoint {path} is of lambda_keras {version or 0.1}, whose networks may "

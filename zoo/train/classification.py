@@ -14,59 +14,42 @@ from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.labels import balanced_weights
 from zoo.data.load import load_data
-from zoo.errors import some
-from zoo.files import atomic_write, keras_file, remove
+from zoo.errors import printable, some
+from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.predictions import plot_predictions
 from zoo.plots.training import plot_curves
-from zoo.registry import trainable_parameters
-from zoo.train import run
-from zoo.train.accumulation import GradientAccumulation
 from zoo.train.callbacks import (
     Bar,
     DecodingSpeed,
     SaveProgress,
-    Throughput,
-    stopped_early,
+    load_callback,
     write_epochs,
 )
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.losses import Objective, create_loss
 from zoo.train.model import TrainingModel, mark_blocks
-from zoo.train.network import check_weights, create_network, give_logits, prepare
-from zoo.train.optimizer import add_weight_decay, create_optimizer
-from zoo.train.plan import plan
-from zoo.train.teacher import load_teacher
-from zoo.train.user_callbacks import load_callbacks
+from zoo.train.network import check_weights, create_network, give_logits, load_teacher, prepare
+from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
+from zoo.train.run import Metrics, Run, Stop, resuming
 
 GRID_SAMPLE = 512  # test images among which the grid of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
 
 
-def train(config: TrainConfig) -> run.Metrics:
-    """Trains a classifier and writes its run folder; see `zoo.train.run.train`."""
-    return run.train(ClassificationRun, config)
-
-
-class ClassificationRun(run.Run):
+class ClassificationRun(Run):
     """A training run of a classifier."""
 
-    head = run_folder.HEAD
+    head = (
+        "# In Python: import keras, lambda_keras; "
+        f"model = keras.models.load_model({run_folder.MODEL!r})\n"
+    )
     config: TrainConfig
 
     def check(self) -> None:
-        """Checks the settings against devices and backend, and finds callbacks and weights.
-
-        Raises:
-            ValueError: If they do not fit.
-        """
         training, jax = self.config.training, keras.backend.backend() == "jax"
-        self.check_multiple(
-            "batch_size",
-            training.gradient_accumulation_steps,
-            "training.gradient_accumulation_steps",
-        )
+        self.check_multiple("batch_size", training.gradient_accumulation_steps)
         if training.jit_compile and isinstance(self.devices.strategy, tf.distribute.Strategy):
             raise ValueError(
                 "training.jit_compile: expected false on several devices, where Keras cannot "
@@ -83,17 +66,16 @@ class ClassificationRun(run.Run):
                 "training.recompute: expected false on TensorFlow, where what is computed again "
                 "would draw other random numbers and count batch statistics twice. Received: true"
             )
-        self.callbacks = load_callbacks(training.callbacks)
+        self.callbacks = [load_callback(place) for place in training.callbacks]
         check_weights(self.config.model)
 
     def load(self) -> None:
-        """Finds and checks the images."""
         config = self.config
         self.data = load_data(config.data, config.model.size, config.training.seed)
         self.classes = len(self.data.class_names)
+        self.images = self.data.train.count, self.data.test.count
 
     def build(self) -> list[str]:
-        """Builds the network with its optimizer, losses and metrics; returns a summary."""
         training, data = self.config.training, self.data
         steps_per_epoch = data.train.steps_per_epoch(self.config.data.batch_size)
         network = self._network()
@@ -118,13 +100,7 @@ class ClassificationRun(run.Run):
             jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
             auto_scale_loss=False,
         )
-        return [
-            f"{self.config.model.name}: {trainable_parameters(model):,} trainable parameters; "
-            f"{data.train.count} training and {data.test.count} test images of "
-            f"{self.classes} classes; {self.devices}",
-            *plan(self.config, data),
-            *self._slow_start(),
-        ]
+        return [self.summary(self.config.model.name), *self._plan()]
 
     def _network(self) -> Any:
         network = create_network(self.config.model, self.classes)
@@ -163,33 +139,57 @@ class ClassificationRun(run.Run):
             optimizer = GradientAccumulation(optimizer, training.gradient_accumulation_steps)
         return optimizer
 
-    def _slow_start(self) -> list[str]:
-        """Explains validation near chance where batch statistics follow slowly."""
+    def _plan(self) -> list[str]:
+        """Returns lines about classes, steps and images, and warnings."""
+        config, training, data = self.config, self.config.training, self.data
+        lines = []
+        if data.train.labels is not None:
+            counts = np.bincount(data.train.labels, minlength=self.classes)
+            least, most = (
+                f"{counts[place]:,} ({printable(data.class_names[place])})"
+                for place in (counts.argmin(), counts.argmax())
+            )
+            lines.append(f"training images of a class: {least} to {most}")
+        steps, parts = self.model.steps_per_epoch, training.gradient_accumulation_steps
+        in_parts = f" in {parts} micro-batches" if parts > 1 else ""
+        lines.append(
+            f"{training.epochs} epochs of {steps:,} steps, {training.epochs * steps:,} in all, of "
+            f"{config.data.batch_size} images of {config.model.size} x {config.model.size} pixels"
+            f"{in_parts}"
+        )
+        lines += [f"warning: {one}" for one in data.warnings]
+        if config.model.weights is not None:
+            return lines
+        for_pretrained = {
+            "optimizer.layer_decay": (config.optimizer.layer_decay or 1) < 1,
+            "model.freeze_backbone": config.model.freeze_backbone,
+            "model.freeze_up_to": config.model.freeze_up_to is not None,
+        }
+        if any(for_pretrained.values()):
+            names = " and ".join(name for name, is_set in for_pretrained.items() if is_set)
+            lines.append(
+                f"warning: {names}: for pretrained weights, but this run starts from random ones "
+                "(model.weights), of which the first layers then learn little or nothing"
+            )
         norms = [
             layer
             for layer in self.model.network._flatten_layers()
             if isinstance(layer, keras.layers.BatchNormalization)
         ]
         momentum = max((layer.momentum for layer in norms), default=0.0)
-        steps = self.model.steps_per_epoch
-        if momentum**steps <= SLOW or self.config.model.weights is not None:
-            return []
-        return [
-            "validation starts near chance: it uses the moving averages of batch statistics, of "
-            f"which {momentum**steps:.0%} are still initial values after an epoch of {steps} "
-            f"steps (model.batch_norm_momentum: {momentum:g})"
-        ]
+        if momentum**steps > SLOW:
+            lines.append(
+                "validation starts near chance: it uses the moving averages of batch statistics, "
+                f"of which {momentum**steps:.0%} are still initial values after an epoch of "
+                f"{steps} steps (model.batch_norm_momentum: {momentum:g})"
+            )
+        return lines
 
-    def fit(self, stop: run.Stop) -> run.Metrics:
-        """Trains from the last checkpoint, if there is one, to the end."""
+    def fit(self, stop: Stop) -> Metrics:
         training = self.config.training
         checkpoints, progress = self._restore()
         save = SaveProgress(
-            checkpoints,
-            progress,
-            training.checkpoint_steps,
-            training.early_stopping_epochs,
-            stop,
+            checkpoints, progress, training.checkpoint_steps, training.early_stopping_epochs, stop
         )
         with naming_errors(), _naming_events(self.config.output_dir / run_folder.LOGS):
             self._fit_epochs(progress, self._callbacks(save))
@@ -214,12 +214,12 @@ class ClassificationRun(run.Run):
         model.steps_done = progress.step
         if progress.step:
             steps = model.steps_per_epoch * self.config.training.epochs
-            print(run.resuming(progress.step, steps), flush=True)
+            print(resuming(progress.step, steps), flush=True)
         return checkpoints, progress
 
     def _callbacks(self, save: SaveProgress) -> list[Any]:
         batch_size, progress = self.config.data.batch_size, save.progress
-        callbacks: list[Any] = [Throughput(batch_size), save, Bar(self.config.training.epochs)]
+        callbacks: list[Any] = [Bar(batch_size, self.config.training.epochs), save]
         if not self.devices.chief:
             return callbacks
         logs = str(self.config.output_dir / run_folder.LOGS)
@@ -253,7 +253,7 @@ class ClassificationRun(run.Run):
             _evaluate_again(model, test, epoch - 1, callbacks)
         interrupted = [(epoch, epoch + 1, steps - done)] if done else []
         for first, last, length in [*interrupted, (epoch + bool(done), training.epochs, steps)]:
-            if first < last and not stopped_early(progress, training.early_stopping_epochs):
+            if first < last and not progress.stopped_early(training.early_stopping_epochs):
                 model.fit(
                     self.devices.distribute(
                         lambda host: self.data.train.batches(
@@ -270,39 +270,31 @@ class ClassificationRun(run.Run):
                     callbacks=callbacks,
                 )
 
-    def _metrics(self, progress: Progress) -> run.Metrics:
+    def _metrics(self, progress: Progress) -> Metrics:
         history = progress.history
         # The variables of this epoch were evaluated when it ended.
         early = self.config.training.early_stopping_epochs is not None
         kept = history[(progress.best_epoch or 0) if early else -1]
-        not_finite = [
-            str(number)
-            for number, epoch in enumerate(history, start=1)
-            if not np.isfinite(epoch["val_loss"])
-        ]
-        if not_finite:
+        finite = np.isfinite([epoch["val_loss"] for epoch in history])
+        if not finite.all():
+            epochs = some(map(str, np.flatnonzero(~finite) + 1))
             print(
-                f"the test loss is not finite after epoch {some(not_finite)}: "
-                "lower optimizer.learning_rate"
+                f"the test loss is not finite after epoch {epochs}: lower optimizer.learning_rate"
             )
-        metrics = {
-            "model": self.config.model.name,
-            "test": {
-                name.removeprefix("val_"): value
-                for name, value in kept.items()
-                if name.startswith("val_")
-            },
-            "test_images": self.data.test.count,
-            "training_images": self.data.train.count,
-            "trainable_parameters": trainable_parameters(self.model),
-            "training_seconds": round(progress.seconds, 1),
-            "class_names": list(self.data.class_names),
-            "history": {name: [epoch[name] for epoch in history] for name in history[0]},
+        test = {
+            name.removeprefix("val_"): value
+            for name, value in kept.items()
+            if name.startswith("val_")
         }
+        metrics = self.metrics(
+            test,
+            progress.seconds,
+            class_names=list(self.data.class_names),
+            history={name: [epoch[name] for epoch in history] for name in history[0]},
+        )
         return run_folder.finite(metrics)
 
-    def write(self, metrics: run.Metrics) -> str:
-        """Writes the model, its weights and two figures; returns the test accuracy."""
+    def write(self, metrics: Metrics) -> str:
         folder, name = self.config.output_dir, self.config.model.name
         network = self._write_weights()
         accuracy = metrics["test"]["accuracy"]
@@ -338,11 +330,6 @@ class ClassificationRun(run.Run):
         _write_file(folder / run_folder.MODEL, network)
         return network
 
-    def finish(self) -> None:
-        """Removes the checkpoints, if the settings say so."""
-        if self.config.training.delete_checkpoint:
-            remove(self.config.output_dir / run_folder.CHECKPOINTS)
-
 
 def _write_file(path: Path, network: keras.Model) -> None:
     with atomic_write(path) as beside:
@@ -373,11 +360,7 @@ def _evaluate_again(
 
 @contextmanager
 def _naming_events(logs: Any) -> Iterator[None]:
-    """Reports TensorBoard's events that cannot be written; TensorFlow knows no reason.
-
-    Raises:
-        OSError: With the folder, if that is what went wrong.
-    """
+    """Names the folder of TensorBoard's events, of whose errors TensorFlow knows no reason."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -387,3 +370,6 @@ def _naming_events(logs: Any) -> Iterator[None]:
             f"cannot write TensorBoard's events to {logs} (no room?); the same command "
             "resumes the run"
         ) from error
+
+
+train = ClassificationRun.train

@@ -14,13 +14,9 @@ class SoftBinaryCrossentropy(keras.losses.Loss):
     """Binary cross-entropy of every class, from logits; the mean over classes.
 
     As in ResNet Strikes Back (arXiv:2110.00476, Section 3.1): the classes of a mixed image can all
-    be there. Labels are smoothed to `1 - smoothing + smoothing / classes` and
-    `smoothing / classes`; Keras' own smooths to `smoothing / 2`.
-
-    Args:
-        label_smoothing: Probability spread evenly over all classes. Defaults to 0.
-        threshold: Labels above count as 1, others as 0; None takes them as they are.
-        **arguments: Arguments of `keras.losses.Loss`.
+    be there. Labels above `threshold` count as 1, others as 0; None takes them as they are. They
+    are smoothed to `1 - smoothing + smoothing / classes` and `smoothing / classes`; Keras' own
+    smooths to `smoothing / 2`.
     """
 
     def __init__(
@@ -30,8 +26,7 @@ class SoftBinaryCrossentropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
         self.threshold = threshold
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns one loss per image of labels and logits `(batch, classes)`."""
+    def call(self, y_true: Any, y_pred: Any) -> Any:  # both (batch, classes)
         labels = ops.cast(y_true, y_pred.dtype)
         if self.threshold is not None:
             labels = ops.cast(labels > self.threshold, y_pred.dtype)
@@ -52,7 +47,6 @@ class DistillationLoss(keras.losses.Loss):
         self.temperature = temperature
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns one loss per image of the logits of the teacher and of the student."""
         teacher, student = (
             ops.log_softmax(ops.cast(logits, "float32") / self.temperature, axis=-1)
             for logits in (y_true, y_pred)
@@ -79,10 +73,8 @@ class Objective(keras.layers.Layer):
 
     Args:
         loss: Loss of logits and labels.
-        class_weights: Weight of an image of each class; mixed labels mix the weights. Defaults to
-            None: 1.
-        teacher: Network that returns logits of the same images, and is not trained. Defaults to
-            None: no distillation.
+        class_weights: Weight of an image of each class; mixed labels mix the weights.
+        teacher: Network that returns logits of the same images, and is not trained.
         temperature: Temperature of the distillation.
         share: Fraction of the distillation term in the loss; the rest is that of the labels.
     """

@@ -16,8 +16,8 @@ import tensorflow as tf
 from keras import ops
 
 from lambda_keras.models.specs import STAGES
-from zoo.train.accumulation import GradientAccumulation
 from zoo.train.losses import Objective
+from zoo.train.optimizer import GradientAccumulation
 
 BLOCK_OUTPUT = "block"  # name of the activations that recomputation keeps
 
@@ -28,25 +28,18 @@ class TrainingModel(keras.Model):
     Epochs and evaluations have exactly the given number of steps, whether or not
     `steps_per_execution` divides it: pass the same numbers to `fit`, and endless training data.
 
+    With a `GradientAccumulation` as optimizer, each step takes several micro-batches.
+
     Args:
         network: The functional model to train.
         steps_per_epoch: Steps of an epoch.
         evaluation_steps: Steps of an evaluation.
         ema: Decay of the EMA of all weights and batch statistics, which evaluation then uses.
-            Defaults to None: none.
+        objective: Training loss, besides regularizers. Defaults to that of `compile`, which
+            evaluation has in any case.
         recompute: On JAX, whether the backward pass keeps only what `mark_blocks` has marked and
-            computes the rest again. Defaults to False.
-        objective: Training loss, besides regularizers. Defaults to None: the loss that the model
-            is compiled with, which is that of evaluation.
-
-    With a `GradientAccumulation` as optimizer, each step takes several micro-batches.
+            computes the rest again.
     """
-
-    # Set by Keras' own `compile`.
-    optimizer: Any
-    train_function: Any
-    test_function: Any
-    jit_compile: Any
 
     def __init__(
         self,
@@ -80,18 +73,15 @@ class TrainingModel(keras.Model):
         ]
 
     def reset_metrics(self) -> None:
-        """Resets metrics at the beginning of an epoch, which a resumed run may have left."""
-        if self.steps_done % self.steps_per_epoch == 0:
+        if self.steps_done % self.steps_per_epoch == 0:  # not in a resumed epoch
             super().reset_metrics()
 
     def call(self, inputs, training=False):
-        """Runs the network; with its EMA weights, if there are any, except in training."""
         if training or self.averages is None:
             return self.network(inputs, training=training)
         return self.averages.of(self.network, inputs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the loss of the objective in training, and that of `compile` in evaluation."""
         if not training or self.objective is None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         loss = self.objective.of(x, y, y_pred)
@@ -106,12 +96,6 @@ class TrainingModel(keras.Model):
 
         policy = jax.checkpoint_policies.save_only_these_names(BLOCK_OUTPUT)
         return jax.checkpoint(lambda *values: compute(*values, **arguments), policy=policy)(*state)
-
-    @property
-    def _batches(self) -> int:
-        """Micro-batches of a step."""
-        accumulates = isinstance(self.optimizer, GradientAccumulation)
-        return self.optimizer.steps if accumulates else 1
 
     def train_step(self, *args):
         """Keras' own step, then an update of the EMA unless gradients are only accumulated."""
@@ -141,27 +125,21 @@ class TrainingModel(keras.Model):
             self.optimizer.last = True
 
     def make_train_function(self, force: bool = False) -> None:
-        """Creates the function that `fit` calls for every execution."""
         if self.train_function is None or force:
             self.steps_done = int(ops.convert_to_numpy(self.optimizer.iterations))
-            counts = self._training_counts()
-            if keras.backend.backend() == "tensorflow":
-                self.train_function = self._tensorflow_execution(
-                    self.train_step, counts, self._batches
-                )
-            else:
-                self.train_function = self._jax_execution(
-                    super().make_train_function, counts, self._batches
-                )
+            self.train_function = self._execution("train", self._training_counts())
 
     def make_test_function(self, force: bool = False) -> None:
-        """Creates the function that `evaluate` calls for every execution."""
         if self.test_function is None or force:
-            counts = self._evaluation_counts()
-            if keras.backend.backend() == "tensorflow":
-                self.test_function = self._tensorflow_execution(self.test_step, counts)
-            else:
-                self.test_function = self._jax_execution(super().make_test_function, counts)
+            self.test_function = self._execution("test", self._evaluation_counts())
+
+    def _execution(self, kind: str, counts: Iterator[int]) -> Callable:
+        """Returns the function that Keras calls for every execution, of so many steps."""
+        accumulates = kind == "train" and isinstance(self.optimizer, GradientAccumulation)
+        batches = self.optimizer.steps if accumulates else 1
+        if keras.backend.backend() == "tensorflow":
+            return self._tensorflow_execution(getattr(self, f"{kind}_step"), counts, batches)
+        return self._jax_execution(f"{kind}_function", counts, batches)
 
     def _training_counts(self) -> Iterator[int]:
         """Steps of each execution: none goes beyond the end of an epoch."""
@@ -177,7 +155,7 @@ class TrainingModel(keras.Model):
                 yield min(self.steps_per_execution, self.evaluation_steps - done)
 
     def _tensorflow_execution(
-        self, step: Callable, counts: Iterator[int], batches: int = 1
+        self, step: Callable, counts: Iterator[int], batches: int
     ) -> Callable:
         strategy = self.distribute_strategy
 
@@ -213,14 +191,14 @@ class TrainingModel(keras.Model):
         steps = tf.function(steps, reduce_retracing=True, autograph=False)
         return lambda iterator: steps(iterator, tf.constant(next(counts)))
 
-    def _jax_execution(self, make: Callable, counts: Iterator[int], batches: int = 1) -> Callable:
-        training = make.__name__ == "make_train_function"
+    def _jax_execution(self, name: str, counts: Iterator[int], batches: int) -> Callable:
+        make = getattr(super(), f"make_{name}")
 
         def made() -> Any:
             steps_per_execution, self.steps_per_execution = self.steps_per_execution, 1
             make(force=True)
             self.steps_per_execution = steps_per_execution
-            return self.train_function if training else self.test_function
+            return getattr(self, name)
 
         step, add = made(), None
         if batches > 1:
@@ -249,11 +227,7 @@ class TrainingModel(keras.Model):
 
 
 def mark_blocks(network: keras.Model) -> None:
-    """Names the outputs of residual blocks, which recomputation keeps.
-
-    Raises:
-        ValueError: If no block ends with an activation.
-    """
+    """Names the outputs of residual blocks, which recomputation keeps."""
     from jax.ad_checkpoint import checkpoint_name  # pyright: ignore[reportMissingImports]
 
     def marked(activation: Callable) -> Callable:
@@ -277,10 +251,6 @@ class ExponentialMovingAverage(keras.layers.Layer):
     The first steps count more, `min(decay, (1 + step) / (10 + step))`, as in
     `tf.train.ExponentialMovingAverage` and the TensorFlow Model Garden; otherwise an average of
     0.9999 would remember the random initial weights for 10,000 steps.
-
-    Args:
-        network: Network whose variables are averaged.
-        decay: Decay of the averages, from 0 to 1.
     """
 
     def __init__(self, network: keras.Model, decay: float) -> None:

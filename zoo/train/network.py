@@ -1,6 +1,8 @@
 """The network that a run trains: built, set up for the recipe, and started from weights."""
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -8,46 +10,45 @@ import keras
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import find_weights, load_any_classes
 from lambda_keras.weights.fit import take_layers
-from zoo.config import ModelConfig
+from zoo.config import DistillationConfig, ModelConfig
+from zoo.inference.source.kinds import choose
 from zoo.registry import CLASSIFIER, create_model, set_batch_norm
 
 # Names of layers that begin a block: c4_block2_1, block12_expand.
 BLOCK = re.compile(r"(c\d_)?block\d+(?=_|$)")
 
 
-def create_network(config: ModelConfig, classes: int) -> Any:
-    """Returns the network as the registry has it.
+@contextmanager
+def naming(setting: str) -> Iterator[None]:
+    """Puts the name of a setting before errors in the `with` block."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(f"{setting}: {error}") from None
 
-    Raises:
-        ValueError: If an argument does not fit.
-    """
+
+def create_network(config: ModelConfig, classes: int) -> Any:
+    """Returns the network as the registry has it."""
     shape = (config.size, config.size, 3)
     return create_model(config.name, classes=classes, input_shape=shape, **config.overrides)
 
 
 def check_weights(config: ModelConfig) -> None:
-    """Finds or downloads the weights that training starts from, before any image is read.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """Finds or downloads the weights that training starts from, before any image is read."""
     if config.weights is not None:
-        try:
+        with naming("model.weights"):
             find_weights(config.weights, config.weights_model or config.name)
-        except (ValueError, FileNotFoundError) as error:
-            raise ValueError(f"model.weights: {error}") from None
 
 
 def prepare(network: Any, config: ModelConfig) -> None:
-    """Loads initial weights, sets batch normalization, and freezes layers.
-
-    Raises:
-        ValueError: If the weights do not fit.
-    """
+    """Loads initial weights, sets batch normalization, and freezes layers."""
     if config.weights_model is not None:
         _warm_start(network, config, config.weights_model)
     elif config.weights is not None:
-        _start_from(network, config)
+        with naming("model.weights"):
+            loaded = load_any_classes(network, config.weights, config.name)
+        if loaded is not network:
+            print(f"the classifier starts from random weights: {config.weights} has other classes")
     set_batch_norm(network, config.batch_norm_momentum, config.synchronized_batch_norm)
     if config.freeze_backbone:
         for layer in network.layers:
@@ -70,26 +71,14 @@ def _layers_up_to(network: Any, stage: str) -> list[Any]:
     return network.layers[: names.index(stage) + 1]
 
 
-def _start_from(network: Any, config: ModelConfig) -> None:
-    """Loads weights of the same classes, or all but the classifier of others."""
-    try:
-        loaded = load_any_classes(network, str(config.weights), config.name)
-    except (ValueError, FileNotFoundError) as error:
-        raise ValueError(f"model.weights: {error}") from None
-    if loaded is not network:
-        print(f"the classifier starts from random weights: that of {config.weights} does not fit")
-
-
 def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
     """Takes layers in common with another network; prints which ones it has not."""
     shape = (config.size, config.size, 3)
     source: Any = create_model(
         name, include_top=False, input_shape=shape, **config.weights_overrides
     )
-    try:
+    with naming("model.weights"):
         load_weights(source, str(config.weights), name)
-    except (ValueError, FileNotFoundError) as error:
-        raise ValueError(f"model.weights: {error}") from None
     others = take_layers(network, source)
     missing = sum(layer.count_params() for layer in others)
     share = 1 - missing / network.count_params()
@@ -102,3 +91,30 @@ def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
         f"warm start from {config.weights} of {name}: {share:.1%} of the parameters; random: "
         f"{', '.join(layer.name for layer in others)}"
     )
+
+
+def load_teacher(
+    config: DistillationConfig, class_names: Sequence[str], image_size: int
+) -> Any | None:
+    """Returns the teacher that the settings name, with logits as outputs; None if they name none.
+
+    It has to have the classes of the data, and take images of the same size, in pixels.
+    """
+    if config.run is None and config.model is None:
+        return None
+    with naming("distillation"):
+        classifier = choose(config).for_data(class_names, image_size).load()
+        teacher, received = classifier.model, list(classifier.class_names)
+        if received != list(class_names):
+            raise ValueError(
+                f"expected a teacher of the {len(class_names)} classes of the data "
+                f"({', '.join(class_names[:3])}, ...). Received: {len(received)} classes "
+                f"({', '.join(received[:3])}, ...)"
+            )
+        if teacher.input_shape[1:3] not in ((image_size, image_size), (None, None)):
+            raise ValueError(
+                f"expected a teacher of images of {image_size} pixels, as model.image_size has "
+                f"it. Received: {teacher.input_shape[1]} pixels"
+            )
+    give_logits(teacher)
+    return teacher

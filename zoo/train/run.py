@@ -1,37 +1,36 @@
 """The lifecycle of a training run, which is the same for every task."""
 
+import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import keras
 
-from zoo import run_folder
+from zoo import devices, run_folder
 from zoo.config import RunConfig
-from zoo.devices import Devices, find_devices, precision
-from zoo.train.stop import stop_signals
+from zoo.devices import Devices, find_devices
+from zoo.files import remove
+from zoo.registry import trainable_parameters
 
 Metrics = dict[str, Any]  # contents of metrics.json
 Stop = Callable[[], bool]  # whether the run was interrupted
 
 
+@dataclass(eq=False)
 class Run(ABC):
-    """A training run of one task. `train` calls the methods in the order in which they stand here.
-
-    Args:
-        config: All settings.
-        devices: Devices to train on.
-        resumed: Whether the run folder holds the same run, unfinished.
-    """
+    """A training run of one task, whose methods `train` calls in the order of this class."""
 
     head: ClassVar[str]  # comment at the top of config.yaml
+    precision = staticmethod(devices.precision)  # sets the dtype policy to build and train under
     config: Any
-
-    def __init__(self, config: RunConfig, devices: Devices, resumed: bool) -> None:
-        self.config = config
-        self.devices = devices
-        self.resumed = resumed
+    devices: Devices
+    resumed: bool  # whether the run folder holds the same run, unfinished
+    images: tuple[int, int] = field(init=False)  # of training and of the test, set by `load`
+    classes: int = field(init=False)  # set by `load`
+    model: Any = field(init=False)  # set by `build`
 
     @abstractmethod
     def check(self) -> None:
@@ -41,56 +40,84 @@ class Run(ABC):
     def load(self) -> None:
         """Finds and checks the data."""
 
-    def precision(self) -> AbstractContextManager:
-        """Context manager of the dtype policy that the model is built and trained under."""
-        return precision(self.config.training.precision)
-
     @abstractmethod
     def build(self) -> list[str]:
-        """Builds the model.
-
-        Returns:
-            Lines that describe the run, printed before its first step.
-        """
+        """Builds the model, and returns lines to print before the first step."""
 
     @abstractmethod
     def fit(self, stop: Stop) -> Metrics:
         """Trains from the last checkpoint, if there is one, to the end.
 
-        Args:
-            stop: Tells whether to save a checkpoint and end now, by `zoo.train.stop.stopped`.
+        When `stop` says so, it saves a checkpoint and raises `stopped`.
         """
 
     @abstractmethod
     def write(self, metrics: Metrics) -> str:
-        """Writes weights and figures; `metrics.json` is written after them.
+        """Writes weights and figures, before `metrics.json`, and returns one line of results."""
 
-        Returns:
-            One line of results.
-        """
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Removes files that a finished run does not need."""
-
-    def check_multiple(self, setting: str, factor: int = 1, factor_name: str = "") -> None:
-        """Refuses a batch size that the devices do not divide.
-
-        Args:
-            setting: Name of the setting in `config.data`.
-            factor: Parts of a batch that a device computes one after the other. Defaults to 1.
-            factor_name: Setting that this number is of.
-
-        Raises:
-            ValueError: If it is no multiple.
-        """
-        size, multiple = getattr(self.config.data, setting), self.devices.replicas * factor
+    def check_multiple(self, setting: str, parts: int = 1) -> None:
+        """Refuses a batch that the devices do not divide, or its micro-batches."""
+        size, multiple = getattr(self.config.data, setting), self.devices.replicas * parts
         if size % multiple:
-            times = f" times {factor_name}={factor}" if factor > 1 else ""
+            times = f" times training.gradient_accumulation_steps={parts}" if parts > 1 else ""
             raise ValueError(
                 f"data.{setting}: expected a multiple of {multiple}, the number of devices{times}. "
                 f"Received: {size}"
             )
+
+    def summary(self, title: str) -> str:
+        """Returns the line about model, data and devices."""
+        return (
+            f"{title}: {trainable_parameters(self.model):,} trainable parameters; "
+            f"{self.images[0]} training and {self.images[1]} test images of "
+            f"{self.classes} classes; {self.devices}"
+        )
+
+    def metrics(self, test: Metrics, seconds: float, **others: Any) -> Metrics:
+        """Returns the metrics of a run that took so many seconds; tasks add others."""
+        return {
+            "model": self.config.model.name,
+            "test": test,
+            "test_images": self.images[1],
+            "training_images": self.images[0],
+            "trainable_parameters": trainable_parameters(self.model),
+            "training_seconds": round(seconds, 1),
+            **others,
+        }
+
+    @classmethod
+    def train(cls, config: RunConfig) -> Metrics:
+        """Trains a model, writes its run folder, and returns the contents of `metrics.json`.
+
+        Everything is checked before the first step. With several processes, each is given the same
+        settings, and the first one writes the files.
+        """
+        resumed = run_folder.check(config)
+        run = cls(config, find_devices(config.strategy, config.tpu), resumed)
+        run.check()
+        # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
+        keras.utils.set_random_seed(run.config.training.seed)
+        run.load()
+        with run.precision(run.config.training.precision), run.devices.scope():
+            lines = run.build()
+            print(config.to_yaml(), *lines, sep="\n", flush=True)
+            if run.devices.chief and not run_folder.check(config):
+                run_folder.start(config, run.head)
+            with run.devices.noticing_losses():
+                _check_shared(config, run.devices)
+                with _stop_signals(run.devices) as stop:
+                    metrics = run.fit(stop)
+        if run.devices.chief:
+            run._finish(metrics)
+        return metrics
+
+    def _finish(self, metrics: Metrics) -> None:
+        results, folder = self.write(metrics), self.config.output_dir
+        run_folder.write_metrics(folder, metrics)
+        run_folder.check_still_there(folder)
+        if self.config.training.delete_checkpoint:
+            remove(folder / run_folder.CHECKPOINTS)
+        print(f"{results}, {metrics['training_seconds']:.0f} s of training\nrun folder: {folder}")
 
 
 def resuming(step: int, steps: int) -> str:
@@ -98,45 +125,9 @@ def resuming(step: int, steps: int) -> str:
     return f"resuming after step {step} of {steps}"
 
 
-def train(kind: type[Run], config: RunConfig) -> Metrics:
-    """Trains a model and writes its run folder; everything is checked before the first step.
-
-    With several processes, each is given the same settings, and the first one writes the files.
-
-    Args:
-        kind: Class of the run.
-        config: All settings.
-
-    Returns:
-        The contents of `metrics.json`.
-
-    Raises:
-        ValueError: If the run folder is in use, or devices, data, model arguments or weights do
-            not fit the settings, or the loss does not stay finite.
-    """
-    folder, resumed = config.output_dir, run_folder.check(config)
-    devices = find_devices(config.strategy, config.tpu)
-    run = kind(config, devices, resumed)
-    run.check()
-    # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
-    keras.utils.set_random_seed(run.config.training.seed)
-    run.load()
-    with run.precision(), devices.scope():
-        lines = run.build()
-        print(config.to_yaml(), *lines, sep="\n", flush=True)
-        if devices.chief and not run_folder.check(config):
-            run_folder.start(config, run.head)
-        with devices.noticing_losses():
-            _check_shared(config, devices)
-            with stop_signals(devices) as stop:
-                metrics = run.fit(stop)
-    if devices.chief:
-        results = run.write(metrics)
-        run_folder.write_metrics(folder, metrics)
-        run_folder.check_still_there(folder)
-        run.finish()
-        print(f"{results}, {metrics['training_seconds']:.0f} s of training\nrun folder: {folder}")
-    return metrics
+def stopped(step: int) -> SystemExit:
+    """Returns the exception that ends an interrupted run, with code 1 and one line."""
+    return SystemExit(f"stopped at step {step}; the same command resumes from there")
 
 
 def _check_shared(config: RunConfig, devices: Devices) -> None:
@@ -149,3 +140,30 @@ def _check_shared(config: RunConfig, devices: Devices) -> None:
             f"Received: {config.output_dir}, where {found.count(0)} of {len(found)} hosts do not "
             "find what the first one has written"
         )
+
+
+@contextmanager
+def _stop_signals(devices: Devices) -> Iterator[Stop]:
+    """Yields a function that tells whether a host was interrupted, by its user or a preemption.
+
+    SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.
+    """
+    received = []
+    # A shell makes what it runs in the background ignore the Ctrl-C that is for another command.
+    heeded = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN
+    ]
+
+    def receive(number: int, _: Any) -> None:
+        received.append(number)
+        for each in heeded:
+            signal.signal(each, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, receive) for number in heeded}
+    try:
+        yield lambda: any(devices.gather(bool(received)))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

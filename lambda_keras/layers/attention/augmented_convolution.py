@@ -5,8 +5,7 @@ from keras import ops
 
 from lambda_keras.layers.arguments import check_positive_integers, received
 from lambda_keras.layers.attention.global_attention import GlobalAttention
-from lambda_keras.layers.base import Layer
-from lambda_keras.layers.flops import CONVOLUTION
+from lambda_keras.layers.base import CONVOLUTION, Layer
 from lambda_keras.layers.pooling import average_pool
 
 

@@ -5,10 +5,9 @@ from keras import ops
 
 from lambda_keras.layers.arguments import check_number
 from lambda_keras.layers.attention.base import softmax
-from lambda_keras.layers.base import Layer
+from lambda_keras.layers.base import CONTENT, PROJECTIONS, Layer
 from lambda_keras.layers.batch_normalization import BatchNormalization
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.flops import CONTENT, PROJECTIONS
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")

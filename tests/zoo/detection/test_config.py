@@ -43,7 +43,7 @@ def test_resolved_settings_are_read_back(tmp_path):
     assert (folder / "config.yaml").read_text().startswith("# A detector\n")
     assert run_folder.check(config)  # an unfinished run, which goes on
     run_folder.write_metrics(folder, {})
-    assert run_folder.read_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
+    assert run_folder.load_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
     with pytest.raises(ValueError, match=r"a run of classification. Received: .*detection"):
         run_folder.load_config(folder)
 
@@ -55,9 +55,11 @@ def test_resolved_settings_are_read_back(tmp_path):
         ["--model.heads={decoder: {fpn: {num_filters: 64}}}"],
         ["--model.heads", '{"decoder": {"fpn": {"num_filters": 64}}}'],
         ["--model.heads", "decoder={fpn: {num_filters: 64}}"],
+        ["--model.heads", "num_classes=9", "--model.heads", "decoder={fpn: {num_filters: 64}}"],
     ],
 )
 def test_heads_on_the_command_line(words):
     """As the help writes them, in YAML."""
     config = DetectionConfig.from_command_line(words)
-    assert config.model.heads == {"decoder": {"fpn": {"num_filters": 64}}}
+    assert config.model.heads["decoder"] == {"fpn": {"num_filters": 64}}
+    assert config.model.heads.get("num_classes", 9) == 9

@@ -7,11 +7,10 @@ import tensorflow as tf
 from support import networks
 
 from zoo.config import OptimizerConfig
-from zoo.train.accumulation import GradientAccumulation
 from zoo.train.losses import Objective
 from zoo.train.model import TrainingModel
 from zoo.train.network import give_logits
-from zoo.train.optimizer import add_weight_decay, create_optimizer
+from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
 
 BACKEND = keras.backend.backend()
 STEPS, BATCH = 3, 12

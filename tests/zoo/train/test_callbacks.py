@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -9,8 +10,7 @@ from zoo.train.callbacks import (
     Bar,
     DecodingSpeed,
     SaveProgress,
-    Throughput,
-    stopped_early,
+    load_callback,
     write_epochs,
 )
 from zoo.train.checkpoints import Checkpoints, Progress
@@ -32,7 +32,7 @@ def after(*accuracies) -> Progress:
     ],
 )
 def test_stopped_early(accuracies, patience, expected):
-    assert stopped_early(after(*accuracies), patience) is expected
+    assert after(*accuracies).stopped_early(patience) is expected
 
 
 def test_time_of_all_processes_counts(monkeypatch, tmp_path):
@@ -54,17 +54,23 @@ class Model:
         self.optimizer = type("Optimizer", (), {"learning_rate": 0.25})
 
 
-def test_report_counts_images(monkeypatch):
-    clock = iter([100.0, 102.0])
+def created_bar(batch_size: int, run_epochs: int, steps: int) -> Bar:
+    bar = Bar(batch_size, run_epochs)
+    bar.set_model(Model())
+    bar.set_params({"verbose": 1, "epochs": 1, "steps": steps})
+    bar.on_epoch_begin(0)
+    return bar
+
+
+def test_bar_counts_images(monkeypatch):
+    clock = iter([100.0, 102.0, 103.0])
     monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
-    report = Throughput(batch_size=8)
-    report.set_model(Model())
-    report.on_epoch_begin(0)
-    report.model.steps_done = 5
+    bar = created_bar(batch_size=8, run_epochs=1, steps=22)
+    bar.model.steps_done = 5
     logs = {}
-    report.on_train_batch_end(4, logs)
+    bar.on_train_batch_end(4, logs)
     assert logs == {"images_per_second": 20.0}  # 5 steps of 8 images in 2 s
-    report.on_epoch_end(0, logs)
+    bar.on_epoch_end(0, logs)
     assert logs == {"images_per_second": 20.0, "learning_rate": 0.25}
 
 
@@ -97,11 +103,9 @@ def test_one_line_of_json_for_each_epoch(tmp_path):
 
 def test_bar_ends_once_at_the_last_step_and_says_the_time_left(monkeypatch, capsys):
     """Executions of 10 steps, epochs of 22, of 10 s with the evaluation."""
-    clock = iter([100.0, 110.0])
+    clock = iter([100.0, 103.0, 106.0, 109.0, 110.0])
     monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
-    bar = Bar(run_epochs=721)
-    bar.set_params({"verbose": 1, "epochs": 1, "steps": 22})
-    bar.on_epoch_begin(0)
+    bar = created_bar(batch_size=8, run_epochs=721, steps=22)
     for last in (9, 19, 29):
         bar.on_train_batch_end(last, {"loss": 0.5})
     assert bar.seen == 22
@@ -111,3 +115,50 @@ def test_bar_ends_once_at_the_last_step_and_says_the_time_left(monkeypatch, caps
     bars = [line for line in re.split(r"[\r\n]+", output) if "/22" in line]
     assert "22/22" in bars[-1]
     assert output.splitlines()[-1] == "2 h 0 min left"
+
+
+SOURCE = """
+import keras
+
+class Logger(keras.callbacks.Callback):
+    pass
+
+def with_arguments():
+    logger = Logger()
+    logger.project = "mine"
+    return logger
+
+def nothing():
+    return None
+
+def needs(project):
+    return Logger()
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "my_callbacks.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_callbacks", None)
+
+
+def test_classes_and_functions(module):
+    one, other = map(load_callback, ["my_callbacks:Logger", "my_callbacks:with_arguments"])
+    assert type(one) is type(other)
+    assert other.project == "mine"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("no_such_module:Logger", "ModuleNotFoundError"),
+        ("my_callbacks:Missing", "AttributeError"),
+        ("my_callbacks:needs", "TypeError"),
+        ("my_callbacks:nothing", "NoneType from 'my_callbacks:nothing'"),
+    ],
+)
+def test_what_is_no_callback(module, place, reason):
+    with pytest.raises(ValueError, match=rf"training\.callbacks: expected .*{reason}"):
+        load_callback(place)

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
@@ -424,3 +425,41 @@ def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     images, labels = load_data(config.data, 8).test.sample(1000)
     accuracy = (predict(model, images).argmax(-1) == labels).mean()
     assert accuracy == pytest.approx(max(accuracies), abs=1e-6)
+
+
+def test_plan_of_digits(monkeypatch):
+    def load(*arguments):
+        return replace(load_data(*arguments), warnings=("something is odd",))
+
+    monkeypatch.setattr(classification, "load_data", load)
+    _, lines = compiled(
+        monkeypatch,
+        data={"batch_size": 64},
+        training={"epochs": 30, "gradient_accumulation_steps": 4},
+        model={"image_size": 16, "batch_norm_momentum": 0.9},
+    )
+    _, classes, steps, warning = lines
+    assert classes == "training images of a class: 139 (8) to 146 (1)"
+    assert steps.startswith("30 epochs of 22 steps, 660 in all, of 64 images of 16 x 16 pixels in")
+    assert steps.endswith("in 4 micro-batches")
+    assert warning == "warning: something is odd"
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer", "named"),
+    [
+        ({}, {"layer_decay": 0.75}, "optimizer.layer_decay: for pretrained weights"),
+        ({"freeze_up_to": "c3"}, {"layer_decay": 1}, "model.freeze_up_to: for pretrained weights"),
+        ({"freeze_backbone": True}, {"layer_decay": 0.75}, "decay and model.freeze_backbone: for"),
+        ({"weights": "imagenet", "name": "lambda_resnet26t"}, {"layer_decay": 0.75}, None),
+        ({}, {}, None),
+    ],
+    ids=str,
+)
+def test_settings_for_pretrained_weights_from_random_ones(monkeypatch, model, optimizer, named):
+    """Such as those of fine_tune."""
+    monkeypatch.setattr(classification, "prepare", lambda *_: None)  # which loads weights
+    _, lines = compiled(monkeypatch, model={"image_size": 16, **model}, optimizer=optimizer)
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert len(warnings) == (named is not None)
+    assert all(named in warning for warning in warnings)

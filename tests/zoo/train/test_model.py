@@ -39,7 +39,7 @@ print(devices)
 import keras, numpy as np
 from support import networks
 from zoo.config import OptimizerConfig
-from zoo.train.accumulation import GradientAccumulation
+from zoo.train.optimizer import GradientAccumulation
 from zoo.train.losses import Objective
 from zoo.train.model import TrainingModel
 from zoo.train.optimizer import add_weight_decay, create_optimizer, decayed

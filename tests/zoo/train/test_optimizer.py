@@ -1,12 +1,21 @@
 """The optimizer, its learning rate over a run, and weight decay."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 from support import networks
 
 from zoo.config import OptimizerConfig
-from zoo.train.optimizer import add_weight_decay, create_optimizer, layer_rates
+from zoo.train.optimizer import (
+    OPTIMIZERS,
+    Lamb,
+    add_weight_decay,
+    create_optimizer,
+    layer_rates,
+)
 
 
 def rates(warmup_epochs):
@@ -49,8 +58,6 @@ def test_exponential_decay_of_mobilenet():
     )
     for step in (50, 79, 80, 109, 110, 3499):
         assert float(schedule(step)) == pytest.approx(0.1 * 0.99 ** ((step - 50) // 30), rel=1e-5)
-    copy = type(schedule).from_config(schedule.get_config())
-    assert float(copy(77)) == float(schedule(77))
 
 
 def test_weight_decay_is_l2_of_the_kernels_in_the_loss():
@@ -110,11 +117,172 @@ def test_decay_and_rates_are_of_the_variables_of_the_network():
     network = networks.tiny_model()
     config = OptimizerConfig(name="adamw", weight_decay=0.3, layer_decay=0.5)
     optimizer = create_optimizer(config, 256, 10, 20, network)
-    decays = {v.path: optimizer.decay_of(v) for v in network.trainable_variables}
-    assert {decay for path, decay in decays.items() if path.endswith("kernel")} == {0.3}
-    assert {decay for path, decay in decays.items() if not path.endswith("kernel")} == {None}
-    rates = {float(optimizer.rate_of(v, 1.0)) for v in network.trainable_variables}
-    assert rates == {0.5**i for i in range(8)}
+    settings = {v.path: optimizer.settings_of(v, 1.0) for v in network.trainable_variables}
+    for path, (_, decay) in settings.items():
+        assert decay == (0.3 if path.endswith("kernel") else None)
+    assert {float(rate) for rate, _ in settings.values()} == {0.5**i for i in range(8)}
     plain = create_optimizer(OptimizerConfig(weight_decay=0.3), 256, 10, 20, network)
-    assert {plain.decay_of(v) for v in network.trainable_variables} == {None}  # it is in the loss
-    assert {float(plain.rate_of(v, 1.0)) for v in network.trainable_variables} == {1.0}
+    found = [plain.settings_of(v, 1.0) for v in network.trainable_variables]
+    assert {decay for _, decay in found} == {None}  # it is in the loss
+    assert {float(rate) for rate, _ in found} == {1.0}
+
+
+SHAPES = ((4, 3), (3,), (2, 2))
+
+
+def gradients(step: int, scale: float = 1.0) -> list[np.ndarray]:
+    rng = np.random.default_rng(step)
+    return [scale * rng.normal(size=shape).astype("float32") for shape in SHAPES]
+
+
+def moved(optimizer, factors, decays, steps=4, scale=1.0) -> list[np.ndarray]:
+    """Three variables after some steps; the first two have a factor, some have a decay."""
+    variables = [keras.Variable(value) for value in gradients(100)]
+    optimizer.scale_rates(zip(variables, factors, strict=False))
+    for variable, decay in zip(variables, decays, strict=True):
+        if decay is not None:
+            optimizer.decay([variable], decay)
+    for step in range(steps):
+        optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients(step, scale)], variables)
+    return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+def adam_direction(mean, square, gradient, step, epsilon):
+    mean[...] = 0.9 * mean + 0.1 * gradient
+    square[...] = 0.999 * square + 0.001 * gradient**2
+    return mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + epsilon)
+
+
+@pytest.mark.parametrize(("decay", "scale"), [(None, 1), (0.0, 1), (0.3, 1), (0.3, 1e-4)])
+def test_lamb_is_that_of_the_paper(decay, scale):
+    """The last variable only has a decay: the others have a ratio of 1, as in Adam.
+
+    Where gradients are small, epsilon counts as in the denominator, not below the root.
+    """
+    expected = [value.astype("float64") for value in gradients(100)]
+    state = [(np.zeros(shape), np.zeros(shape)) for shape in SHAPES]
+    for step in range(1, 5):
+        for number, gradient in enumerate(gradients(step - 1, scale)):
+            update = adam_direction(*state[number], gradient, step, 1e-6)
+            rate = 0.1 * (0.5, 0.25, 1)[number]
+            weight = expected[number]
+            if number == 2 and decay is not None:
+                update = update + decay * weight
+                rate *= np.linalg.norm(weight) / np.linalg.norm(update)
+            expected[number] = weight - rate * update
+    received = moved(
+        Lamb(learning_rate=0.1, epsilon=1e-6), (0.5, 0.25), (None, None, decay), scale=scale
+    )
+    for one, other in zip(received, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+def test_lamb_of_nothing_stays_where_it_is():
+    weight = keras.Variable(np.zeros((2, 2), "float32"))
+    optimizer = Lamb(learning_rate=0.1)
+    optimizer.decay([weight], 0.1)
+    optimizer.apply([keras.ops.zeros((2, 2))], [weight])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), 0)
+
+
+def test_lamb_of_a_zero_kernel_has_a_ratio_of_1():
+    """Otherwise it would stay zero whatever its gradient."""
+    weight = keras.Variable(np.zeros((2, 2), "float32"))
+    optimizer = Lamb(learning_rate=0.1, epsilon=1e-6)
+    optimizer.decay([weight], 0.1)
+    optimizer.apply([keras.ops.full((2, 2), -3.0)], [weight])
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(weight), 0.1, rtol=1e-5)
+
+
+def test_adamw_decays_before_each_step_by_the_rate_of_the_variable():
+    expected = [value.astype("float64") for value in gradients(100)]
+    state = [(np.zeros(shape), np.zeros(shape)) for shape in SHAPES]
+    decays = (0.2, None, None)
+    for step in range(1, 5):
+        for number, gradient in enumerate(gradients(step - 1)):
+            rate = 0.1 * (0.5, 0.25, 1)[number]
+            update = adam_direction(*state[number], gradient, step, 1e-7)
+            expected[number] = expected[number] * (1 - rate * (decays[number] or 0)) - rate * update
+    adam, *_ = OPTIMIZERS["adamw"]
+    received = moved(adam(learning_rate=0.1), (0.5, 0.25), decays)
+    for one, other in zip(received, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+def test_clipping_is_by_the_norm_of_all_gradients():
+    sgd, *_ = OPTIMIZERS["sgd"]
+    received = moved(sgd(learning_rate=0.1, global_clipnorm=0.5), (), (None,) * 3, steps=1)
+    norm = np.sqrt(sum((gradient**2).sum() for gradient in gradients(0)))
+    assert norm > 0.5
+    for one, start, gradient in zip(received, gradients(100), gradients(0), strict=True):
+        np.testing.assert_allclose(one, start - 0.1 * gradient * 0.5 / norm, rtol=1e-5, atol=1e-6)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+import keras
+from lambda_keras.layers import BatchNormalization
+from zoo.devices import find_devices
+from zoo.train.optimizer import OPTIMIZERS
+
+found = {}
+strategy = find_devices("mirrored").strategy
+images = np.array([[0.0, 1.0], [2.0, 5.0], [4.0, -1.0], [-2.0, 3.0]], "float32")
+gradients = np.array([[3.0, 0.0], [1.0, 4.0]], "float32")
+
+def of_device(rows):
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(np.split(rows, 2)[context.replica_id_in_sync_group])
+    )
+
+with strategy.scope():
+    for synchronized in (True, False):
+        norm = BatchNormalization(synchronized=synchronized, momentum=0.0)
+        norm.build((None, 2))
+        outputs = strategy.run(lambda x: norm(x, training=True), (of_device(images),))
+        found[f"outputs {synchronized}"] = strategy.gather(outputs, 0)
+        found[f"means {synchronized}"] = norm.moving_mean
+    for clipped in (None, 0.5):
+        variable = keras.Variable([1.0, 2.0])
+        optimizer = OPTIMIZERS["sgd"][0](learning_rate=1.0, global_clipnorm=clipped)
+        optimizer.build([variable])
+        strategy.run(lambda g: optimizer.apply([g[0]], [variable]), (of_device(gradients),))
+        found[f"clipped {clipped}"] = variable
+np.savez(sys.argv[1], images=images, **{k: np.asarray(v) for k, v in found.items()})
+"""
+
+
+@pytest.fixture(scope="module")
+def on_two_devices(tmp_path_factory) -> dict[str, np.ndarray]:
+    """Results of a process with two devices."""
+    output = tmp_path_factory.mktemp("devices") / "found.npz"
+    process = subprocess.run([sys.executable, "-c", PROGRAM, str(output)], capture_output=True)
+    assert process.returncode == 0, process.stderr.decode()
+    with np.load(output) as file:
+        return dict(file)
+
+
+@pytest.mark.slow
+@pytest.mark.one_backend
+def test_synchronized_statistics_are_those_of_the_whole_batch(on_two_devices):
+    images = on_two_devices["images"]
+    norm = keras.layers.BatchNormalization()
+    whole = keras.ops.convert_to_numpy(norm(images, training=True))
+    parts = [keras.ops.convert_to_numpy(norm(part, training=True)) for part in np.split(images, 2)]
+    np.testing.assert_allclose(on_two_devices["outputs True"], whole, atol=1e-5)
+    np.testing.assert_allclose(on_two_devices["outputs False"], np.concatenate(parts), atol=1e-5)
+    np.testing.assert_allclose(on_two_devices["means True"], images.mean(0), atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.one_backend
+def test_gradients_are_summed_once_and_then_clipped(on_two_devices):
+    np.testing.assert_allclose(on_two_devices["clipped None"], [1 - 4, 2 - 4])
+    shortened = 0.5 / np.sqrt(32)  # from the length of (4, 4)
+    np.testing.assert_allclose(
+        on_two_devices["clipped 0.5"], [1 - 4 * shortened, 2 - 4 * shortened], 1e-6
+    )
