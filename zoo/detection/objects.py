@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.detection.coco import encode_mask
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
@@ -52,7 +53,6 @@ def paste(
     """
     with needs_extra("detection"):
         from PIL import Image
-        from pycocotools import mask as coco_mask
 
     # As in the Model Garden: zeros around the mask, and a larger box of whole pixels.
     padded = np.pad(np.array(mask, "float32"), 1)
@@ -70,8 +70,7 @@ def paste(
     inside = np.zeros((height, width), bool)
     area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
     inside[area] = np.asarray(large)[area] > 127.5
-    encoded: Any = coco_mask.encode(np.asfortranarray(inside.astype("uint8")))
-    return {"size": [height, width], "counts": encoded["counts"].decode()}
+    return encode_mask(inside)
 
 
 def write(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from zoo.cli.settings import STRICT
 from zoo.detection import coco
-from zoo.errors import first_wrong, printable
+from zoo.errors import first_wrong, printable, some
 from zoo.files import answering, local_copy
 
 DESCRIPTION = "dataset.json"
@@ -19,9 +19,7 @@ ANNOTATIONS = "val.json"  # annotations of the test images
 FILES_AT_ONCE = 16
 
 # The detector has an output for every id up to the largest one.
-Categories = Annotated[
-    dict[Annotated[int, Field(ge=1, le=coco.MAX_CATEGORY)], str], Field(min_length=1)
-]
+Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
 
 
 class Part(BaseModel):
@@ -209,12 +207,7 @@ class TrainingOrder:
 
 
 def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:
-    """Reads the annotations of the test images, and checks them for pycocotools.
-
-    Args:
-        folder: Folder of the shards.
-        dataset: Description of the folder.
-        ids: Ids of the images in the shards.
+    """Reads the annotations of the test images with these ids, and checks them for pycocotools.
 
     Raises:
         ValueError: If they are missing, damaged, or of other images or categories.
@@ -225,31 +218,19 @@ def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> co
             if not path.is_file():
                 raise ValueError("not found")
             with local_copy(path) as here:
-                content = coco.load(here)
-        _check_annotations(content, dataset, ids)
-    except (ValueError, KeyError, TypeError) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else error
+                found, faults = coco.parse(here, masks=dataset.masks)
+        if found.categories != dataset.categories:
+            faults.insert(0, f"other categories than in {DESCRIPTION}")
+        if found.objects.keys() != set(ids):
+            count = len(found.images)
+            faults.insert(0, f"{count} images, which are not the {len(ids)} of the shards")
+        if faults:
+            raise ValueError(some(faults, separator="; "))
+    except ValueError as error:
         raise ValueError(
-            f"data.dir: expected the annotations of the test images. Received: {path} ({what})"
+            f"data.dir: expected the annotations of the test images. Received: {path} ({error})"
         ) from None
-    return content
-
-
-def _check_annotations(content: coco.Json, dataset: Dataset, ids: Collection[int]) -> None:
-    if {one["id"]: one["name"] for one in content["categories"]} != dataset.categories:
-        raise ValueError(f"other categories than in {DESCRIPTION}")
-    sizes = {one["id"]: (one["height"], one["width"]) for one in content["images"]}
-    if sizes.keys() != set(ids):
-        raise ValueError(f"{len(sizes)} images, which are not the {len(ids)} of the shards")
-    for one in content["annotations"]:
-        if one["image_id"] not in sizes or one["category_id"] not in dataset.categories:
-            raise ValueError(f"object {one['id']!r} is of no image or category")
-        if not coco.is_box(one["bbox"]):
-            raise ValueError(f"object {one['id']!r} has no box")
-        if not coco.is_box([one["area"], one["iscrowd"], one["id"], 0]):
-            raise ValueError(f"object {one['id']!r} has no area, id or iscrowd")
-        if dataset.masks:
-            one["segmentation"] = coco.read_mask(one["segmentation"], *sizes[one["image_id"]])
+    return found.to_json()
 
 
 def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]]:

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from pycocotools.mask import decode
 
-from zoo.detection.coco import decode_mask
 from zoo.detection.task import infer, to_coco
 
 HEIGHT, WIDTH = 40, 80
@@ -44,7 +44,7 @@ def test_boxes_are_those_of_the_image():
 def test_masks_are_in_the_boxes():
     first, second = to_coco(outputs(), [7])
     for one, (left, top, right, bottom) in ((first, (8, 4, 28, 24)), (second, (0, 20, 10, 40))):
-        pixels = decode_mask(one["segmentation"], HEIGHT, WIDTH)
+        pixels = decode(one["segmentation"])
         expected = np.zeros((HEIGHT, WIDTH), bool)
         expected[top:bottom, left:right] = True
         differing = (pixels != expected).sum()
