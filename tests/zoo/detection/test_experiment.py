@@ -13,7 +13,7 @@ from zoo.cli.configurations import find_configuration
 from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
 from zoo.detection.experiment import BASE, create_experiment, create_task
-from zoo.detection.report import TABLE_6
+from zoo.evaluate.detection import TABLE_6
 from zoo.registry import find_model
 
 COCO = {number: f"category {number}" for number in (1, 2, 90)}
