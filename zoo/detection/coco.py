@@ -36,7 +36,7 @@ def _stays_inside(name: str) -> str:
 
 
 def _known(number: int, info: Info) -> int:
-    if number not in info.context[info.field_name]:
+    if number not in (info.context or {})[info.field_name]:
         raise ValueError("unknown")
     return number
 
@@ -275,21 +275,21 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     if isinstance(segmentation, list) and segmentation:
         for polygon in segmentation:
             _check_polygon(polygon, height, width)
-        return _as_text(mask.merge(mask.frPyObjects(segmentation, height, width)))
+        return as_text(mask.merge(mask.frPyObjects(segmentation, height, width)))
     if not isinstance(segmentation, dict) or segmentation.get("size") != [height, width]:
         hint = "" if segmentation else " (--masks false takes boxes alone)"
         raise ValueError(f"expected polygons, or an RLE with size=[{height}, {width}]{hint}")
     counts = segmentation.get("counts")
     counts = run_lengths(counts) if isinstance(counts, str) else counts
     try:
-        _COUNTS.validate_python(counts)
+        counts = _COUNTS.validate_python(counts)
     except ValidationError:
         raise ValueError("expected an RLE with counts, which are whole numbers") from None
     if sum(counts) != height * width:
         raise ValueError(
             f"expected an RLE of {height * width} pixels, received {sum(counts)} pixels"
         )
-    return _as_text(mask.frPyObjects({"size": [height, width], "counts": counts}, height, width))
+    return as_text(mask.frPyObjects({"size": [height, width], "counts": counts}, height, width))
 
 
 def _check_polygon(polygon: Any, height: int, width: int) -> None:
@@ -332,11 +332,12 @@ def run_lengths(text: str) -> list[int]:
 
 def encode_mask(pixels: np.ndarray) -> Json:
     """Encodes an array of 0 and 1, of shape `(height, width)`, as a compressed RLE."""
-    return _as_text(_pycocotools().encode(np.asfortranarray(pixels, "uint8")))
+    return as_text(_pycocotools().encode(np.asfortranarray(pixels, "uint8")))
 
 
-def _as_text(encoded: Json) -> Json:
-    return {"size": encoded["size"], "counts": encoded["counts"].decode()}
+def as_text(encoded: Json) -> Json:
+    """Returns an RLE of pycocotools for JSON."""
+    return {"size": list(map(int, encoded["size"])), "counts": encoded["counts"].decode()}
 
 
 def _pycocotools() -> Any:

@@ -43,16 +43,6 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
 STEPS = 3  # timed steps, after one for tracing
 
 
-class Step(NamedTuple):
-    """Mean time of a training step, and peak memory of TensorFlow's allocator with weights.
-
-    Memory is None if TensorFlow does not report it.
-    """
-
-    seconds: float
-    peak_bytes: int | None
-
-
 class Cost(NamedTuple):
     """Trainable parameters and FLOPs of a part."""
 
@@ -63,7 +53,9 @@ class Cost(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Builds the detectors and prints a table."""
     config = CostConfig.from_command_line(arguments)
-    size, known = config.image_size, config.dir is None or _read_shards(config.dir).masks
+    from zoo.detection.shards import Dataset
+
+    size, known = config.image_size, config.dir is None or Dataset.read(config.dir).masks
     if config.masks and not known:
         raise ValueError(f"masks: expected shards with masks. Received: {str(config.dir)!r}")
     masks = known if config.masks is None else config.masks
@@ -77,26 +69,16 @@ def main(arguments: Sequence[str]) -> None:
         parts = count(name, size, config.categories, masks)
         parameters, flops = (sum(part) for part in zip(*parts.values(), strict=True))
         backbone = parts["backbone"]
+        figures: list[float | None]
         figures = [parameters / 1e6, backbone.parameters / 1e6, flops / 1e9, backbone.flops / 1e9]
-        cells = [f"{figure:.2f}" for figure in figures]
         if config.dir is not None:
-            step = time_step(name, size, config.dir, config.batch_size, masks)
-            memory = "-" if step.peak_bytes is None else f"{step.peak_bytes / 1e9:.2f}"
-            cells += [f"{step.seconds:.2f}", memory]
+            figures += time_step(name, size, config.dir, config.batch_size, masks)
+        cells = ["-" if figure is None else f"{figure:.2f}" for figure in figures]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def count(
-    name: str, image_size: int = 1024, categories: int = 90, masks: bool = True
-) -> dict[str, Cost]:
-    """Counts the FLOPs of a detector by part: backbone, pyramid, proposals, boxes, masks.
-
-    Args:
-        name: Name of the backbone in the zoo.
-        image_size: Height and width in pixels. Defaults to 1024.
-        categories: Largest category id. Defaults to 90, as in COCO.
-        masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks. Defaults to True.
-    """
+def count(name: str, image_size: int, categories: int, masks: bool = True) -> dict[str, Cost]:
+    """Counts a detector by part: backbone, pyramid, proposals, boxes, masks."""
     from lambda_keras.applications import count_flops
 
     experiment, task = _create_task(
@@ -108,16 +90,15 @@ def count(
     }
     everywhere = sum(side**2 for side in sides.values())
     boxes = settings.roi_generator.test_num_proposals
+    of_box = settings.roi_aligner.crop_size**2
     # Parts, and the number of positions at which each of their layers computes: input positions in
     # the mask head, output positions elsewhere.
-    places: dict[str, tuple[Any, Callable[[Any], float]]] = {
+    places: dict[str, tuple[Any, Callable[[Any], int]]] = {
         "pyramid": (model.decoder, lambda layer: sides[int(layer.name.rpartition("_")[2])] ** 2),
         "proposals": (model.rpn_head, lambda layer: everywhere),
         "boxes": (
             model.detection_head[0],
-            lambda layer: (
-                boxes * (settings.roi_aligner.crop_size**2 if layer.kernel.shape.rank == 4 else 1)
-            ),
+            lambda layer: boxes * (of_box if layer.kernel.shape.rank == 4 else 1),
         ),
     }
     if masks:
@@ -135,25 +116,22 @@ def count(
             for layer in head._flatten_layers()
             if getattr(layer, "kernel", None) is not None
         )
-        parts[part] = Cost(_parameters(head), int(flops))
+        parts[part] = Cost(_parameters(head), flops)
     return parts
 
 
-def time_step(name: str, image_size: int, folder: Path, batch_size: int, masks: bool) -> Step:
-    """Measures training steps of a detector on one batch.
+def time_step(
+    name: str, image_size: int, folder: Path, batch_size: int, masks: bool
+) -> tuple[float, float | None]:
+    """Measures training steps on one batch: mean seconds, and peak memory in GB.
 
-    Args:
-        name: Name of the backbone in the zoo.
-        image_size: Height and width in pixels.
-        folder: Folder of shards.
-        batch_size: Images per step.
-        masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks.
+    Memory is that of TensorFlow's allocator, with weights; None if it is not reported.
     """
     import tensorflow as tf
 
     from zoo.detection import shards
 
-    dataset = _read_shards(folder)
+    dataset = shards.Dataset.read(folder)
     shards.check(folder, dataset, shards.TRAIN)
     experiment, task = _create_task(
         {
@@ -182,13 +160,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int, masks: 
     for _ in range(STEPS):
         float(step())
     seconds = (time.perf_counter() - start) / STEPS
-    return Step(seconds, known and known.get_memory_info(device)["peak"])
-
-
-def _read_shards(folder: Path) -> Any:
-    from zoo.detection.shards import Dataset
-
-    return Dataset.read(folder)
+    return seconds, known and known.get_memory_info(device)["peak"] / 1e9
 
 
 def _create_task(
@@ -196,11 +168,11 @@ def _create_task(
 ) -> tuple[Any, Any]:
     """Creates the Model Garden's experiment and task."""
     from zoo.config.detection import DetectionConfig
-    from zoo.detection.experiment import create_experiment, create_task
+    from zoo.detection.experiment import create_experiment
+    from zoo.detection.task import Task
 
-    config = DetectionConfig.model_validate(settings)
-    experiment = create_experiment(config, categories, masks)
-    return experiment, create_task(experiment)
+    experiment = create_experiment(DetectionConfig.model_validate(settings), categories, masks)
+    return experiment, Task(experiment)
 
 
 def _parameters(part: Any) -> int:

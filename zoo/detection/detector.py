@@ -18,9 +18,9 @@ from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
-from zoo.detection.experiment import create_experiment, create_task, precision
+from zoo.detection.experiment import create_experiment, precision
 from zoo.detection.shards import Categories, check_shape
-from zoo.detection.task import infer, to_coco
+from zoo.detection.task import Task, infer, to_coco
 from zoo.errors import first_wrong, needs_extra
 from zoo.inference.images import Image, read_pixels, several
 
@@ -59,7 +59,6 @@ class DetectionModule(detection.DetectionModule):
     """The Model Garden's serving module, with boxes clipped to the images."""
 
     def serve(self, images: tf.Tensor) -> dict[str, Any]:
-        """Resizes uint8 images, and runs the detector."""
         resized, anchors, info = self.preprocess(images)
         return {**infer(self.model, resized, anchors, info), "image_info": info}
 
@@ -104,11 +103,6 @@ class Detector:
     def restore(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
         """Builds the detector of a run and restores its last checkpoint.
 
-        Args:
-            config: Settings of the run.
-            categories: Names of the categories by their ids.
-            masks: Whether it predicts masks.
-
         Raises:
             ValueError: If there is no checkpoint, or it is of another detector.
         """
@@ -138,7 +132,7 @@ class Detector:
         config = config.model_copy(update={"model": model, "training": training})
         experiment = create_experiment(config, categories, masks)
         with precision("float32"):
-            return cls(model.name, create_task(experiment).build_model(), experiment, categories)
+            return cls(model.name, Task(experiment).build_model(), experiment, categories)
 
     def save_weights(self, path: Path) -> None:
         """Writes all weights as safetensors, by their paths in the model."""
@@ -146,11 +140,7 @@ class Detector:
         path.write_bytes(save(arrays))
 
     def load_weights(self, path: Path) -> None:
-        """Reads a file of `save_weights`, after comparing all names, shapes and dtypes.
-
-        Raises:
-            ValueError: If the file is damaged, or of another detector.
-        """
+        """Reads a file of `save_weights`, after comparing all names, shapes and dtypes."""
         arrays, _ = read_safetensors(path)
         variables = self._variables()
         expected = {name: (tuple(one.shape), one.dtype.name) for name, one in variables.items()}
@@ -202,15 +192,11 @@ class Detector:
 
     @cached_property
     def _infer(self) -> Any:
-        # One trace for all image sizes.
-        images = tf.TensorSpec((None, None, None, 3), tf.uint8)
+        images = tf.TensorSpec((None, None, None, 3), tf.uint8)  # one trace for all sizes
         return self.module.inference_from_image_tensors.get_concrete_function(images)
 
     def predict(self, images: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs the detector on images of one size, as its export does.
-
-        Args:
-            images: uint8 array of shape `(count, height, width, 3)`.
+        """Runs the detector on uint8 images of shape `(count, height, width, 3)`.
 
         Returns:
             `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
@@ -222,13 +208,8 @@ class Detector:
         return {name: value.numpy() for name, value in outputs.items()}
 
     def detect_shards(self, files: str, batch_size: int) -> Iterator[list[Json]]:
-        """Yields the objects in the images of shards, batch by batch, in the form of `detect`.
-
-        Args:
-            files: Pattern of the shards, from `zoo.detection.shards.pattern`.
-            batch_size: Images per step.
-        """
-        task = create_task(self.experiment)
+        """Yields the objects in the images of shards, batch by batch, in the form of `detect`."""
+        task = Task(self.experiment)
         data = copy.deepcopy(self.experiment.task.validation_data)
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
 
@@ -243,10 +224,6 @@ class Detector:
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:
         """Returns the objects in an image, in COCO's format of results.
-
-        Args:
-            image: uint8 array of shape `(height, width, 3)`.
-            number: Id of the image. Defaults to 0.
 
         Raises:
             ValueError: If nothing is left of the image when it is resized.

@@ -1,16 +1,17 @@
 """Experiments of TensorFlow's Model Garden from the settings of a detector."""
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from zoo import devices
-from zoo.config.detection import DetectionConfig
-from zoo.detection import heads, shards
-from zoo.detection.backbone import NAME, Backbone, ZooNetwork
-from zoo.detection.coco import Json
-from zoo.detection.task import Task
-from zoo.errors import needs_extra
+from zoo.config.detection import STRIDE, DetectionConfig
+from zoo.detection import shards
+from zoo.detection.backbone import LEVELS, NAME, Backbone, ZooNetwork
+from zoo.errors import needs_extra, unknown
 
 with needs_extra("detection"):
     import tf_keras
@@ -20,18 +21,28 @@ with needs_extra("detection"):
 
 BASE = "maskrcnn_resnetfpn_coco"  # source of all values that are not set below
 REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` refers to
+# Fields that other settings determine, or that this package does not support.
+DECIDED = {
+    "num_classes": "the categories of the data decide it",
+    "input_size": "model.image_size decides it",
+    "backbone": "model.name and model.overrides decide it",
+    "norm_activation.norm_momentum": "model.batch_norm_momentum decides it",
+    "norm_activation.use_sync_bn": "model.synchronized_batch_norm decides it",
+    "outer_boxes_scale": "masks fill their boxes",
+    "detection_generator.apply_nms": "overlapping boxes are always removed",
+}
+MAY_BE_0 = ("num_convs", "num_fcs")
+LARGEST = 2**16
+NMS = ("v1", "v2", "v3", "batched")
+CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 def create_experiment(
     config: DetectionConfig, categories: Mapping[int, str], masks: bool = True
 ) -> config_definitions.ExperimentConfig:
-    """Creates the experiment from settings.
+    """Creates the experiment of a Mask R-CNN, or of a Faster R-CNN without masks.
 
-    Args:
-        config: Settings of the detector and its training.
-        categories: Names of the categories by their ids; the detector has an output for every id
-            up to the last one, and one for the background.
-        masks: Whether to create a Mask R-CNN, or a Faster R-CNN. Defaults to True.
+    The detector has an output for every category id up to the last one, and one for the background.
 
     Raises:
         ValueError: If `model.heads` does not fit the Model Garden's fields, or the data.
@@ -43,7 +54,7 @@ def create_experiment(
         name=model.name, weights=model.weights, overrides=hyperparams.Config(model.overrides)
     )
     experiment.task.model.backbone = Backbone(type=NAME, lambda_keras=network)
-    heads.override(experiment.task.model, model.heads)
+    _override(experiment.task.model, model.heads)
     if not masks:
         if model.heads.get("include_mask"):
             raise ValueError(
@@ -96,21 +107,56 @@ def create_experiment(
     return experiment
 
 
-def create_task(
-    experiment: config_definitions.ExperimentConfig,
-    logging_dir: str = "",
-    annotations: Json | None = None,
-    order: shards.TrainingOrder | None = None,
-) -> Any:
-    """Creates the task: model, losses, input pipeline, and evaluation on annotated images.
+def _override(model: Any, heads: Mapping[str, Any]) -> None:
+    """Sets fields of the Model Garden's `MaskRCNN` after checking their types and ranges."""
+    try:
+        _check(model, heads)
+        model.override(dict(heads), is_strict=True)
+        low, high, highest = model.min_level, model.max_level, STRIDE.bit_length() - 1
+        if not min(map(int, LEVELS)) <= low <= min(high, max(map(int, LEVELS))) <= high <= highest:
+            raise ValueError(
+                f"expected min_level from 2 to 5, and max_level from that to {highest}. Received: "
+                f"min_level={low}, max_level={high}"
+            )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"model.heads: {' '.join(str(error).split())}") from None
 
-    Args:
-        experiment: Experiment from `create_experiment`.
-        logging_dir: Folder of the Model Garden's logs.
-        annotations: Annotations of the test images; None if the detector is not evaluated.
-        order: Order of the training images; None if the detector is not trained.
-    """
-    return Task(experiment.task, logging_dir, annotations, order)
+
+def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
+    hints = get_type_hints(type(group))
+    for key, value in heads.items():
+        place = f"{name}{key}"
+        if place in DECIDED:
+            raise ValueError(f"{place}: expected no value, for {DECIDED[place]}")
+        field = getattr(group, key, None)
+        if key not in hints:
+            own = get_type_hints(hyperparams.Config)
+            known = [hint for hint in hints if hint not in own and name + hint not in DECIDED]
+            raise ValueError(
+                f"expected fields of the Model Garden's MaskRCNN. {unknown(place, known)}"
+            )
+        if isinstance(field, hyperparams.Config):
+            if not isinstance(value, dict):
+                raise ValueError(f"{place}: expected fields. Received: {reprlib.repr(value)}")
+            _check(field, value, f"{place}.")
+            continue
+        try:
+            TypeAdapter(hints[key], config=CHECKED).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise ValueError(f"{place}: {reason}. Received: {reprlib.repr(value)}") from None
+        if not _in_range(key, value):
+            raise ValueError(f"{place}: out of range. Received: {reprlib.repr(value)}")
+
+
+def _in_range(key: str, value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_in_range(key, one) for one in value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(key not in MAY_BE_0) <= value <= LARGEST
+    if isinstance(value, float):
+        return 0 <= value <= LARGEST
+    return key != "nms_version" or value in NMS
 
 
 @contextmanager

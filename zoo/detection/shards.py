@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from zoo.cli.settings import STRICT
+from zoo.cli.settings import Section
 from zoo.detection import coco
 from zoo.errors import first_wrong, printable, some
 from zoo.files import answering, local_copy
@@ -22,26 +22,15 @@ FILES_AT_ONCE = 16
 Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
 
 
-class Part(BaseModel):
+class Part(Section):
     """The training images, or the test images."""
-
-    model_config = STRICT
 
     images: int = Field(ge=1)
     objects: int = Field(ge=1)
 
 
-class Dataset(BaseModel):
-    """Description of a folder of shards.
-
-    Attributes:
-        categories: Names of the categories by their ids.
-        train: Training images.
-        val: Test images.
-        masks: Whether objects have masks, or boxes only.
-    """
-
-    model_config = STRICT
+class Dataset(Section):
+    """Description of a folder of shards: names of categories by id, images, and kind of objects."""
 
     categories: Categories
     train: Part
@@ -88,14 +77,7 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
         Ids of the images.
 
     Raises:
-        ValueError: If there are no shards, one is damaged, or the number of images, categories or
-            masks are not as described.
-
-    Example:
-    >>> from pathlib import Path
-    >>> from zoo.detection import shards
-    >>> folder = Path("runs/shapes/shards")
-    >>> ids = shards.check(folder, shards.Dataset.read(folder), shards.TEST)  # doctest: +SKIP
+        ValueError: If there are no shards, one is damaged, or they are not as described.
     """
     import tensorflow as tf
 
@@ -130,9 +112,7 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
         records: Any = tf.data.TFRecordDataset(file).batch(16)
         for batch in records.map(lambda texts: tf.io.parse_example(texts, keys)):
             source, labels, masks, heights, widths = (batch[key] for key in keys)
-            for height, width in zip(
-                heights.numpy().tolist(), widths.numpy().tolist(), strict=True
-            ):
+            for height, width in tf.stack([heights, widths], -1).numpy().tolist():
                 check_shape(height, width, image_size)
             ids += map(int, source.numpy().tolist())
             unknown = set(labels.values.numpy().tolist()) - dataset.categories.keys()
@@ -163,18 +143,10 @@ def check_shape(height: int, width: int, image_size: float) -> None:
 
 @dataclass(frozen=True)
 class TrainingOrder:
-    """Order of the training images: each at most once per epoch, shuffled by a seed.
+    """Order of the training images in a folder: each at most once per epoch, shuffled by a seed.
 
     An epoch consists of all full batches. Order and position are functions of the seed and the
-    step, so a resumed run continues with the same images.
-
-    Attributes:
-        folder: Folder of the shards.
-        images: Number of training images.
-        batch_size: Images per step.
-        shuffle_buffer: Number of undecoded records in the shuffle buffer.
-        seed: Seed of the order.
-        first_step: Number of steps to skip.
+    step, so a resumed run continues with the same images after its `first_step` steps.
     """
 
     folder: Path
@@ -242,15 +214,12 @@ def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
-    """Reads images of shards, by their ids, in their stored size.
+    """Reads images of shards, by their ids: uint8 of shape `(height, width, 3)`.
 
     Args:
         files: Pattern of the shards, from `pattern`.
         most: Number of images, from the first one. Defaults to None: all.
         ids: Ids of the images. Defaults to (): any.
-
-    Returns:
-        uint8 arrays of shape `(height, width, 3)`.
     """
     import tensorflow as tf
 

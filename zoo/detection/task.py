@@ -23,13 +23,8 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
     """Runs a detector, with boxes clipped to the image.
 
     The Model Garden clips them to the padded image. Here, boxes are clipped before non-maximum
-    suppression and mask prediction, so that masks fill the clipped boxes.
-
-    Args:
-        model: Model of the Model Garden.
-        images: Resized and padded images.
-        anchors: Anchor boxes.
-        info: Array of shape `(batch, 4, 2)`: row 0 is the size of the image, row 2 the scale.
+    suppression and mask prediction, so that masks fill the clipped boxes. `info` is of shape
+    `(batch, 4, 2)`: row 0 is the size of the image before resizing and padding, row 2 the scale.
     """
     outputs = model(
         images, image_shape=info[:, 0] * info[:, 2], anchor_boxes=anchors, training=False
@@ -41,23 +36,23 @@ class Task(MaskRCNNTask):
     """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
 
     Args:
-        params: Settings of the task in the Model Garden.
-        logging_dir: Folder of logs.
-        annotations: Annotations of the test images, for evaluation.
-        order: Order of the training images, for training.
+        experiment: Experiment from `create_experiment`.
+        logging_dir: Folder of the Model Garden's logs.
+        annotations: Annotations of the test images; None if the detector is not evaluated.
+        order: Order of the training images; None if the detector is not trained.
     """
 
     def __init__(
         self,
-        params: Any,
-        logging_dir: str,
-        annotations: coco.Json | None,
-        order: shards.TrainingOrder | None,
+        experiment: Any,
+        logging_dir: str = "",
+        annotations: coco.Json | None = None,
+        order: shards.TrainingOrder | None = None,
     ) -> None:
-        super().__init__(params, logging_dir=logging_dir)
+        super().__init__(experiment.task, logging_dir=logging_dir)
         self._order = order
         # In a separate object: tf.Module would wrap lists, which pycocotools does not accept.
-        self.coco_metric = Evaluator(annotations or {}, params.model.include_mask)
+        self.coco_metric = Evaluator(annotations or {}, experiment.task.model.include_mask)
 
     def build_inputs(
         self, params: Any, input_context: Any = None, dataset_fn: Any = None
@@ -84,12 +79,7 @@ class Task(MaskRCNNTask):
 
 
 class Evaluator:
-    """Collects detections step by step for `zoo.detection.report.evaluate`.
-
-    Args:
-        annotations: Annotations of the test images in COCO's format.
-        masks: Whether masks are evaluated, too.
-    """
+    """Collects detections step by step for `zoo.detection.report.evaluate`."""
 
     name = "coco_metric"  # key of the Model Garden
 
@@ -122,28 +112,24 @@ def _array(value: Any) -> np.ndarray:
 
 
 def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
-    """Converts outputs to COCO's format of results, the highest scores of an image first.
-
-    Args:
-        outputs: Outputs of `Detector.predict`.
-        ids: Ids of the images.
+    """Converts outputs of `Detector.predict` to COCO's format of results.
 
     Returns:
-        A dict for each object: `image_id`, `category_id`, `bbox` (left, top, width, height in
-        pixels), `score` from 0 to 1, and, with masks, `segmentation`, an RLE.
+        A dict for each object, the highest scores of an image first: `image_id`, `category_id`,
+        `bbox` (left, top, width, height in pixels), `score` from 0 to 1, and, with masks,
+        `segmentation`, an RLE.
     """
     scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
     arrays = {
-        "source_id": [np.array(ids)],
-        "detection_boxes": [outputs["detection_boxes"].astype("float32") / scale],
-        "detection_classes": [outputs["detection_classes"]],
-        "detection_scores": [outputs["detection_scores"]],
-        "image_info": [outputs["image_info"]],
+        **outputs,
+        "source_id": np.array(ids),
+        "detection_boxes": outputs["detection_boxes"].astype("float32") / scale,
     }
     if MASKS in outputs:
-        arrays[MASKS] = [outputs[MASKS].astype("float32")]
+        arrays[MASKS] = outputs[MASKS].astype("float32")
+    batches = {name: [array] for name, array in arrays.items()}
     results = []
-    for one in coco_utils.convert_predictions_to_coco_annotations(arrays):
+    for one in coco_utils.convert_predictions_to_coco_annotations(batches):
         # Score 0 is padding; boxes within the padding of the image are clipped to nothing.
         if one["score"] <= 0 or min(one["bbox"][2:]) <= 0:
             continue
@@ -154,7 +140,6 @@ def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
             "score": round(float(one["score"]), 5),
         }
         if MASKS in outputs:
-            size, counts = map(one["segmentation"].get, ("size", "counts"))
-            result["segmentation"] = {"size": list(map(int, size)), "counts": counts.decode()}
+            result["segmentation"] = coco.as_text(one["segmentation"])
         results.append(result)
     return results

@@ -17,8 +17,9 @@ from zoo.config.detection import DetectionConfig
 from zoo.data.errors import reason
 from zoo.detection import report, shards
 from zoo.detection.detector import SECONDS, Detector, title
-from zoo.detection.experiment import create_experiment, create_task, precision
+from zoo.detection.experiment import create_experiment, precision
 from zoo.detection.shards import Dataset
+from zoo.detection.task import Task
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
 from zoo.plots.detections import plot_detections
@@ -93,7 +94,7 @@ class DetectionRun(run.Run):
             config.training.seed,
             first_step=int(path.rpartition("-")[2]) if path else 0,
         )
-        self.task = create_task(self.experiment, checkpoints, self.annotations, order)
+        self.task = Task(self.experiment, checkpoints, self.annotations, order)
         with _quiet():
             # Not by `create_trainer`, which adds words of its own to errors of the model.
             self.trainer = base_trainer.Trainer(

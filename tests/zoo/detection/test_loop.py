@@ -20,7 +20,8 @@ from support.detectors import settings
 from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert, shards
 from zoo.detection.detector import Detector
-from zoo.detection.experiment import create_experiment, create_task
+from zoo.detection.experiment import create_experiment
+from zoo.detection.task import Task
 from zoo.evaluate import detection as evaluate
 from zoo.export import detection as export
 from zoo.predict import detection as predict
@@ -273,7 +274,7 @@ def test_two_devices_train_and_go_on(sharded, tmp_path):
 def test_xla_compiles_a_step(sharded):
     config = DetectionConfig(**settings(sharded, "runs/new"))
     experiment = create_experiment(config, {1: "disc", 2: "square", 3: "triangle"})
-    task = create_task(experiment)
+    task = Task(experiment)
     model = task.build_model()
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))
