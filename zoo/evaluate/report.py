@@ -15,9 +15,7 @@ from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from zoo.errors import needs_extra, printable
 from zoo.evaluate.metrics import Evaluation
 from zoo.files import atomic_write, remove
-from zoo.plots.confusion import confusions, plot_confusion
-from zoo.plots.predictions import plot_predictions
-from zoo.plots.reliability import plot_reliability
+from zoo.plots.classification import confusions, plot_confusion, plot_predictions, plot_reliability
 from zoo.run_folder import finite
 
 with needs_extra("train"):

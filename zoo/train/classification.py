@@ -17,8 +17,7 @@ from zoo.data.load import load_data
 from zoo.errors import some
 from zoo.files import atomic_write, keras_file, remove
 from zoo.inference.classifier import predict
-from zoo.plots.predictions import plot_predictions
-from zoo.plots.training import plot_curves
+from zoo.plots.classification import plot_curves, plot_predictions
 from zoo.registry import trainable_parameters
 from zoo.train import run
 from zoo.train.accumulation import GradientAccumulation
