@@ -97,15 +97,14 @@ class _Object(_Entry):
 
 @dataclass(frozen=True)
 class Annotations:
-    """Images with their objects.
+    """Images with their objects, both as in COCO's format.
 
     Attributes:
         folder: Folder of the image files.
         categories: Names of the categories by id, from 1, possibly with gaps.
-        images: As in COCO's format: `id`, `file_name`, `height`, `width`.
-        objects: Objects by the id of their image, as in COCO's format: `id`, `image_id`,
-            `category_id`, `bbox`, `area`, `iscrowd` and, with masks, `segmentation`, a compressed
-            RLE. Every image has an entry.
+        images: Images.
+        objects: Objects by the id of their image, with compressed RLEs as masks. Every image has
+            an entry.
         masks: Whether objects have masks, or boxes only.
     """
 

@@ -91,12 +91,22 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
     everywhere = sum(side**2 for side in sides.values())
     boxes = settings.roi_generator.test_num_proposals
     of_box = settings.roi_aligner.crop_size**2
-    # Parts, and the number of positions at which each of their layers computes: input positions in
-    # the mask head, output positions elsewhere.
-    places: dict[str, tuple[Any, Callable[[Any], int]]] = {
-        "pyramid": (model.decoder, lambda layer: sides[int(layer.name.rpartition("_")[2])] ** 2),
-        "proposals": (model.rpn_head, lambda layer: everywhere),
-        "boxes": (
+
+    def part(head: Any, positions: Callable[[Any], int]) -> Cost:
+        kernels = {
+            layer: layer.kernel.shape
+            for layer in head._flatten_layers()
+            if getattr(layer, "kernel", None) is not None
+        }
+        flops = [2 * shape.num_elements() * positions(layer) for layer, shape in kernels.items()]
+        return Cost(_parameters(head), sum(flops))
+
+    # Layers compute at input positions in the mask head, at output positions elsewhere.
+    parts = {
+        "backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features)),
+        "pyramid": part(model.decoder, lambda layer: sides[int(layer.name.split("_")[-1])] ** 2),
+        "proposals": part(model.rpn_head, lambda layer: everywhere),
+        "boxes": part(
             model.detection_head[0],
             lambda layer: boxes * (of_box if layer.kernel.shape.rank == 4 else 1),
         ),
@@ -105,18 +115,9 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
         objects = settings.detection_generator.max_num_detections
         objects *= settings.mask_roi_aligner.crop_size**2
         # The last convolution follows the transposed one, which doubles both sides.
-        places["masks"] = (
-            model.mask_head,
-            lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
+        parts["masks"] = part(
+            model.mask_head, lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1)
         )
-    parts = {"backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features))}
-    for part, (head, positions) in places.items():
-        flops = sum(
-            2 * layer.kernel.shape.num_elements() * positions(layer)
-            for layer in head._flatten_layers()
-            if getattr(layer, "kernel", None) is not None
-        )
-        parts[part] = Cost(_parameters(head), flops)
     return parts
 
 
@@ -168,8 +169,7 @@ def _create_task(
 ) -> tuple[Any, Any]:
     """Creates the Model Garden's experiment and task."""
     from zoo.config.detection import DetectionConfig
-    from zoo.detection.experiment import create_experiment
-    from zoo.detection.task import Task
+    from zoo.detection.experiment import Task, create_experiment
 
     experiment = create_experiment(DetectionConfig.model_validate(settings), categories, masks)
     return experiment, Task(experiment)

@@ -18,9 +18,8 @@ from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
-from zoo.detection.experiment import create_experiment, precision
+from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
 from zoo.detection.shards import Categories, check_shape
-from zoo.detection.task import Task, infer, to_coco
 from zoo.errors import first_wrong, needs_extra
 from zoo.inference.images import Image, read_pixels, several
 
@@ -28,9 +27,7 @@ with needs_extra("detection"):
     from official.vision.serving import detection
 
 
-# Parts of names in checkpoints.
-VALUE, SLOT = "/.ATTRIBUTES/VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
-SECONDS = "training_seconds"
+SECONDS = "training_seconds"  # name in checkpoints
 
 
 class Precision(BaseModel):
@@ -92,20 +89,13 @@ class Detector:
             ValueError: If the folder is missing or holds no finished run of a detector.
         """
         config = run_folder.read_config(folder, DetectionConfig)
+        config = config.model_copy(update={"output_dir": folder})
         metrics = load_metrics(folder)
-        return cls.restore(
-            config.model_copy(update={"output_dir": folder}),
-            metrics.categories,
-            metrics.test.mask is not None,
-        )
+        return cls.restore(config, metrics.categories, metrics.test.mask is not None)
 
     @classmethod
     def restore(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
-        """Builds the detector of a run and restores its last checkpoint.
-
-        Raises:
-            ValueError: If there is no checkpoint, or it is of another detector.
-        """
+        """Builds the detector of a run and restores its last checkpoint."""
         folder = config.output_dir / run_folder.CHECKPOINTS
         path = tf.train.latest_checkpoint(str(folder))
         if path is None:
@@ -200,9 +190,8 @@ class Detector:
 
         Returns:
             `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
-            resized image, `detection_classes`, `detection_scores`, of a detector with masks
-            `detection_masks`, `num_detections`, and `image_info` (count, 4, 2), of which row 2 is
-            the scale.
+            resized image, `detection_classes`, `detection_scores`, `num_detections`, with masks
+            `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale.
         """
         outputs = self._infer(tf.constant(images))
         return {name: value.numpy() for name, value in outputs.items()}
@@ -223,11 +212,7 @@ class Detector:
             yield to_coco(found, labels["groundtruths"]["source_id"].numpy().tolist())
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:
-        """Returns the objects in an image, in COCO's format of results.
-
-        Raises:
-            ValueError: If nothing is left of the image when it is resized.
-        """
+        """Returns the objects in an image, in COCO's format of results."""
         check_shape(image.shape[0], image.shape[1], self.image_size)
         return to_coco(self.predict(image[None]), [number])
 
@@ -250,15 +235,12 @@ class Detector:
             ValueError: If an image is unreadable, or an array of another shape or dtype.
         """
         every, is_one = several(images)
-        found = [
-            [
-                {"name": self.name_of(one["category_id"]), **one}
-                for one in self.detect(read_pixels(image), number)
-                if one["score"] >= threshold
-            ]
-            for number, image in enumerate(every, start=1)
-        ]
-        return found[0] if is_one else found
+        results = []
+        for number, image in enumerate(every, start=1):
+            found = self.detect(read_pixels(image), number)
+            certain = [one for one in found if one["score"] >= threshold]
+            results.append([{"name": self.name_of(one["category_id"]), **one} for one in certain])
+        return results[0] if is_one else results
 
     @property
     def outputs(self) -> int:
@@ -277,20 +259,17 @@ class Detector:
 def _shapes(path: str) -> Counter[tuple[int, ...]]:
     """Counts the shapes of a detector's variables in a checkpoint, without optimizer variables."""
     training = ("optimizer/", "global_step/", "save_counter/", f"{SECONDS}/")
-    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     return Counter(
         tuple(shape)
-        for name, shape in shapes.items()
-        if name.endswith(VALUE) and not name.startswith(training) and SLOT not in name
+        for name, shape in tf.train.list_variables(path)
+        if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")
+        and not name.startswith(training)
+        and "/.OPTIMIZER_SLOT/" not in name
     )
 
 
 def load_metrics(folder: Path) -> Metrics:
-    """Returns the results of a finished run of a detector.
-
-    Raises:
-        ValueError: If the file is damaged, or not of a detector.
-    """
+    """Returns the results of a finished run of a detector."""
     path = folder / run_folder.METRICS
     try:
         return Metrics.model_validate_json(path.read_bytes())

@@ -17,14 +17,10 @@ SUFFIXES = (".png", ".json")
 
 
 def check_output(output: Path | None, photos: Sequence[Path]) -> None:
-    """Checks that an image grid can hold all images.
-
-    Raises:
-        ValueError: If there are too many.
-    """
+    """Refuses more images than an image grid can hold."""
     if output is not None and output.suffix == ".png" and len(photos) > MOST:
         raise ValueError(
-            f"photos: expected at most {MOST} on a picture. Received: {len(photos)} (write .json)"
+            f"photos: expected at most {MOST} in a grid. Received: {len(photos)} (write .json)"
         )
 
 
@@ -44,12 +40,9 @@ def describe(photo: Path, found: Objects, threshold: float) -> str:
 def paste(
     mask: Sequence[Sequence[int]], box: Sequence[float], size: Sequence[int]
 ) -> dict[str, Any]:
-    """Pastes a mask into its box in an image, and encodes it as an RLE.
+    """Pastes a mask, from 0 to 255, into its box in an image, and encodes it as an RLE.
 
-    Args:
-        mask: Values from 0 to 255, over the box.
-        box: Left, top, width and height in pixels.
-        size: Height and width of the image in pixels.
+    The box is left, top, width and height, the size height and width of the image, in pixels.
     """
     with needs_extra("detection"):
         from PIL import Image
@@ -57,11 +50,10 @@ def paste(
     # As in the Model Garden: zeros around the mask, and a larger box of whole pixels.
     padded = np.pad(np.array(mask, "float32"), 1)
     (rows, columns), (height, width) = padded.shape, size
-    larger = columns / (columns - 2)
-    middle, half = box[0] + box[2] / 2, box[2] / 2 * larger
-    left, right = int(middle - half), int(middle + half) + 1
-    middle, half = box[1] + box[3] / 2, box[3] / 2 * larger
-    top, bottom = int(middle - half), int(middle + half) + 1
+    (left, right), (top, bottom) = (
+        (int(begin - side / (columns - 2)), int(begin + side + side / (columns - 2)) + 1)
+        for begin, side in ((box[0], box[2]), (box[1], box[3]))
+    )
     across, down = columns / (right - left), rows / (bottom - top)
     affine = (across, 0, -left * across, 0, down, -top * down)
     large = Image.fromarray(padded).transform(
@@ -80,11 +72,9 @@ def write(
     if output.suffix == ".png":
         _draw(results, title, threshold, output)
         return
-    rows = [
-        {**{key: value for key, value in one.items() if key != "name"}, "file_name": str(photo)}
-        for photo, found in results
-        for one in found
-    ]
+    rows = [{**one, "file_name": str(photo)} for photo, found in results for one in found]
+    for row in rows:
+        del row["name"]
     with atomic_write(output) as beside:
         # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
         text = json.dumps(rows, indent=1, ensure_ascii=False)

@@ -104,17 +104,9 @@ class Evaluation:
         return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
 
     @property
-    def figures(self) -> dict[str, Any]:
-        """Metrics of all images."""
-        return {
-            "top1": self.top1,
-            "top5": self.top5,
-            "macro_f1": self.macro_f1,
-            "loss": self.loss,
-            "calibration_error": self.calibration_error,
-            "images": len(self.labels),
-            "images_per_second": self.images_per_second,
-        }
+    def images(self) -> int:
+        """Number of images."""
+        return len(self.labels)
 
     @property
     def calibration_error(self) -> float:

@@ -85,10 +85,9 @@ def write_json(folder: Path, settings: Mapping[str, Any], results: Mapping[str, 
 def print_tables(result: Evaluation, names: Sequence[str], title: str) -> None:
     """Prints overall metrics, and those of every class, or of the worst ones."""
     figures = Table("", Column("", justify="right"), show_header=False)
-    for key, value in result.figures.items():
-        if value is not None:
-            name, style = FIGURES[key]
-            figures.add_row(name, format(value, style))
+    for key, (name, style) in FIGURES.items():
+        if getattr(result, key) is not None:
+            figures.add_row(name, format(getattr(result, key), style))
     rows, head = result.rows(names), "Classes"
     if len(names) > WORST:
         rows = worst_first(rows, "f1")[:WORST]
@@ -105,7 +104,7 @@ def write(
     plot_confusion(
         result.confusion,
         words,
-        f"{title}: top-1 accuracy {result.top1:.4f} ({len(result.labels):,} images)",
+        f"{title}: top-1 accuracy {result.top1:.4f} ({result.images:,} images)",
         folder / CONFUSIONS,
     )
     plot_reliability(
@@ -129,7 +128,8 @@ def write(
         {"true": names[true], "predicted": names[predicted], "images": count}
         for true, predicted, count in confusions(result.confusion)
     ]
-    results = {**result.figures, "classes": result.rows(names), "confusions": pairs}
+    figures = {key: getattr(result, key) for key in FIGURES}
+    results = {**figures, "classes": result.rows(names), "confusions": pairs}
     write_json(folder, settings, {"backend": keras.config.backend(), **results})
 
 

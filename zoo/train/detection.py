@@ -17,9 +17,8 @@ from zoo.config.detection import DetectionConfig
 from zoo.data.errors import reason
 from zoo.detection import report, shards
 from zoo.detection.detector import SECONDS, Detector, title
-from zoo.detection.experiment import create_experiment, precision
+from zoo.detection.experiment import Task, create_experiment, precision
 from zoo.detection.shards import Dataset
-from zoo.detection.task import Task
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
 from zoo.plots.detections import plot_detections

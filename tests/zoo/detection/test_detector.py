@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pycocotools.mask import decode
 
-from zoo.detection.task import infer, to_coco
+from zoo.detection.experiment import infer, to_coco
 
 HEIGHT, WIDTH = 40, 80
 SCALES = 0.5, 0.25  # of rows and columns

@@ -12,8 +12,7 @@ from official.vision.tasks.maskrcnn import MaskRCNNTask
 from zoo.cli.configurations import find_configuration
 from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
-from zoo.detection.experiment import BASE, create_experiment
-from zoo.detection.task import Task
+from zoo.detection.experiment import BASE, Task, create_experiment
 from zoo.evaluate.detection import TABLE_6
 from zoo.registry import find_model
 

@@ -20,8 +20,7 @@ from support.detectors import settings
 from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert, shards
 from zoo.detection.detector import Detector
-from zoo.detection.experiment import create_experiment
-from zoo.detection.task import Task
+from zoo.detection.experiment import Task, create_experiment
 from zoo.evaluate import detection as evaluate
 from zoo.export import detection as export
 from zoo.predict import detection as predict

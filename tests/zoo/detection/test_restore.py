@@ -12,8 +12,7 @@ from support.detectors import settings
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector
-from zoo.detection.experiment import create_experiment
-from zoo.detection.task import Task, to_coco
+from zoo.detection.experiment import Task, create_experiment, to_coco
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("untrained detector")]
 

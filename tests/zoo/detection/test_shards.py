@@ -8,9 +8,8 @@ import tensorflow as tf
 from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
-from zoo.detection.experiment import create_experiment
+from zoo.detection.experiment import Task, create_experiment
 from zoo.detection.shards import TrainingOrder
-from zoo.detection.task import Task
 
 
 def order(folder, seed=3, first_step=0, batch_size=5):
