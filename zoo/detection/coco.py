@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from reprlib import repr as _short
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -25,7 +25,6 @@ ROUNDING = 1.0  # pixels by which rounded boxes may exceed the image; they are c
 LARGEST = 2.0**53  # pycocotools and NumPy fail on larger numbers
 
 Json = dict[str, Any]
-M = TypeVar("M", bound=BaseModel)
 
 
 def _stays_inside(name: str) -> str:
@@ -131,8 +130,7 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
         folder: Folder of the images.
         skip: Whether faulty objects and images are reported on stderr and left out, or refused.
             Defaults to False.
-        masks: Whether objects need masks, or boxes only. Defaults to None: masks, if any object
-            has one.
+        masks: Whether objects need masks. Defaults to None: if any object has one.
 
     Raises:
         ValueError: If the file is not in COCO's format, no object is left, or something is faulty
@@ -158,18 +156,14 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
 def parse(
     path: Path, folder: Path | None = None, masks: bool | None = None
 ) -> tuple[Annotations, list[str]]:
-    """Reads what is intact of annotations, and describes the faults.
-
-    Arguments and errors are those of `read`; no image files are read if the folder is None.
-    """
+    """Reads what is intact, and describes the faults; without a folder, no image files are read."""
     if why := why_no_file(path):
         raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
     try:
         content = _File.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise ValueError(
-            f"expected COCO's format in {str(path)!r}. Received: {first_wrong(error, 'the file')}"
-        ) from None
+        why = first_wrong(error, "the file")
+        raise ValueError(f"expected COCO's format in {str(path)!r}. Received: {why}") from None
     if masks is None:
         masks = any(one.get("segmentation") for one in content.annotations)
     categories = {one.id: one.name for one in sorted(content.categories, key=lambda one: one.id)}
@@ -178,27 +172,25 @@ def parse(
     if folder is not None:
         _check_files(images, folder, faults)
     objects: dict[int, list[Json]] = {number: [] for number in images}
-    for place, one in enumerate(content.annotations):
+    for number, one in enumerate(content.annotations, start=1):  # 0 is no object in pycocotools
         try:
             valid = _object(one, images, categories, masks)
-            # In pycocotools, the id 0 means no object.
-            objects[valid["image_id"]].append({"id": place + 1, **valid})
+            objects[valid["image_id"]].append({"id": number, **valid})
         except ValueError as error:
-            faults.append(f"object {_short(one.get('id', f'number {place}'))}: {error}")
+            faults.append(f"object {_short(one.get('id', f'number {number}'))}: {error}")
     annotations = Annotations(folder or path.parent, categories, [*images.values()], objects, masks)
     return annotations, list(map(printable, faults))
 
 
-def _entry(kind: type[M], one: Json, **known: Mapping[int, Any]) -> M:
+def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
     """Validates an entry; an error has the description of the first faulty field."""
     try:
-        return kind.model_validate(one, context=known)
+        return kind.model_validate(one, context=known).model_dump()
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
-        raise ValueError(
-            f"expected {kind.model_fields[field].description}, "
-            f"received {field}={_short(one.get(field))}"
-        ) from None
+        expected = kind.model_fields[field].description
+        received = f"{field}={_short(one.get(field))}"
+        raise ValueError(f"expected {expected}, received {received}") from None
 
 
 def _images(found: list[Json], faults: list[str]) -> dict[int, Json]:
@@ -206,7 +198,7 @@ def _images(found: list[Json], faults: list[str]) -> dict[int, Json]:
     images: dict[int, Json] = {}
     for one in found:
         try:
-            image = _entry(_Image, one).model_dump()
+            image = _entry(_Image, one)
             if image["id"] in images:
                 raise ValueError("expected a whole number of its own, received it again")
             images[image["id"]] = image
@@ -233,15 +225,15 @@ def _object(
 ) -> Json:
     """Returns an object with a clipped box, an area, and the mask as a compressed RLE."""
     valid = _entry(_Object, one, image_id=images, category_id=categories)
-    height, width = (images[valid.image_id][side] for side in ("height", "width"))
-    box = _clipped(valid.bbox, height, width)
-    pixels, mask = box[2] * box[3], {}
+    height, width = (images[valid["image_id"]][side] for side in ("height", "width"))
+    valid["bbox"] = _clipped(valid["bbox"], height, width)
+    pixels = valid["bbox"][2] * valid["bbox"][3]
     if masks:
-        mask = {"segmentation": read_mask(one.get("segmentation"), height, width)}
-        pixels = float(_pycocotools().area(mask["segmentation"]))
+        valid["segmentation"] = read_mask(one.get("segmentation"), height, width)
+        pixels = float(_pycocotools().area(valid["segmentation"]))
         if not pixels:
             raise ValueError("expected a mask of at least one pixel, received none")
-    return {**valid.model_dump(), "bbox": box, "area": valid.area or pixels, **mask}
+    return {**valid, "area": valid["area"] or pixels}
 
 
 def _clipped(box: list[float], height: int, width: int) -> list[float]:

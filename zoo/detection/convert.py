@@ -64,10 +64,9 @@ def main(arguments: Sequence[str]) -> None:
             f"{', '.join(f'{number} {name!r}' for number, name in differing[:5])} in one of them"
         )
     write(train, val, config.output, config.shards)
-    ids = list(train.categories)
-    unused = ids[-1] - len(ids)
-    gaps = f", {unused} of which are unused" if unused else ""
-    print(f"{len(ids)} categories with ids up to {ids[-1]}{gaps}")
+    count, last = len(train.categories), max(train.categories)
+    gaps = f", {last - count} of which are unused" if last > count else ""
+    print(f"{count} categories with ids up to {last}{gaps}")
     for name, part in (("training", train), ("test", val)):
         found = [one for objects in part.objects.values() for one in objects]
         empty = sum(not objects for objects in part.objects.values())
@@ -82,11 +81,9 @@ def main(arguments: Sequence[str]) -> None:
 
 def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:
     """Writes a folder of shards, all or nothing; test images take a quarter of `train_shards`."""
+    categories = dict(train.categories)
     description = shards.Dataset(
-        categories=dict(train.categories),
-        train=_count(train),
-        val=_count(val),
-        masks=train.masks,
+        categories=categories, train=_count(train), val=_count(val), masks=train.masks
     )
     with atomic_write(output) as folder:
         folder.mkdir()

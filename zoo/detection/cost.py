@@ -44,7 +44,7 @@ STEPS = 3  # timed steps, after one for tracing
 
 
 class Cost(NamedTuple):
-    """Trainable parameters and FLOPs of a part."""
+    """Trainable parameters and FLOPs of a part of a detector."""
 
     parameters: int
     flops: int
@@ -81,31 +81,26 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
     """Counts a detector by part: backbone, pyramid, proposals, boxes, masks."""
     from lambda_keras.applications import count_flops
 
-    experiment, task = _create_task(
-        {"model": {"name": name, "image_size": image_size}}, {categories: "last"}, masks
-    )
+    config = {"model": {"name": name, "image_size": image_size}}
+    experiment, task = _create_task(config, {categories: "last"}, masks)
     model, settings = task.build_model(), experiment.task.model
-    sides = {
-        level: image_size // 2**level for level in range(settings.min_level, settings.max_level + 1)
-    }
-    everywhere = sum(side**2 for side in sides.values())
+    levels = range(settings.min_level, settings.max_level + 1)
+    places = {level: (image_size // 2**level) ** 2 for level in levels}
     boxes = settings.roi_generator.test_num_proposals
     of_box = settings.roi_aligner.crop_size**2
 
     def part(head: Any, positions: Callable[[Any], int]) -> Cost:
-        kernels = {
-            layer: layer.kernel.shape
-            for layer in head._flatten_layers()
-            if getattr(layer, "kernel", None) is not None
-        }
-        flops = [2 * shape.num_elements() * positions(layer) for layer, shape in kernels.items()]
-        return Cost(_parameters(head), sum(flops))
+        flops = 0
+        for layer in head._flatten_layers():
+            if (kernel := getattr(layer, "kernel", None)) is not None:
+                flops += 2 * kernel.shape.num_elements() * positions(layer)
+        return Cost(_parameters(head), flops)
 
     # Layers compute at input positions in the mask head, at output positions elsewhere.
     parts = {
         "backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features)),
-        "pyramid": part(model.decoder, lambda layer: sides[int(layer.name.split("_")[-1])] ** 2),
-        "proposals": part(model.rpn_head, lambda layer: everywhere),
+        "pyramid": part(model.decoder, lambda layer: places[int(layer.name.split("_")[-1])]),
+        "proposals": part(model.rpn_head, lambda layer: sum(places.values())),
         "boxes": part(
             model.detection_head[0],
             lambda layer: boxes * (of_box if layer.kernel.shape.rank == 4 else 1),
@@ -134,14 +129,11 @@ def time_step(
 
     dataset = shards.Dataset.read(folder)
     shards.check(folder, dataset, shards.TRAIN)
-    experiment, task = _create_task(
-        {
-            "model": {"name": name, "image_size": image_size},
-            "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
-        },
-        dataset.categories,
-        masks,
-    )
+    config = {
+        "model": {"name": name, "image_size": image_size},
+        "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
+    }
+    experiment, task = _create_task(config, dataset.categories, masks)
     model = task.build_model()
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))

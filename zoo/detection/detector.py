@@ -57,7 +57,7 @@ class DetectionModule(detection.DetectionModule):
 
     def serve(self, images: tf.Tensor) -> dict[str, Any]:
         resized, anchors, info = self.preprocess(images)
-        return {**infer(self.model, resized, anchors, info), "image_info": info}
+        return infer(self.model, resized, anchors, info)
 
 
 def title(name: str, masks: bool) -> str:
@@ -203,13 +203,11 @@ class Detector:
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
 
         @tf.function
-        def run(images: tf.Tensor, labels: Any) -> dict[str, tf.Tensor]:
-            return infer(self.model, images, labels["anchor_boxes"], labels["image_info"])
+        def run(images: tf.Tensor, labels: Any) -> dict[str, Any]:
+            return task.validation_step((images, labels), self.model)
 
         for images, labels in task.build_inputs(data):
-            found = {name: value.numpy() for name, value in run(images, labels).items()}
-            found["image_info"] = labels["image_info"].numpy()
-            yield to_coco(found, labels["groundtruths"]["source_id"].numpy().tolist())
+            yield task.aggregate_logs(step_outputs=run(images, labels))["found"]
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:
         """Returns the objects in an image, in COCO's format of results."""

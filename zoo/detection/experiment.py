@@ -78,7 +78,7 @@ def create_experiment(
             "runtime": {"mixed_precision_dtype": dtype},
             "task": {
                 "init_checkpoint": None,
-                "annotation_file": str(data.dir / shards.ANNOTATIONS),
+                "use_coco_metrics": False,  # `Task` evaluates
                 "freeze_backbone": model.freeze_backbone,
                 "losses": {"l2_weight_decay": optimizer.weight_decay},
                 "model": {
@@ -208,11 +208,14 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
     outputs = model(
         images, image_shape=info[:, 0] * info[:, 2], anchor_boxes=anchors, training=False
     )
-    return {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
+    found = {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
+    return {**found, "image_info": info}
 
 
 class Task(MaskRCNNTask):
     """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
+
+    Evaluations set `figures`, those of its `Evaluation`.
 
     Args:
         experiment: Experiment from `create_experiment`.
@@ -230,8 +233,8 @@ class Task(MaskRCNNTask):
     ) -> None:
         super().__init__(experiment.task, logging_dir=logging_dir)
         self._order = order
-        # In a separate object: tf.Module would wrap lists, which pycocotools does not accept.
-        self.coco_metric = Evaluator(annotations or {}, experiment.task.model.include_mask)
+        # Without `tf.Module`, which would wrap lists: pycocotools does not accept that.
+        object.__setattr__(self, "_annotations", annotations)
 
     def build_inputs(
         self, params: Any, input_context: Any = None, dataset_fn: Any = None
@@ -248,46 +251,31 @@ class Task(MaskRCNNTask):
     def validation_step(self, inputs: Any, model: Any, metrics: Any = None) -> dict[str, Any]:
         """Runs the detector on a batch of test images."""
         images, labels = inputs
-        logs = {self.loss: 0}
         outputs = infer(model, images, labels["anchor_boxes"], labels["image_info"])
-        self._update_metrics(labels, outputs, logs)
-        return logs
+        outputs["source_id"] = labels["groundtruths"]["source_id"]
+        return {self.loss: 0, "outputs": outputs}
 
-    def _build_coco_metrics(self) -> None:
-        pass  # of the Model Garden
+    def aggregate_logs(self, state: Any = None, step_outputs: Any = None) -> dict[str, Any]:
+        """Collects the detections of a step, with tuples of tensors from several devices."""
+        state = state or {"found": []}
+        arrays = {
+            name: np.concatenate([one.numpy() for one in tf.nest.flatten(value)])
+            for name, value in step_outputs["outputs"].items()
+        }
+        state["found"] += to_coco(arrays, arrays["source_id"])
+        return state
 
-
-class Evaluator:
-    """Collects detections step by step for `zoo.detection.report.evaluate`."""
-
-    name = "coco_metric"  # key of the Model Garden
-
-    def __init__(self, annotations: coco.Json, masks: bool) -> None:
-        self._annotations, self._masks = annotations, masks
-        self._found: list[coco.Json] = []
-
-    def reset_states(self) -> None:
-        """Discards all detections."""
-        self._found = []
-
-    def update_state(self, truth: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Adds the detections of a step, with tuples of tensors from several devices."""
-        arrays = {name: _array(value) for name, value in outputs.items()}
-        self._found += to_coco(arrays, _array(truth["source_id"]).tolist())
-
-    def result(self) -> dict[str, float]:
+    def reduce_aggregated_logs(self, aggregated_logs: Any, global_step: Any = None) -> Any:
         """Evaluates all detections; returns the defined metrics, for TensorBoard."""
-        self.figures = report.evaluate(self._annotations, self._found, self._masks).figures
+        masks = self.task_config.model.include_mask
+        figures = report.evaluate(self._annotations, aggregated_logs["found"], masks).figures
+        object.__setattr__(self, "figures", figures)
         return {
             f"{kind}/{name}": figure
-            for kind, figures in self.figures.items()
-            for name, figure in figures.items()
+            for kind, averages in figures.items()
+            for name, figure in averages.items()
             if figure is not None
         }
-
-
-def _array(value: Any) -> np.ndarray:
-    return np.concatenate([one.numpy() for one in tf.nest.flatten(value)])
 
 
 def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:

@@ -39,11 +39,7 @@ class Dataset(Section):
 
     @classmethod
     def read(cls, folder: Path) -> "Dataset":
-        """Reads the description of a folder, local or in a bucket.
-
-        Raises:
-            ValueError: If it is missing or damaged.
-        """
+        """Reads the description of a folder, local or in a bucket."""
         path = folder / DESCRIPTION
         with answering(path):
             if not path.is_file():
@@ -75,9 +71,6 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
 
     Returns:
         Ids of the images.
-
-    Raises:
-        ValueError: If there are no shards, one is damaged, or they are not as described.
     """
     import tensorflow as tf
 
@@ -129,11 +122,7 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
 
 
 def check_shape(height: int, width: int, image_size: float) -> None:
-    """Refuses an image that vanishes when it is resized to fit.
-
-    Raises:
-        ValueError: If its shorter side becomes half a pixel or less.
-    """
+    """Refuses an image whose shorter side vanishes when it is resized to fit."""
     if min(height, width) * image_size <= max(height, width) / 2:
         raise ValueError(
             f"expected images less than {2 * image_size:g} times as long as wide. Received: "
@@ -179,11 +168,7 @@ class TrainingOrder:
 
 
 def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:
-    """Reads the annotations of the test images with these ids, and checks them for pycocotools.
-
-    Raises:
-        ValueError: If they are missing, damaged, or of other images or categories.
-    """
+    """Reads the annotations of the test images with these ids, and checks them for pycocotools."""
     path = folder / ANNOTATIONS
     try:
         with answering(path):

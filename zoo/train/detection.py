@@ -145,7 +145,7 @@ class DetectionRun(run.Run):
                 runner.controller.evaluate(-1)
         return {
             "model": self.config.model.name,
-            "test": self.task.coco_metric.figures,
+            "test": self.task.figures,
             "test_images": self.dataset.val.images,
             "training_images": self.dataset.train.images,
             "trainable_parameters": self.parameters,
@@ -237,7 +237,7 @@ class _Progress:
 
     def evaluated(self, logs: Mapping[str, Any]) -> None:
         """Prints the results of the evaluator."""
-        self._print(report.line(self._trainer.task.coco_metric.figures))
+        self._print(report.line(self._trainer.task.figures))
         self._count_seconds()
 
     def _count_seconds(self) -> None:
