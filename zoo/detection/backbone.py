@@ -107,7 +107,6 @@ def build(
             weights=config.weights,
             **config.overrides.as_dict(),
         )
-    set_batch_norm(
-        network, norm_activation_config.norm_momentum, norm_activation_config.use_sync_bn
-    )
+    norm = norm_activation_config
+    set_batch_norm(network, norm.norm_momentum, norm.use_sync_bn)
     return KerasBackbone(network, l2_regularizer)

@@ -12,7 +12,7 @@ from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
 from zoo.config.detection import STRIDE
 from zoo.detection.coco import MAX_CATEGORY
-from zoo.registry import find_model
+from zoo.registry import find_model, trainable_parameters
 
 
 class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
@@ -94,11 +94,13 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
         for layer in head._flatten_layers():
             if (kernel := getattr(layer, "kernel", None)) is not None:
                 flops += 2 * kernel.shape.num_elements() * positions(layer)
-        return Cost(_parameters(head), flops)
+        return Cost(trainable_parameters(head), flops)
 
     # Layers compute at input positions in the mask head, at output positions elsewhere.
     parts = {
-        "backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features)),
+        "backbone": Cost(
+            trainable_parameters(model.backbone), count_flops(model.backbone.features)
+        ),
         "pyramid": part(model.decoder, lambda layer: places[int(layer.name.split("_")[-1])]),
         "proposals": part(model.rpn_head, lambda layer: sum(places.values())),
         "boxes": part(
@@ -165,10 +167,6 @@ def _create_task(
 
     experiment = create_experiment(DetectionConfig.model_validate(settings), categories, masks)
     return experiment, Task(experiment)
-
-
-def _parameters(part: Any) -> int:
-    return sum(variable.shape.num_elements() for variable in part.trainable_variables)
 
 
 if __name__ == "__main__":

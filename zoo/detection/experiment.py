@@ -140,7 +140,7 @@ def _override(model: Any, heads: Mapping[str, Any]) -> None:
         _check(model, heads)
         model.override(dict(heads), is_strict=True)
         low, high, highest = model.min_level, model.max_level, STRIDE.bit_length() - 1
-        if not min(map(int, LEVELS)) <= low <= min(high, max(map(int, LEVELS))) <= high <= highest:
+        if str(low) not in LEVELS or not low <= high <= highest:
             raise ValueError(
                 f"expected min_level from 2 to 5, and max_level from that to {highest}. Received: "
                 f"min_level={low}, max_level={high}"

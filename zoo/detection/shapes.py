@@ -111,7 +111,11 @@ def draw(
         return image, []
     drawn: list[Shape] = []
     if place % CROWD_EVERY == CROWD_EVERY - 1:
-        drawn.append(_crowd(size, random))
+        category, center = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
+        mask = np.zeros((size, size), bool)
+        for _ in range(CROWD):
+            mask |= _pixels(category, size, 0.06, center + random.uniform(-0.12, 0.12, 2), random)
+        drawn.append(Shape(category, mask, int(mask.sum()), crowd=True))
     for _ in range(random.integers(1, MOST + 1)):
         category = int(random.integers(len(CATEGORIES)))
         side, center = random.uniform(*SIDES), random.uniform(0.15, 0.85, 2)
@@ -142,16 +146,6 @@ def _pixels(
         return np.maximum(abs(down), abs(right)) <= side / 2
     inner = side / np.sqrt(12)  # radius of the incircle of an equilateral triangle
     return (down <= inner) & (abs(right) * np.sqrt(3) - down <= 2 * inner)
-
-
-def _crowd(size: int, random: np.random.Generator) -> Shape:
-    category, center = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
-    parts = [
-        _pixels(category, size, 0.06, center + random.uniform(-0.12, 0.12, 2), random)
-        for _ in range(CROWD)
-    ]
-    mask = np.any(parts, axis=0)
-    return Shape(category, mask, int(mask.sum()), crowd=True)
 
 
 def _object(shape: Shape) -> Json:

@@ -56,21 +56,14 @@ class Dataset(Section):
 
 
 def pattern(folder: Path, part: str) -> str:
-    """Returns the file pattern of a part."""
+    """Returns the file pattern of `TRAIN` or `TEST`."""
     return f"{folder}/{part}-*.tfrecord"
 
 
 def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> set[int]:
     """Reads all shards of a part once, and checks them, including checksums.
 
-    Args:
-        folder: Folder of the shards.
-        dataset: Description of the folder.
-        part: `TRAIN` or `TEST`.
-        image_size: Smallest size that images are resized to fit, in pixels. Defaults to 64.
-
-    Returns:
-        Ids of the images.
+    Images are resized to fit `image_size` pixels, or more. Returns their ids.
     """
     import tensorflow as tf
 
@@ -208,9 +201,8 @@ def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) 
     """
     import tensorflow as tf
 
-    keys = {
-        name: tf.io.FixedLenFeature([], tf.string) for name in ("image/encoded", "image/source_id")
-    }
+    text = tf.io.FixedLenFeature([], tf.string)
+    keys = {"image/encoded": text, "image/source_id": text}
     images: dict[int, Any] = {}
     records: Any = tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(files)))
     for record in records:

@@ -93,9 +93,6 @@ def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"],
 
     Returns:
         The detector, its evaluation, its detections, and the annotations.
-
-    Raises:
-        ValueError: If there is no such detector, or the images have other categories.
     """
     from rich.progress import track
 
@@ -125,10 +122,10 @@ def print_tables(result: "Evaluation", backbone: str, title: str) -> None:
     from zoo.evaluate.report import show, table, worst_first
 
     rows = []
-    for place, (kind, figures) in enumerate(result.figures.items()):
+    for kind, figures in result.figures.items():
         rows.append((kind, *figures.values()))
         if backbone in TABLE_6:
-            ap, *sizes = TABLE_6[backbone][place]
+            ap, *sizes = TABLE_6[backbone][kind == "mask"]
             rows.append((f"{kind}, Table 6", ap, None, None, *sizes))
     heads = ["", *(figure.replace("_", " ") for figure in result.figures["box"])]
     masks = ", of found masks by their pixels." if "mask" in result.figures else "."
@@ -153,15 +150,14 @@ def _draw(
     from zoo.detection import shards
     from zoo.plots.detections import plot_detections
 
-    truth, files = shards.by_image(annotations), shards.pattern(folder, shards.TEST)
-    order = sorted(result.by_image, key=lambda number: result.by_image[number])
+    truth, f1 = shards.by_image(annotations), result.by_image
+    order = sorted(f1, key=f1.__getitem__)
     for name, numbers in (("worst", order[:GRID]), ("best", order[::-1][:GRID])):
-        images = shards.read_images(files, ids=set(numbers))
+        images = shards.read_images(shards.pattern(folder, shards.TEST), ids=set(numbers))
         grid = []
         for number in numbers:
             file, objects = truth[number]
             detections = [one for one in found if one["image_id"] == number]
-            title = f"{file}: F1 {result.by_image[number]:.2f}"
-            grid.append((title, images[number], detections, objects))
+            grid.append((f"{file}: F1 {f1[number]:.2f}", images[number], detections, objects))
         title = f"{detector.name}: the {name} test images"
         plot_detections(grid, detector.categories, title, output / f"{name}.png")

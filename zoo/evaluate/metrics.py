@@ -91,11 +91,8 @@ class Evaluation:
         bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
         count = np.bincount(bins, minlength=BINS)
         right = self.labels == self.predicted
-        confidence, accuracy = (
-            np.bincount(bins, values, BINS) / np.maximum(count, 1)
-            for values in (self.confidence, right)
-        )
-        return count, confidence, accuracy
+        confidence, accuracy = (np.bincount(bins, x, BINS) for x in (self.confidence, right))
+        return count, confidence / np.maximum(count, 1), accuracy / np.maximum(count, 1)
 
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the metrics `by_class` of each class, with its name."""
@@ -151,18 +148,16 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
         for images, one_hot, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
             real = weights > 0  # the others pad the last batch, or were unreadable
             truth = one_hot.argmax(-1)[real]
-            probabilities = _probabilities(classifier, images)[real]
+            probabilities, images = _probabilities(classifier, images)[real], images[real]
             of_truth = probabilities[np.arange(len(truth)), truth]
             loss -= np.log(np.maximum(of_truth, np.finfo(float).eps)).sum()
             in_top += np.count_nonzero((probabilities > of_truth[:, None]).sum(-1) < TOP)
             labels.append(truth)
             predicted.append(probabilities.argmax(-1))
             confidence.append(probabilities.max(-1))
-            mistakes += [
-                Mistake(image.copy(), int(label), outputs)  # a view would keep the batch
-                for image, label, outputs in zip(images[real], truth, probabilities, strict=True)
-                if outputs.argmax() != label
-            ]
+            for place in np.flatnonzero(probabilities.argmax(-1) != truth):
+                image = images[place].copy()  # a view would keep the batch
+                mistakes.append(Mistake(image, int(truth[place]), probabilities[place]))
             mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
             clock.append(time.monotonic())
     count = sum(map(len, labels))

@@ -41,13 +41,11 @@ FIGURES = {
 def readable(class_names: Sequence[str]) -> list[str]:
     """Returns class names, with words in place of ImageNet's WordNet ids."""
     words = dict(imagenet_classes())
-    often = Counter(words.values())  # crane is a bird and a machine
-
-    def name(number: str) -> str:
-        word = words.get(number, number)
-        return (f"{word} {number}" if often[word] > 1 else word).replace("_", " ")
-
-    return [name(number) if number in words else number for number in class_names]
+    often = Counter(words.values())
+    for number, word in words.items():
+        if often[word] > 1:  # crane is a bird and a machine
+            words[number] = f"{word} {number}"
+    return [words[name].replace("_", " ") if name in words else name for name in class_names]
 
 
 def show(*parts: str | Table) -> None:

@@ -91,25 +91,17 @@ def plot_predictions(
     figure, axes = image_grid(len(shown), COLUMNS, 1.45, 1.78, title)
     for axis, i in zip(axes, shown, strict=True):
         choice, label = int(predicted[i]), int(labels[i])
-        _tile(
-            axis,
-            images[i],
-            f"{class_names[choice]}  {100 * probabilities[i, choice]:.0f} %",
-            f"true: {class_names[label]}",
-            wrong=choice != label,
-        )
+        color, weight, frame = (INK, "normal", PALE)
+        if choice != label:
+            color, weight, frame = (WRONG, "bold", WRONG)
+        head = f"{class_names[choice]}  {100 * probabilities[i, choice]:.0f} %"
+        axis.set_axis_on()
+        axis.imshow(np.clip(images[i], 0, 255).astype("uint8"))
+        axis.set(xticks=[], yticks=[])
+        axis.set_title(head, fontsize=9.5, color=color, fontweight=weight, pad=3)
+        axis.set_xlabel(f"true: {class_names[label]}", fontsize=8.5, color=color, labelpad=2)
+        axis.spines[:].set(color=frame, linewidth=1 if choice == label else 2.5)
     save_figure(figure, path)
-
-
-def _tile(axis: Axes, image: np.ndarray, head: str, foot: str, wrong: bool) -> None:
-    color = WRONG if wrong else INK
-    axis.set_axis_on()
-    axis.imshow(np.clip(image, 0, 255).astype("uint8"))
-    axis.set(xticks=[], yticks=[])
-    axis.set_title(head, fontsize=9.5, color=color, fontweight="bold" if wrong else "normal", pad=3)
-    axis.set_xlabel(foot, fontsize=8.5, color=color, labelpad=2)
-    for spine in axis.spines.values():
-        spine.set(color=color if wrong else PALE, linewidth=2.5 if wrong else 1)
 
 
 def confusions(confusion: np.ndarray) -> list[tuple[int, int, int]]:
@@ -167,10 +159,7 @@ def _draw_cells(axis: Axes, confusion: np.ndarray, names: Sequence[str]) -> None
 
 
 def _draw_pairs(
-    axis: Axes,
-    confusion: np.ndarray,
-    names: Sequence[str],
-    pairs: Sequence[tuple[int, int, int]],
+    axis: Axes, confusion: np.ndarray, names: Sequence[str], pairs: Sequence[tuple[int, int, int]]
 ) -> None:
     head = "Most frequent errors" if pairs else "No errors"
     axis.set_title(head, loc="left", fontsize=10.5, color=INK)

@@ -20,8 +20,8 @@ def test_curves_of_one_epoch_and_of_many(tmp_path):
 
 @pytest.mark.parametrize(("count", "wrong"), [(3, 1), (40, 5), (40, 40), (40, 0)])
 def test_image_grid_shows_errors_first(tmp_path, monkeypatch, count, wrong):
-    tiles = []
-    monkeypatch.setattr(classification, "_tile", lambda *a, wrong: tiles.append((*a[2:], wrong)))
+    figures = []
+    monkeypatch.setattr(classification, "save_figure", lambda figure, _: figures.append(figure))
     labels = np.arange(count) % 2
     predicted = labels.copy()
     predicted[count - wrong :] ^= 1
@@ -33,13 +33,15 @@ def test_image_grid_shows_errors_first(tmp_path, monkeypatch, count, wrong):
         "title",
         tmp_path / "predictions.png",
     )
-    assert len(tiles) == min(count, 32)
-    marked = [tile[-1] for tile in tiles]
+    axes = [axis for axis in figures[0].axes if axis.axison]
+    assert len(axes) == min(count, 32)
+    marked = [axis.title.get_fontweight() == "bold" for axis in axes]
     assert marked == sorted(marked, reverse=True)
     assert sum(marked) == (32 if wrong == count else min(wrong, 16))
-    for head, foot, is_wrong in tiles:
-        assert head.endswith("90 %")
-        assert (head.split()[0] != foot.removeprefix("true: ")) == is_wrong
+    for axis, is_wrong in zip(axes, marked, strict=True):
+        assert axis.get_title().endswith("90 %")
+        true = axis.get_xlabel().removeprefix("true: ")
+        assert (axis.get_title().split()[0] != true) == is_wrong
 
 
 def test_image_grid_is_drawn(tmp_path):
