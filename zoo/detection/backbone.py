@@ -48,14 +48,8 @@ class KerasBackbone(tf_keras.Model):
     """A Keras 3 network as a model of tf_keras, from images to a dict of feature maps.
 
     Images passed `lambda_keras.applications.preprocess_input`; the Model Garden's own normalization
-    is the same. Batch statistics are used in training, but never if `trainable` is False.
-
-    Args:
-        network: A network of the zoo, built in the scope of the training strategy.
-        regularizer: Function from a kernel to a term of the loss. Defaults to None.
-
-    Raises:
-        ValueError: If the network has feature maps at other strides than 4, 8, 16 and 32.
+    is the same. Batch statistics are used in training, but never if `trainable` is False. The
+    regularizer is a function from a kernel to a term of the loss.
     """
 
     def __init__(self, network: keras.Model, regularizer: Any = None) -> None:

@@ -125,16 +125,8 @@ class Annotations:
 def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None) -> Annotations:
     """Reads annotations, and checks all of them and all image files.
 
-    Args:
-        path: JSON file in COCO's format.
-        folder: Folder of the images.
-        skip: Whether faulty objects and images are reported on stderr and left out, or refused.
-            Defaults to False.
-        masks: Whether objects need masks. Defaults to None: if any object has one.
-
-    Raises:
-        ValueError: If the file is not in COCO's format, no object is left, or something is faulty
-            and not skipped.
+    Faulty objects and images are refused; `skip` reports them on stderr and leaves them out.
+    Whether objects need masks is `masks`; None: if any object has one.
     """
     if not folder.is_dir():
         raise ValueError(f"expected a folder of images. Received: {str(folder)!r}")
@@ -178,8 +170,8 @@ def parse(
             objects[valid["image_id"]].append({"id": number, **valid})
         except ValueError as error:
             faults.append(f"object {_short(one.get('id', f'number {number}'))}: {error}")
-    annotations = Annotations(folder or path.parent, categories, [*images.values()], objects, masks)
-    return annotations, list(map(printable, faults))
+    found = Annotations(folder or path.parent, categories, [*images.values()], objects, masks)
+    return found, list(map(printable, faults))
 
 
 def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
@@ -251,14 +243,8 @@ def _clipped(box: list[float], height: int, width: int) -> list[float]:
 def read_mask(segmentation: Any, height: int, width: int) -> Json:
     """Converts a mask in COCO's format to pycocotools' compressed RLE, with text as `counts`.
 
-    Args:
-        segmentation: Polygons `[[x, y, x, y, ...], ...]`, or RLE
-            `{"size": [height, width], "counts": ...}` with whole numbers or pycocotools' text.
-        height: Height of the image.
-        width: Width of the image.
-
-    Raises:
-        ValueError: If the mask has neither form, or another size.
+    It is polygons `[[x, y, x, y, ...], ...]`, or an RLE `{"size": [height, width], "counts": ...}`
+    with whole numbers or pycocotools' text.
     """
     mask = _pycocotools()
     if isinstance(segmentation, list) and list(map(type, segmentation)) == [dict]:

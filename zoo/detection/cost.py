@@ -86,8 +86,7 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
     model, settings = task.build_model(), experiment.task.model
     levels = range(settings.min_level, settings.max_level + 1)
     places = {level: (image_size // 2**level) ** 2 for level in levels}
-    boxes = settings.roi_generator.test_num_proposals
-    of_box = settings.roi_aligner.crop_size**2
+    boxes, crop = settings.roi_generator.test_num_proposals, settings.roi_aligner.crop_size
 
     def part(head: Any, positions: Callable[[Any], int]) -> Cost:
         flops = 0
@@ -105,7 +104,7 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
         "proposals": part(model.rpn_head, lambda layer: sum(places.values())),
         "boxes": part(
             model.detection_head[0],
-            lambda layer: boxes * (of_box if layer.kernel.shape.rank == 4 else 1),
+            lambda layer: boxes * (crop**2 if layer.kernel.shape.rank == 4 else 1),
         ),
     }
     if masks:
@@ -121,10 +120,7 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
 def time_step(
     name: str, image_size: int, folder: Path, batch_size: int, masks: bool
 ) -> tuple[float, float | None]:
-    """Measures training steps on one batch: mean seconds, and peak memory in GB.
-
-    Memory is that of TensorFlow's allocator, with weights; None if it is not reported.
-    """
+    """Measures training steps on one batch: mean seconds, and peak GB in TensorFlow, if known."""
     import tensorflow as tf
 
     from zoo.detection import shards

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from safetensors.numpy import save
 
 from lambda_keras.weights.files import read_safetensors
@@ -19,8 +19,8 @@ from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
 from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
-from zoo.detection.shards import Categories, check_shape
-from zoo.errors import first_wrong, needs_extra
+from zoo.detection.shards import Categories, check_shape, read_json
+from zoo.errors import needs_extra
 from zoo.inference.images import Image, read_pixels, several
 
 with needs_extra("detection"):
@@ -83,11 +83,7 @@ class Detector:
 
     @classmethod
     def from_run(cls, folder: Path) -> Self:
-        """Loads the detector of a finished run.
-
-        Raises:
-            ValueError: If the folder is missing or holds no finished run of a detector.
-        """
+        """Loads the detector of a finished run."""
         config = run_folder.read_config(folder, DetectionConfig)
         config = config.model_copy(update={"output_dir": folder})
         metrics = load_metrics(folder)
@@ -201,11 +197,7 @@ class Detector:
         task = Task(self.experiment)
         data = copy.deepcopy(self.experiment.task.validation_data)
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
-
-        @tf.function
-        def run(images: tf.Tensor, labels: Any) -> dict[str, Any]:
-            return task.validation_step((images, labels), self.model)
-
+        run = tf.function(lambda *inputs: task.validation_step(inputs, self.model))
         for images, labels in task.build_inputs(data):
             yield task.aggregate_logs(step_outputs=run(images, labels))["found"]
 
@@ -268,9 +260,5 @@ def _shapes(path: str) -> Counter[tuple[int, ...]]:
 
 def load_metrics(folder: Path) -> Metrics:
     """Returns the results of a finished run of a detector."""
-    path = folder / run_folder.METRICS
-    try:
-        return Metrics.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        received = f"Received: {path} ({first_wrong(error, 'the file')})"
-        raise ValueError(f"run: expected the metrics.json of a detector. {received}") from None
+    expected = "run: expected the metrics.json of a detector"
+    return read_json(Metrics, folder / run_folder.METRICS, expected)

@@ -50,9 +50,6 @@ def create_experiment(
     """Creates the experiment of a Mask R-CNN, or of a Faster R-CNN without masks.
 
     The detector has an output for every category id up to the last one, and one for the background.
-
-    Raises:
-        ValueError: If `model.heads` does not fit the Model Garden's fields, or the data.
     """
     experiment = exp_factory.get_exp_config(BASE)
     model, data, training = config.model, config.data, config.training
@@ -60,6 +57,7 @@ def create_experiment(
     rate = optimizer.learning_rate * data.batch_size / REFERENCE_BATCH
     # The Model Garden has no schedule without boundaries.
     parts = optimizer.decay_at or [1.0]
+    warmup = {"warmup_steps": optimizer.warmup_steps, "warmup_learning_rate": 0.0}
     dtype = "bfloat16" if training.precision == "mixed_bfloat16" else "float32"
     network = ZooNetwork(
         name=model.name, weights=model.weights, overrides=hyperparams.Config(model.overrides)
@@ -118,13 +116,7 @@ def create_experiment(
                             "values": [rate / 10**number for number in range(len(parts) + 1)],
                         },
                     },
-                    "warmup": {
-                        "type": "linear",
-                        "linear": {
-                            "warmup_steps": optimizer.warmup_steps,
-                            "warmup_learning_rate": 0.0,
-                        },
-                    },
+                    "warmup": {"type": "linear", "linear": warmup},
                 },
             },
         },
@@ -205,9 +197,8 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
     suppression and mask prediction, so that masks fill the clipped boxes. `info` is of shape
     `(batch, 4, 2)`: row 0 is the size of the image before resizing and padding, row 2 the scale.
     """
-    outputs = model(
-        images, image_shape=info[:, 0] * info[:, 2], anchor_boxes=anchors, training=False
-    )
+    size = info[:, 0] * info[:, 2]
+    outputs = model(images, image_shape=size, anchor_boxes=anchors, training=False)
     found = {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
     return {**found, "image_info": info}
 
@@ -215,13 +206,8 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
 class Task(MaskRCNNTask):
     """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
 
-    Evaluations set `figures`, those of its `Evaluation`.
-
-    Args:
-        experiment: Experiment from `create_experiment`.
-        logging_dir: Folder of the Model Garden's logs.
-        annotations: Annotations of the test images; None if the detector is not evaluated.
-        order: Order of the training images; None if the detector is not trained.
+    Evaluations need `annotations` of the test images, and set `figures`, those of `Evaluation`.
+    Training needs the `order` of its images.
     """
 
     def __init__(

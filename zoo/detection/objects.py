@@ -40,10 +40,7 @@ def describe(photo: Path, found: Objects, threshold: float) -> str:
 def paste(
     mask: Sequence[Sequence[int]], box: Sequence[float], size: Sequence[int]
 ) -> dict[str, Any]:
-    """Pastes a mask, from 0 to 255, into its box in an image, and encodes it as an RLE.
-
-    The box is left, top, width and height, the size height and width of the image, in pixels.
-    """
+    """Pastes a mask, from 0 to 255, into its box, and encodes it as an RLE of an image's size."""
     with needs_extra("detection"):
         from PIL import Image
 

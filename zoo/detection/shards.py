@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from zoo.cli.settings import Section
 from zoo.detection import coco
@@ -17,6 +17,7 @@ DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as in COCO
 ANNOTATIONS = "val.json"  # annotations of the test images
 FILES_AT_ONCE = 16
+M = TypeVar("M", bound=BaseModel)
 
 # The detector has an output for every id up to the largest one.
 Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
@@ -47,12 +48,18 @@ class Dataset(Section):
                     "data.dir: expected a folder that python -m zoo.detection.convert has written. "
                     f"Received: {str(folder)!r}, without {DESCRIPTION}"
                 )
-            text = path.read_bytes()
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            received = f"Received: {path} ({first_wrong(error, 'the file')})"
-            raise ValueError(f"data.dir: expected an intact {DESCRIPTION}. {received}") from None
+        return read_json(cls, path, f"data.dir: expected an intact {DESCRIPTION}")
+
+
+def read_json(kind: type[M], path: Path, expected: str) -> M:
+    """Reads and validates a file, local or in a bucket; errors begin with `expected`."""
+    with answering(path):
+        text = path.read_bytes()
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        received = f"{path} ({first_wrong(error, 'the file')})"
+        raise ValueError(f"{expected}. Received: {received}") from None
 
 
 def pattern(folder: Path, part: str) -> str:
@@ -107,10 +114,8 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
             if dataset.masks and masks.indices.shape != labels.indices.shape:
                 raise ValueError(f"objects without masks, which {DESCRIPTION} promises")
     except (tf.errors.OpError, ValueError) as error:
-        why = reason(error) if isinstance(error, tf.errors.OpError) else error
-        raise ValueError(
-            f"data.dir: expected intact shards. Received: {printable(file)} ({why})"
-        ) from None
+        received = f"{printable(file)} ({reason(error)})"
+        raise ValueError(f"data.dir: expected intact shards. Received: {received}") from None
     return ids
 
 

@@ -40,8 +40,7 @@ class DetectorDescription(Description):
 
     def config(self) -> DetectionConfig:
         """Returns the settings of the detector, with defaults for training."""
-        names = ("overrides", "image_size", "heads")
-        model = {name: getattr(self, name) for name in names}
+        model = self.model_dump(include={"overrides", "image_size", "heads"})
         return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
 
 

@@ -49,8 +49,6 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then evaluates."""
     config = EvaluateConfig.from_command_line(arguments)
-    if config.output is not None:
-        import zoo.plots.style  # noqa: F401  # fails before the work without matplotlib
     from zoo.evaluate import report
 
     classifier, result = run(config)
@@ -63,11 +61,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(config: EvaluateConfig) -> tuple["Classifier", "Evaluation"]:
-    """Loads a network and test images of its classes, and evaluates it.
-
-    Raises:
-        ValueError: If there is no such network, or the images do not fit it.
-    """
+    """Loads a network and test images of its classes, and evaluates it."""
     from zoo.evaluate.metrics import check_classes, evaluate
     from zoo.inference.source.kinds import choose
 

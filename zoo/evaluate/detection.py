@@ -89,11 +89,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
-    """Loads a detector, and evaluates it on shards of its categories.
-
-    Returns:
-        The detector, its evaluation, its detections, and the annotations.
-    """
+    """Loads a detector, and evaluates it; returns both, its detections, and the annotations."""
     from rich.progress import track
 
     from zoo.detection import report, shards

@@ -63,9 +63,8 @@ class Evaluation:
     @cached_property
     def confusion(self) -> np.ndarray:
         """Number of images by true class (row) and predicted class (column)."""
-        from sklearn import metrics
-
-        return metrics.confusion_matrix(self.labels, self.predicted, labels=range(self.classes))
+        counts = np.bincount(self.labels * self.classes + self.predicted, minlength=self.classes**2)
+        return counts.reshape(self.classes, self.classes)
 
     @cached_property
     def by_class(self) -> tuple[np.ndarray, ...]:
@@ -113,11 +112,7 @@ class Evaluation:
 
 
 def check_classes(classifier: Classifier, class_names: Sequence[str]) -> None:
-    """Checks that the classes of images are those of a model.
-
-    Raises:
-        ValueError: If they differ.
-    """
+    """Checks that the classes of images are those of a model."""
     expected, received = list(classifier.class_names), list(class_names)
     if len(expected) != len(received):
         raise ValueError(
@@ -133,12 +128,7 @@ def check_classes(classifier: Classifier, class_names: Sequence[str]) -> None:
 
 
 def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:
-    """Runs a model on every test image.
-
-    Raises:
-        ValueError: If its outputs are no probabilities, an image is unreadable and not to be
-            skipped, or all are unreadable.
-    """
+    """Runs a model on every test image; unreadable ones are errors, or do not count."""
     classes = len(classifier.class_names)
     labels, predicted, confidence, clock = [], [], [], []
     mistakes: list[Mistake] = []

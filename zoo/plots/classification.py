@@ -74,14 +74,8 @@ def plot_predictions(
     """Draws test images with their predicted and true classes into a PNG file.
 
     Errors come first, in red; they are at most half of the images, if there are enough others.
-
-    Args:
-        images: Images in [0, 255], shape `(count, height, width, 3)`.
-        labels: Indices of the true classes, shape `(count,)`.
-        probabilities: Predictions, shape `(count, classes)`.
-        class_names: Names of the classes.
-        title: Title of the figure.
-        path: File to write.
+    Images are of shape `(count, height, width, 3)`, in [0, 255], labels of shape `(count,)`,
+    probabilities of shape `(count, classes)`.
     """
     predicted = probabilities.argmax(-1)
     wrong, right = np.flatnonzero(predicted != labels), np.flatnonzero(predicted == labels)
