@@ -231,9 +231,9 @@ def test_client(server, scheme, photos, detector, tmp_path, capsys):
         assert sizes[0] == sizes[1]
         masks = [decode(mask["segmentation"]) for mask in (got, one)]
         assert (masks[0] != masks[1]).mean() < 0.005  # they are rounded
-    client.main([*arguments, "--output", str(tmp_path / "sheet.png")])
-    with Image.open(tmp_path / "sheet.png") as sheet:
-        assert sheet.size[0] > 300
+    client.main([*arguments, "--output", str(tmp_path / "detections.png")])
+    with Image.open(tmp_path / "detections.png") as grid:
+        assert grid.size[0] > 300
 
 
 def test_page(detector, photos):

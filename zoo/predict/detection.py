@@ -19,8 +19,8 @@ class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
     """Detects objects in images, with boxes, and masks if the detector predicts them.
 
     Examples:
-      python -m zoo.predict --run runs/shapes photo.jpg --output objects.png
-      python -m zoo.predict --run runs/shapes photos/ --output objects.json
+      python -m zoo.predict --run runs/shapes photo.jpg --output detections.png
+      python -m zoo.predict --run runs/shapes photos/ --output detections.json
       python -m zoo.predict --model hf://OWNER/NAME photo.jpg
     """
 

@@ -34,7 +34,7 @@ def test_heads_by_hand():
     assert parts["boxes"].flops == 2 * 1000 * (49 * 4 * conv(3, 256, 256) + dense)
     inside, outside = 4 * conv(3, 256, 256) + conv(2, 256, 256), 4 * conv(1, 256, CLASSES)
     assert parts["masks"].flops == 2 * 100 * 196 * (inside + outside)
-    # Biases of the last layers; scales and offsets of batch normalisations after the others.
+    # Biases of the last layers; scales and offsets of batch normalizations after the others.
     assert (
         parts["boxes"].parameters
         == dense + 5 * CLASSES + 4 * conv(3, 256, 256) + 2 * (4 * 256 + 1024) + 4 * 256 + 1024

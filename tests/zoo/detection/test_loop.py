@@ -1,4 +1,4 @@
-"""A small detector, trained, interrupted, evaluated, exported and asked. Takes minutes."""
+"""A small detector, trained, interrupted, evaluated, exported and run. Takes minutes."""
 
 import base64
 import json
@@ -103,10 +103,12 @@ def test_commands(finished, photo, tmp_path, capsys):
     assert {kind: written[kind] for kind in ("box", "mask")} == finished[1]["test"]
     names = {path.name for path in (tmp_path / "evaluation").iterdir()}
     assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
-    predict.main([*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "sheet.png")])
+    predict.main(
+        [*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "detections.png")]
+    )
     assert str(photo) in capsys.readouterr().out
-    with Image.open(tmp_path / "sheet.png") as sheet:
-        assert sheet.size[0] > 300
+    with Image.open(tmp_path / "detections.png") as grid:
+        assert grid.size[0] > 300
     predict.main([*run, str(photo), "--output", str(tmp_path / "found.json")])
     for one in json.loads((tmp_path / "found.json").read_text()):
         assert one.keys() == {

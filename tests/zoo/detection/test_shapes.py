@@ -35,9 +35,9 @@ def test_boxes_are_those_of_the_masks(drawn):
 
 
 def test_objects_are_drawn_where_their_masks_are():
-    photograph = np.full((64, 64, 3), 100, "uint8")
+    background = np.full((64, 64, 3), 100, "uint8")
     for place in range(8):
-        image, objects = shapes.draw([photograph], 64, place, np.random.default_rng(place))
+        image, objects = shapes.draw([background], 64, place, np.random.default_rng(place))
         masks = [decode(one["segmentation"]) for one in objects]
         assert np.sum(masks, axis=0).max() == 1  # what is hidden belongs to none
         changed = (image != 100).any(-1)
