@@ -27,7 +27,7 @@ demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, ex
 	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_shapes.yaml \
 	  --data.dir runs/shapes/shards --output_dir runs/shapes/run
 	.venv/bin/python -m zoo.export --run runs/shapes/run --output runs/exports
-	.venv/bin/python -m zoo.predict --run runs/shapes/run --output runs/shapes/sheet.png \
+	.venv/bin/python -m zoo.predict --run runs/shapes/run --output runs/shapes/detections.png \
 	  runs/shapes/coco/val/000000.jpg runs/shapes/coco/val/000001.jpg
 	.venv/bin/python -m zoo.evaluate --run runs/shapes/run --output runs/shapes/evaluation
 

@@ -115,7 +115,7 @@ def here(tmp_path, monkeypatch) -> Path:
         ("predict --run damaged a.jpg --threshold 2", "less than or equal to 1"),
         ("predict --run damaged a.jpg", "expected the metrics.json of a detector"),
         (f"{CONVERT} nothing.json --val_annotations empty.json", "a JSON file of annotations"),
-        (f"{CONVERT} empty.json --val_annotations empty.json", "a list of objects 'images'"),
+        (f"{CONVERT} empty.json --val_annotations empty.json", "images: Field required"),
         ("shapes --output .", "output: expected a new folder"),
         ("convert --output new", "train_images"),
         ("shapes --output data", "output: expected a new folder"),

@@ -14,6 +14,7 @@ from support import commands
 
 pytest.importorskip("official")
 
+from pycocotools.mask import decode
 
 from zoo import api, client
 from zoo.config.task import find_task
@@ -228,11 +229,11 @@ def test_client(server, scheme, photos, detector, tmp_path, capsys):
         np.testing.assert_allclose(got["bbox"], one["bbox"], atol=2e-3)
         sizes = [mask["segmentation"]["size"] for mask in (got, one)]
         assert sizes[0] == sizes[1]
-        masks = [coco.decode_mask(mask["segmentation"], *sizes[0]) for mask in (got, one)]
+        masks = [decode(mask["segmentation"]) for mask in (got, one)]
         assert (masks[0] != masks[1]).mean() < 0.005  # they are rounded
-    client.main([*arguments, "--output", str(tmp_path / "sheet.png")])
-    with Image.open(tmp_path / "sheet.png") as sheet:
-        assert sheet.size[0] > 300
+    client.main([*arguments, "--output", str(tmp_path / "detections.png")])
+    with Image.open(tmp_path / "detections.png") as grid:
+        assert grid.size[0] > 300
 
 
 def test_page(detector, photos):

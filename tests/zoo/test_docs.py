@@ -144,7 +144,7 @@ def _run(line, request):
         run, photos = (request.getfixturevalue(name) for name in ("run", "photos"))
         folder = request.getfixturevalue("tmp_path")
         names = {"photo.jpg": photos / "red" / "0.jpg", "scan.png": photos / "red" / "1.png"}
-        names |= {"more/": photos, "sheet.png": folder / "sheet.png"}
+        names |= {"more/": photos, "predictions.png": folder / "predictions.png"}
         names |= {"runs/mine/evaluation": folder / "evaluation"}
         words = [str(names.get(word, word)) for word in words]
         words = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in words]

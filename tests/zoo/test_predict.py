@@ -48,26 +48,26 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_answers_are_printed_and_written(here, weights, capsys):
+def test_predictions_are_printed_and_written(here, weights, capsys):
     photos = ["Peking, 2019.jpg", "flower.png"]
     options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
-    predict.main([*options, *photos, "--top", "2", "--output", "new/answers.json"])
+    predict.main([*options, *photos, "--top", "2", "--output", "new/predictions.json"])
     printed = capsys.readouterr().out
 
-    written = json.loads(Path("new/answers.json").read_text("utf-8"))
+    written = json.loads(Path("new/predictions.json").read_text("utf-8"))
     assert (written["model"], written["weights"]) == ("lambda_resnet14", weights)
     assert [entry["photo"] for entry in written["photos"]] == photos
     classifier = Weights("lambda_resnet14", weights, LABELS.splitlines()).load()
-    answers = classifier.predict_files([here / name for name in photos], top=2)
-    for entry, answer in zip(written["photos"], answers, strict=True):
+    predictions = classifier.predict_files([here / name for name in photos], top=2)
+    for entry, prediction in zip(written["photos"], predictions, strict=True):
         assert [tuple(guess) for guess in (g.values() for g in entry["top"])] == [
             (guess.index, guess.name, pytest.approx(guess.probability, rel=1e-5))
-            for guess in answer.top
+            for guess in prediction.top
         ]
-        for guess in answer.top:
+        for guess in prediction.top:
             assert re.search(rf"^ +{guess.probability:.1%} .* {guess.name}$", printed, re.MULTILINE)
         assert entry["photo"] in printed.splitlines()
-    assert printed.splitlines()[-1] == "wrote new/answers.json"
+    assert printed.splitlines()[-1] == "wrote new/predictions.json"
 
 
 def test_imagenet_names_are_the_default(here, tmp_path, capsys):
@@ -80,7 +80,7 @@ def test_imagenet_names_are_the_default(here, tmp_path, capsys):
     assert {re.split(" {2,}", line)[-1] for line in lines} <= names
 
 
-def test_folders_are_searched_and_runs_asked(here, run, capsys):
+def test_folders_are_searched_and_runs_predict(here, run, capsys):
     (here / "1" / "deeper").mkdir(parents=True)
     for name in ("1/deeper/b.PNG", "1/a.jpeg", "1/.hidden.jpg"):
         Image.new("L", (30, 20), 200).save(name)
@@ -88,8 +88,8 @@ def test_folders_are_searched_and_runs_asked(here, run, capsys):
     Path("1/c.heic").write_bytes(b"not read")
     Image.new("L", (30, 20), 200).save("1/d.webp")
     Path("1/folder.jpg").mkdir()
-    predict.main(["1", "--run", str(run), "--top", "50", "--output", "answers.json"])
-    written = json.loads(Path("answers.json").read_text())
+    predict.main(["1", "--run", str(run), "--top", "50", "--output", "predictions.json"])
+    written = json.loads(Path("predictions.json").read_text())
     assert written["run"] == str(run)
     assert [entry["photo"] for entry in written["photos"]] == [
         "1/a.jpeg",
@@ -106,8 +106,8 @@ def test_folders_are_searched_and_runs_asked(here, run, capsys):
     assert line.endswith(": 1/c.heic, 1/notes.txt")
 
 
-def draw(monkeypatch, answers: list[Prediction]) -> tuple[np.ndarray, list[str]]:
-    """Writes sheet.png; returns its pixels and the texts in it."""
+def draw(monkeypatch, predictions: list[Prediction]) -> tuple[np.ndarray, list[str]]:
+    """Writes predictions.png; returns its pixels and the texts in it."""
     from zoo.plots import style
 
     texts, save = [], style.save_figure
@@ -119,13 +119,13 @@ def draw(monkeypatch, answers: list[Prediction]) -> tuple[np.ndarray, list[str]]
 
     monkeypatch.setattr(style, "save_figure", spy)
     classifier = Classifier("lambda_resnet14", None, preprocessing_of("lambda_resnet14", 32), [])
-    predict.write_grid(classifier, answers, Path("sheet.png"))
-    with Image.open("sheet.png") as sheet:
-        return np.asarray(sheet.convert("RGB")), texts
+    predict.write_grid(classifier, predictions, Path("predictions.png"))
+    with Image.open("predictions.png") as grid:
+        return np.asarray(grid.convert("RGB")), texts
 
 
 @pytest.mark.parametrize(("count", "top"), [(1, 1), (2, 5), (3, 12)])
-def test_sheet(here, monkeypatch, count, top):
+def test_grid(here, monkeypatch, count, top):
     red = here / r"price $\oops$.png"  # no formula, and wrong as one
     Image.new("RGB", (50, 40), (255, 0, 0)).save(red)
     guesses = [ClassScore(i, rf"class {i} of $\oops$", 0.5**i) for i in range(top)]
@@ -140,11 +140,11 @@ def test_sheet(here, monkeypatch, count, top):
         assert f"{guess.probability:.1%}" in texts
 
 
-def test_sheet_of_the_command(here, weights):
+def test_grid_of_the_command(here, weights):
     options = ["--model", "lambda_resnet14", "--weights", weights, "--labels", "labels.txt"]
-    predict.main(["Peking, 2019.jpg", *options, "--output", "sheet.png"])
-    with Image.open("sheet.png") as sheet:
-        assert (sheet.format, sheet.width > sheet.height > 300) == ("PNG", True)
+    predict.main(["Peking, 2019.jpg", *options, "--output", "predictions.png"])
+    with Image.open("predictions.png") as grid:
+        assert (grid.format, grid.width > grid.height > 300) == ("PNG", True)
 
 
 class Red:
@@ -162,24 +162,24 @@ class Red:
         return np.zeros((4, 4, 3))
 
 
-def test_many_images_take_several_sheets(here, monkeypatch, capsys):
+def test_many_images_take_several_grids(here, monkeypatch, capsys):
     drawn = []
     monkeypatch.setattr(kinds, "choose", lambda _: Red())
     monkeypatch.setattr(predict, "write_grid", lambda *call: drawn.append(call[1:]))
     (here / "many").mkdir()
     for i in range(201):
         Image.new("L", (2, 2)).save(here / "many" / f"{i:03}.png")
-    predict.main(["many", "--run", "run", "--output", "new/sheet.png"])
-    names = ["new/sheet.png", "new/sheet-2.png", "new/sheet-3.png"]
+    predict.main(["many", "--run", "run", "--output", "new/predictions.png"])
+    names = ["new/predictions.png", "new/predictions-2.png", "new/predictions-3.png"]
     assert [str(path) for _, path in drawn] == names
-    assert [[answer.photo.stem for answer in answers] for answers, _ in drawn] == [
+    assert [[prediction.photo.stem for prediction in predictions] for predictions, _ in drawn] == [
         [f"{i:03}" for i in range(begin, end)] for begin, end in ((0, 100), (100, 200), (200, 201))
     ]
     assert capsys.readouterr().out.splitlines()[-3:] == [f"wrote {name}" for name in names]
 
 
-@pytest.mark.parametrize("output", ["answers.json", "sheet.png"])
-def test_a_name_that_is_not_utf_8_costs_no_answer(here, monkeypatch, capsys, output):
+@pytest.mark.parametrize("output", ["predictions.json", "predictions.png"])
+def test_a_name_that_is_not_utf_8_costs_no_prediction(here, monkeypatch, capsys, output):
     monkeypatch.setattr(kinds, "choose", lambda _: Red())
     odd = [os.fsdecode(b"caf\xe9.png"), "\x1b[2J.png", "two\nlines.png", 'a "b".png']
     (here / "odd").mkdir()
@@ -195,7 +195,7 @@ def test_a_name_that_is_not_utf_8_costs_no_answer(here, monkeypatch, capsys, out
         'odd/a "b".png',
         r"odd/caf\udce9.png",
         r"odd/two\nlines.png",
-        *(["wrote sheet.png"] if output == "sheet.png" else []),
+        *(["wrote predictions.png"] if output == "predictions.png" else []),
     ]
     assert "\x1b" not in printed
     assert Path(output).is_file()

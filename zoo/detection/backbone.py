@@ -45,30 +45,11 @@ class Backbone(backbones.Backbone):
 
 
 class KerasBackbone(tf_keras.Model):
-    """A Keras 3 network as a model of tf_keras.
+    """A Keras 3 network as a model of tf_keras, from images to a dict of feature maps.
 
-    Args:
-        network: A network of the zoo, built in the scope of the training strategy.
-        regularizer: Function from a kernel to a term of the loss. Defaults to None.
-
-    Call arguments:
-        inputs: Images that passed `lambda_keras.applications.preprocess_input`, of shape
-            `(batch, height, width, 3)`; the Model Garden's own normalization is the same.
-        training: Whether to normalize by batch statistics; never if `trainable` is False.
-
-    Returns:
-        A dict of feature maps at strides 4 to 32 by `"2"`, `"3"`, `"4"` and `"5"`.
-
-    Raises:
-        ValueError: If the network has feature maps at other strides.
-
-    Example:
-    >>> from lambda_keras.applications import LambdaResNet50
-    >>> from zoo.detection.backbone import KerasBackbone
-    >>> network = LambdaResNet50(include_top=False, input_shape=(64, 64, 3))
-    >>> backbone = KerasBackbone(network)
-    >>> {level: tuple(shape) for level, shape in backbone.output_specs.items()}["5"]
-    (None, 2, 2, 2048)
+    Images passed `lambda_keras.applications.preprocess_input`; the Model Garden's own normalization
+    is the same. Batch statistics are used in training, but never if `trainable` is False. The
+    regularizer is a function from a kernel to a term of the loss.
     """
 
     def __init__(self, network: keras.Model, regularizer: Any = None) -> None:
@@ -77,7 +58,15 @@ class KerasBackbone(tf_keras.Model):
         self.output_specs = {
             level: tf.TensorShape(features.output[stage].shape) for level, stage in LEVELS.items()
         }
-        _check_strides(features)
+        size = network.input_shape[1]
+        found = [size // features.output[stage].shape[1] for stage in STAGES]
+        expected = [2 ** int(level) for level in LEVELS]
+        if found != expected:
+            raise ValueError(
+                f"model.name: expected a network with feature maps at strides {expected}. "
+                f"Received: {network.name} with strides {found} "
+                "(--model.overrides stem=rs gives lambda_resnet14 others)"
+            )
         # tf_keras would track the Keras 3 layers of the network as its own, and fail.
         object.__setattr__(self, "features", features)
         # Keys are positions: checkpoints depend on them, and names of layers have counters.
@@ -90,7 +79,6 @@ class KerasBackbone(tf_keras.Model):
                 self.add_loss(partial(regularizer, kernel.value))
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
-        """Returns the feature maps."""
         maps = self.features(inputs, training=bool(training) and self.trainable)  # pyright: ignore[reportAttributeAccessIssue]
         return {level: maps[stage] for level, stage in LEVELS.items()}
 
@@ -103,16 +91,6 @@ def build(
 
     Batch normalization has the momentum and the synchronization of the rest of the detector, layers
     the dtype policy of tf_keras, and kernels the weight decay.
-
-    Args:
-        input_specs: Shape of the images, `(None, height, width, 3)`.
-        backbone_config: A `Backbone`.
-        norm_activation_config: Settings of the Model Garden; `norm_momentum` and `use_sync_bn` are
-            used.
-        l2_regularizer: Weight decay of kernels. Defaults to None.
-
-    Raises:
-        ValueError: If the network is unknown, or an argument or the weights do not fit.
     """
     config = backbone_config.get()
     with precision(tf_keras.mixed_precision.global_policy().name):
@@ -126,15 +104,3 @@ def build(
     norm = norm_activation_config
     set_batch_norm(network, norm.norm_momentum, norm.use_sync_bn)
     return KerasBackbone(network, l2_regularizer)
-
-
-def _check_strides(features: Any) -> None:
-    size = features.input.shape[1]
-    found = [size // features.output[stage].shape[1] for stage in STAGES]
-    expected = [2 ** int(level) for level in LEVELS]
-    if found != expected:
-        raise ValueError(
-            f"model.name: expected a network with feature maps at strides {expected}. Received: "
-            f"{features.name.removesuffix('_features')} with strides {found} "
-            "(--model.overrides stem=rs gives lambda_resnet14 others)"
-        )

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, LocalPath, OutputFolder, Settings
 from zoo.detection import shards
-from zoo.detection.coco import Annotations, read
+from zoo.detection.coco import Annotations, Json, read, run_lengths
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
@@ -50,11 +50,7 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then checks and converts.
-
-    Raises:
-        ValueError: If the output exists, or the annotations are not in COCO's format.
-    """
+    """Reads the settings, then checks and converts."""
     config = ConvertConfig.from_command_line(arguments)
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
@@ -68,12 +64,9 @@ def main(arguments: Sequence[str]) -> None:
             f"{', '.join(f'{number} {name!r}' for number, name in differing[:5])} in one of them"
         )
     write(train, val, config.output, config.shards)
-    ids = list(train.categories)
-    unused = ids[-1] - len(ids)
-    print(
-        f"{len(ids)} categories with ids up to {ids[-1]}"
-        + (f", {unused} of which are unused" if unused else "")
-    )
+    count, last = len(train.categories), max(train.categories)
+    gaps = f", {last - count} of which are unused" if last > count else ""
+    print(f"{count} categories with ids up to {last}{gaps}")
     for name, part in (("training", train), ("test", val)):
         found = [one for objects in part.objects.values() for one in objects]
         empty = sum(not objects for objects in part.objects.values())
@@ -87,27 +80,15 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:
-    """Writes the folder of shards, all or nothing.
-
-    Args:
-        train: Training images.
-        val: Test images.
-        output: New or empty folder.
-        train_shards: Number of files for training images; test images take a quarter of it.
-    """
+    """Writes a folder of shards, all or nothing; test images take a quarter of `train_shards`."""
+    categories = dict(train.categories)
     description = shards.Dataset(
-        categories=dict(train.categories),
-        train=_count(train),
-        val=_count(val),
-        masks=train.masks,
+        categories=categories, train=_count(train), val=_count(val), masks=train.masks
     )
     with atomic_write(output) as folder:
         folder.mkdir()
-        for name, part, number in (
-            (shards.TRAIN, train, train_shards),
-            (shards.TEST, val, max(1, train_shards // 4)),
-        ):
-            _write_shards(part, folder / name, min(number, len(part.images)))
+        _write_shards(train, folder / shards.TRAIN, train_shards)
+        _write_shards(val, folder / shards.TEST, max(1, train_shards // 4))
         (folder / shards.ANNOTATIONS).write_text(json.dumps(val.to_json()))
         (folder / shards.DESCRIPTION).write_text(description.model_dump_json(indent=1) + "\n")
 
@@ -121,20 +102,31 @@ def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
         from official.vision.data import create_coco_tf_record, tfrecord_lib
         from rich.progress import track
 
-    examples = create_coco_tf_record.generate_annotations(
-        track(part.images, f"Writing {prefix.name}"),
-        [str(part.folder)],
-        img_to_obj_annotation=part.objects,
-        id_to_name_map=part.categories,
-        include_masks=part.masks,
-    )
+    def example(image: Json) -> tuple[Any, int]:
+        return create_coco_tf_record.create_tf_example(
+            image,
+            [str(part.folder)],
+            bbox_annotations=list(map(_for_converter, part.objects[image["id"]])),
+            id_to_name_map=part.categories,
+            include_masks=part.masks,
+        )
+
     tfrecord_lib.write_tf_record_dataset(
         str(prefix),
-        examples,
-        create_coco_tf_record.create_tf_example,
-        number,
+        track(part.images, f"Writing {prefix.name}"),
+        example,
+        min(number, len(part.images)),
         multiple_processes=0,
+        unpack_arguments=False,
     )
+
+
+def _for_converter(one: Json) -> Json:
+    """Replaces a mask by an uncompressed RLE, or for a single object by a list of RLEs."""
+    if "segmentation" not in one:
+        return one
+    runs = {**one["segmentation"], "counts": run_lengths(one["segmentation"]["counts"])}
+    return {**one, "segmentation": runs if one["iscrowd"] else [runs]}
 
 
 if __name__ == "__main__":

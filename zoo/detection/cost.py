@@ -12,7 +12,7 @@ from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
 from zoo.config.detection import STRIDE
 from zoo.detection.coco import MAX_CATEGORY
-from zoo.registry import find_model
+from zoo.registry import find_model, trainable_parameters
 
 
 class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
@@ -43,18 +43,8 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
 STEPS = 3  # timed steps, after one for tracing
 
 
-class Step(NamedTuple):
-    """Mean time of a training step, and peak memory of TensorFlow's allocator with weights.
-
-    Memory is None if TensorFlow does not report it.
-    """
-
-    seconds: float
-    peak_bytes: int | None
-
-
 class Cost(NamedTuple):
-    """Trainable parameters and FLOPs of a part."""
+    """Trainable parameters and FLOPs of a part of a detector."""
 
     parameters: int
     flops: int
@@ -63,7 +53,9 @@ class Cost(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Builds the detectors and prints a table."""
     config = CostConfig.from_command_line(arguments)
-    size, known = config.image_size, config.dir is None or _read_shards(config.dir).masks
+    from zoo.detection.shards import Dataset
+
+    size, known = config.image_size, config.dir is None or Dataset.read(config.dir).masks
     if config.masks and not known:
         raise ValueError(f"masks: expected shards with masks. Received: {str(config.dir)!r}")
     masks = known if config.masks is None else config.masks
@@ -77,92 +69,69 @@ def main(arguments: Sequence[str]) -> None:
         parts = count(name, size, config.categories, masks)
         parameters, flops = (sum(part) for part in zip(*parts.values(), strict=True))
         backbone = parts["backbone"]
+        figures: list[float | None]
         figures = [parameters / 1e6, backbone.parameters / 1e6, flops / 1e9, backbone.flops / 1e9]
-        cells = [f"{figure:.2f}" for figure in figures]
         if config.dir is not None:
-            step = time_step(name, size, config.dir, config.batch_size, masks)
-            memory = "-" if step.peak_bytes is None else f"{step.peak_bytes / 1e9:.2f}"
-            cells += [f"{step.seconds:.2f}", memory]
+            figures += time_step(name, size, config.dir, config.batch_size, masks)
+        cells = ["-" if figure is None else f"{figure:.2f}" for figure in figures]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def count(
-    name: str, image_size: int = 1024, categories: int = 90, masks: bool = True
-) -> dict[str, Cost]:
-    """Counts the FLOPs of a detector by part: backbone, pyramid, proposals, boxes, masks.
-
-    Args:
-        name: Name of the backbone in the zoo.
-        image_size: Height and width in pixels. Defaults to 1024.
-        categories: Largest category id. Defaults to 90, as in COCO.
-        masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks. Defaults to True.
-    """
+def count(name: str, image_size: int, categories: int, masks: bool = True) -> dict[str, Cost]:
+    """Counts a detector by part: backbone, pyramid, proposals, boxes, masks."""
     from lambda_keras.applications import count_flops
 
-    experiment, task = _create_task(
-        {"model": {"name": name, "image_size": image_size}}, {categories: "last"}, masks
-    )
+    config = {"model": {"name": name, "image_size": image_size}}
+    experiment, task = _create_task(config, {categories: "last"}, masks)
     model, settings = task.build_model(), experiment.task.model
-    sides = {
-        level: image_size // 2**level for level in range(settings.min_level, settings.max_level + 1)
-    }
-    everywhere = sum(side**2 for side in sides.values())
-    boxes = settings.roi_generator.test_num_proposals
-    # Parts, and the number of positions at which each of their layers computes: input positions in
-    # the mask head, output positions elsewhere.
-    places: dict[str, tuple[Any, Callable[[Any], float]]] = {
-        "pyramid": (model.decoder, lambda layer: sides[int(layer.name.rpartition("_")[2])] ** 2),
-        "proposals": (model.rpn_head, lambda layer: everywhere),
-        "boxes": (
+    levels = range(settings.min_level, settings.max_level + 1)
+    places = {level: (image_size // 2**level) ** 2 for level in levels}
+    boxes, crop = settings.roi_generator.test_num_proposals, settings.roi_aligner.crop_size
+
+    def part(head: Any, positions: Callable[[Any], int]) -> Cost:
+        flops = 0
+        for layer in head._flatten_layers():
+            if (kernel := getattr(layer, "kernel", None)) is not None:
+                flops += 2 * kernel.shape.num_elements() * positions(layer)
+        return Cost(trainable_parameters(head), flops)
+
+    # Layers compute at input positions in the mask head, at output positions elsewhere.
+    parts = {
+        "backbone": Cost(
+            trainable_parameters(model.backbone), count_flops(model.backbone.features)
+        ),
+        "pyramid": part(model.decoder, lambda layer: places[int(layer.name.split("_")[-1])]),
+        "proposals": part(model.rpn_head, lambda layer: sum(places.values())),
+        "boxes": part(
             model.detection_head[0],
-            lambda layer: (
-                boxes * (settings.roi_aligner.crop_size**2 if layer.kernel.shape.rank == 4 else 1)
-            ),
+            lambda layer: boxes * (crop**2 if layer.kernel.shape.rank == 4 else 1),
         ),
     }
     if masks:
         objects = settings.detection_generator.max_num_detections
         objects *= settings.mask_roi_aligner.crop_size**2
         # The last convolution follows the transposed one, which doubles both sides.
-        places["masks"] = (
-            model.mask_head,
-            lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1),
+        parts["masks"] = part(
+            model.mask_head, lambda layer: objects * (4 if layer.kernel.shape[0] == 1 else 1)
         )
-    parts = {"backbone": Cost(_parameters(model.backbone), count_flops(model.backbone.features))}
-    for part, (head, positions) in places.items():
-        flops = sum(
-            2 * layer.kernel.shape.num_elements() * positions(layer)
-            for layer in head._flatten_layers()
-            if getattr(layer, "kernel", None) is not None
-        )
-        parts[part] = Cost(_parameters(head), int(flops))
     return parts
 
 
-def time_step(name: str, image_size: int, folder: Path, batch_size: int, masks: bool) -> Step:
-    """Measures training steps of a detector on one batch.
-
-    Args:
-        name: Name of the backbone in the zoo.
-        image_size: Height and width in pixels.
-        folder: Folder of shards.
-        batch_size: Images per step.
-        masks: Whether it is a Mask R-CNN, or a Faster R-CNN without masks.
-    """
+def time_step(
+    name: str, image_size: int, folder: Path, batch_size: int, masks: bool
+) -> tuple[float, float | None]:
+    """Measures training steps on one batch: mean seconds, and peak GB in TensorFlow, if known."""
     import tensorflow as tf
 
     from zoo.detection import shards
 
-    dataset = _read_shards(folder)
+    dataset = shards.Dataset.read(folder)
     shards.check(folder, dataset, shards.TRAIN)
-    experiment, task = _create_task(
-        {
-            "model": {"name": name, "image_size": image_size},
-            "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
-        },
-        dataset.categories,
-        masks,
-    )
+    config = {
+        "model": {"name": name, "image_size": image_size},
+        "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
+    }
+    experiment, task = _create_task(config, dataset.categories, masks)
     model = task.build_model()
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))
@@ -182,13 +151,7 @@ def time_step(name: str, image_size: int, folder: Path, batch_size: int, masks: 
     for _ in range(STEPS):
         float(step())
     seconds = (time.perf_counter() - start) / STEPS
-    return Step(seconds, known and known.get_memory_info(device)["peak"])
-
-
-def _read_shards(folder: Path) -> Any:
-    from zoo.detection.shards import Dataset
-
-    return Dataset.read(folder)
+    return seconds, known and known.get_memory_info(device)["peak"] / 1e9
 
 
 def _create_task(
@@ -196,15 +159,10 @@ def _create_task(
 ) -> tuple[Any, Any]:
     """Creates the Model Garden's experiment and task."""
     from zoo.config.detection import DetectionConfig
-    from zoo.detection.experiment import create_experiment, create_task
+    from zoo.detection.experiment import Task, create_experiment
 
-    config = DetectionConfig.model_validate(settings)
-    experiment = create_experiment(config, categories, masks)
-    return experiment, create_task(experiment)
-
-
-def _parameters(part: Any) -> int:
-    return sum(variable.shape.num_elements() for variable in part.trainable_variables)
+    experiment = create_experiment(DetectionConfig.model_validate(settings), categories, masks)
+    return experiment, Task(experiment)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from safetensors.numpy import save
 
 from lambda_keras.weights.files import read_safetensors
@@ -18,19 +18,16 @@ from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
-from zoo.detection.experiment import create_experiment, create_task, precision
-from zoo.detection.shards import Categories, check_shape
-from zoo.detection.task import infer, to_coco
-from zoo.errors import first_wrong, needs_extra
+from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
+from zoo.detection.shards import Categories, check_shape, read_json
+from zoo.errors import needs_extra
 from zoo.inference.images import Image, read_pixels, several
 
 with needs_extra("detection"):
     from official.vision.serving import detection
 
 
-# Parts of names in checkpoints.
-VALUE, SLOT = "/.ATTRIBUTES/VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
-SECONDS = "training_seconds"
+SECONDS = "training_seconds"  # name in checkpoints
 
 
 class Precision(BaseModel):
@@ -59,9 +56,8 @@ class DetectionModule(detection.DetectionModule):
     """The Model Garden's serving module, with boxes clipped to the images."""
 
     def serve(self, images: tf.Tensor) -> dict[str, Any]:
-        """Resizes uint8 images, and runs the detector."""
         resized, anchors, info = self.preprocess(images)
-        return {**infer(self.model, resized, anchors, info), "image_info": info}
+        return infer(self.model, resized, anchors, info)
 
 
 def title(name: str, masks: bool) -> str:
@@ -87,31 +83,15 @@ class Detector:
 
     @classmethod
     def from_run(cls, folder: Path) -> Self:
-        """Loads the detector of a finished run.
-
-        Raises:
-            ValueError: If the folder is missing or holds no finished run of a detector.
-        """
+        """Loads the detector of a finished run."""
         config = run_folder.load_config(folder, DetectionConfig)
+        config = config.model_copy(update={"output_dir": folder})
         metrics = load_metrics(folder)
-        return cls.restore(
-            config.model_copy(update={"output_dir": folder}),
-            metrics.categories,
-            metrics.test.mask is not None,
-        )
+        return cls.restore(config, metrics.categories, metrics.test.mask is not None)
 
     @classmethod
     def restore(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
-        """Builds the detector of a run and restores its last checkpoint.
-
-        Args:
-            config: Settings of the run.
-            categories: Names of the categories by their ids.
-            masks: Whether it predicts masks.
-
-        Raises:
-            ValueError: If there is no checkpoint, or it is of another detector.
-        """
+        """Builds the detector of a run and restores its last checkpoint."""
         folder = config.output_dir / run_folder.CHECKPOINTS
         path = tf.train.latest_checkpoint(str(folder))
         if path is None:
@@ -138,7 +118,7 @@ class Detector:
         config = config.model_copy(update={"model": model, "training": training})
         experiment = create_experiment(config, categories, masks)
         with precision("float32"):
-            return cls(model.name, create_task(experiment).build_model(), experiment, categories)
+            return cls(model.name, Task(experiment).build_model(), experiment, categories)
 
     def save_weights(self, path: Path) -> None:
         """Writes all weights as safetensors, by their paths in the model."""
@@ -146,11 +126,7 @@ class Detector:
         path.write_bytes(save(arrays))
 
     def load_weights(self, path: Path) -> None:
-        """Reads a file of `save_weights`, after comparing all names, shapes and dtypes.
-
-        Raises:
-            ValueError: If the file is damaged, or of another detector.
-        """
+        """Reads a file of `save_weights`, after comparing all names, shapes and dtypes."""
         arrays, _ = read_safetensors(path)
         variables = self._variables()
         expected = {name: (tuple(one.shape), one.dtype.name) for name, one in variables.items()}
@@ -202,55 +178,31 @@ class Detector:
 
     @cached_property
     def _infer(self) -> Any:
-        # One trace for all image sizes.
-        images = tf.TensorSpec((None, None, None, 3), tf.uint8)
+        images = tf.TensorSpec((None, None, None, 3), tf.uint8)  # one trace for all sizes
         return self.module.inference_from_image_tensors.get_concrete_function(images)
 
     def predict(self, images: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs the detector on images of one size, as its export does.
-
-        Args:
-            images: uint8 array of shape `(count, height, width, 3)`.
+        """Runs the detector on uint8 images of shape `(count, height, width, 3)`.
 
         Returns:
             `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
-            resized image, `detection_classes`, `detection_scores`, of a detector with masks
-            `detection_masks`, `num_detections`, and `image_info` (count, 4, 2), of which row 2 is
-            the scale.
+            resized image, `detection_classes`, `detection_scores`, `num_detections`, with masks
+            `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale.
         """
         outputs = self._infer(tf.constant(images))
         return {name: value.numpy() for name, value in outputs.items()}
 
     def detect_shards(self, files: str, batch_size: int) -> Iterator[list[Json]]:
-        """Yields the objects in the images of shards, batch by batch, in the form of `detect`.
-
-        Args:
-            files: Pattern of the shards, from `zoo.detection.shards.pattern`.
-            batch_size: Images per step.
-        """
-        task = create_task(self.experiment)
+        """Yields the objects in the images of shards, batch by batch, in the form of `detect`."""
+        task = Task(self.experiment)
         data = copy.deepcopy(self.experiment.task.validation_data)
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
-
-        @tf.function
-        def run(images: tf.Tensor, labels: Any) -> dict[str, tf.Tensor]:
-            return infer(self.model, images, labels["anchor_boxes"], labels["image_info"])
-
+        run = tf.function(lambda *inputs: task.validation_step(inputs, self.model))
         for images, labels in task.build_inputs(data):
-            found = {name: value.numpy() for name, value in run(images, labels).items()}
-            found["image_info"] = labels["image_info"].numpy()
-            yield to_coco(found, labels["groundtruths"]["source_id"].numpy().tolist())
+            yield task.aggregate_logs(step_outputs=run(images, labels))["found"]
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:
-        """Returns the objects in an image, in COCO's format of results.
-
-        Args:
-            image: uint8 array of shape `(height, width, 3)`.
-            number: Id of the image. Defaults to 0.
-
-        Raises:
-            ValueError: If nothing is left of the image when it is resized.
-        """
+        """Returns the objects in an image, in COCO's format of results."""
         check_shape(image.shape[0], image.shape[1], self.image_size)
         return to_coco(self.predict(image[None]), [number])
 
@@ -273,15 +225,12 @@ class Detector:
             ValueError: If an image is unreadable, or an array of another shape or dtype.
         """
         every, is_one = several(images)
-        found = [
-            [
-                {"name": self.name_of(one["category_id"]), **one}
-                for one in self.detect(read_pixels(image), number)
-                if one["score"] >= threshold
-            ]
-            for number, image in enumerate(every, start=1)
-        ]
-        return found[0] if is_one else found
+        results = []
+        for number, image in enumerate(every, start=1):
+            found = self.detect(read_pixels(image), number)
+            certain = [one for one in found if one["score"] >= threshold]
+            results.append([{"name": self.name_of(one["category_id"]), **one} for one in certain])
+        return results[0] if is_one else results
 
     @property
     def outputs(self) -> int:
@@ -300,23 +249,16 @@ class Detector:
 def _shapes(path: str) -> Counter[tuple[int, ...]]:
     """Counts the shapes of a detector's variables in a checkpoint, without optimizer variables."""
     training = ("optimizer/", "global_step/", "save_counter/", f"{SECONDS}/")
-    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     return Counter(
         tuple(shape)
-        for name, shape in shapes.items()
-        if name.endswith(VALUE) and not name.startswith(training) and SLOT not in name
+        for name, shape in tf.train.list_variables(path)
+        if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")
+        and not name.startswith(training)
+        and "/.OPTIMIZER_SLOT/" not in name
     )
 
 
 def load_metrics(folder: Path) -> Metrics:
-    """Returns the results of a finished run of a detector.
-
-    Raises:
-        ValueError: If the file is damaged, or not of a detector.
-    """
-    path = folder / run_folder.METRICS
-    try:
-        return Metrics.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        received = f"Received: {path} ({first_wrong(error, 'the file')})"
-        raise ValueError(f"run: expected the metrics.json of a detector. {received}") from None
+    """Returns the results of a finished run of a detector."""
+    expected = "run: expected the metrics.json of a detector"
+    return read_json(Metrics, folder / run_folder.METRICS, expected)

@@ -1,49 +1,69 @@
-"""Experiments of TensorFlow's Model Garden from the settings of a detector."""
+"""Experiments and tasks of TensorFlow's Model Garden from the settings of a detector."""
 
+import copy
+import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_type_hints
+
+import numpy as np
+import tensorflow as tf
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from zoo import devices
-from zoo.config.detection import DetectionConfig
-from zoo.detection import heads, shards
-from zoo.detection.backbone import NAME, Backbone, ZooNetwork
-from zoo.detection.coco import Json
-from zoo.detection.task import Task
-from zoo.errors import needs_extra
+from zoo.config.detection import STRIDE, DetectionConfig
+from zoo.detection import coco, report, shards
+from zoo.detection.backbone import LEVELS, NAME, Backbone, ZooNetwork
+from zoo.errors import needs_extra, unknown
 
 with needs_extra("detection"):
     import tf_keras
     from official.core import config_definitions, exp_factory
     from official.modeling import hyperparams
-    from official.vision.configs import maskrcnn  # noqa: F401  # registers the experiment
+    from official.vision.evaluation import coco_utils
+    from official.vision.tasks.maskrcnn import MaskRCNNTask  # its import registers the experiment
 
 BASE = "maskrcnn_resnetfpn_coco"  # source of all values that are not set below
 REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` refers to
+# Fields that other settings determine, or that this package does not support.
+DECIDED = {
+    "num_classes": "the categories of the data decide it",
+    "input_size": "model.image_size decides it",
+    "backbone": "model.name and model.overrides decide it",
+    "norm_activation.norm_momentum": "model.batch_norm_momentum decides it",
+    "norm_activation.use_sync_bn": "model.synchronized_batch_norm decides it",
+    "outer_boxes_scale": "masks fill their boxes",
+    "detection_generator.apply_nms": "overlapping boxes are always removed",
+}
+MAY_BE_0 = ("num_convs", "num_fcs")
+LARGEST = 2**16
+NMS = ("v1", "v2", "v3", "batched")
+CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
+# Outputs of the Model Garden's model for objects.
+FOUND = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+MASKS = "detection_masks"
 
 
 def create_experiment(
     config: DetectionConfig, categories: Mapping[int, str], masks: bool = True
 ) -> config_definitions.ExperimentConfig:
-    """Creates the experiment from settings.
+    """Creates the experiment of a Mask R-CNN, or of a Faster R-CNN without masks.
 
-    Args:
-        config: Settings of the detector and its training.
-        categories: Names of the categories by their ids; the detector has an output for every id
-            up to the last one, and one for the background.
-        masks: Whether to create a Mask R-CNN, or a Faster R-CNN. Defaults to True.
-
-    Raises:
-        ValueError: If `model.heads` does not fit the Model Garden's fields, or the data.
+    The detector has an output for every category id up to the last one, and one for the background.
     """
     experiment = exp_factory.get_exp_config(BASE)
     model, data, training = config.model, config.data, config.training
+    optimizer = config.optimizer
+    rate = optimizer.learning_rate * data.batch_size / REFERENCE_BATCH
+    # The Model Garden has no schedule without boundaries.
+    parts = optimizer.decay_at or [1.0]
+    warmup = {"warmup_steps": optimizer.warmup_steps, "warmup_learning_rate": 0.0}
     dtype = "bfloat16" if training.precision == "mixed_bfloat16" else "float32"
     network = ZooNetwork(
         name=model.name, weights=model.weights, overrides=hyperparams.Config(model.overrides)
     )
     experiment.task.model.backbone = Backbone(type=NAME, lambda_keras=network)
-    heads.override(experiment.task.model, model.heads)
+    _override(experiment.task.model, model.heads)
     if not masks:
         if model.heads.get("include_mask"):
             raise ValueError(
@@ -56,9 +76,9 @@ def create_experiment(
             "runtime": {"mixed_precision_dtype": dtype},
             "task": {
                 "init_checkpoint": None,
-                "annotation_file": str(data.dir / shards.ANNOTATIONS),
+                "use_coco_metrics": False,  # `Task` evaluates
                 "freeze_backbone": model.freeze_backbone,
-                "losses": {"l2_weight_decay": config.optimizer.weight_decay},
+                "losses": {"l2_weight_decay": optimizer.weight_decay},
                 "model": {
                     "num_classes": max(categories) + 1,
                     "input_size": [model.image_size, model.image_size, 3],
@@ -87,7 +107,17 @@ def create_experiment(
                 "checkpoint_interval": training.checkpoint_steps,
                 "steps_per_loop": training.steps_per_execution,
                 "summary_interval": training.steps_per_execution,
-                "optimizer_config": _optimizer(config),
+                "optimizer_config": {
+                    "optimizer": {"type": "sgd", "sgd": {"momentum": optimizer.momentum}},
+                    "learning_rate": {
+                        "type": "stepwise",
+                        "stepwise": {
+                            "boundaries": [round(part * training.steps) for part in parts],
+                            "values": [rate / 10**number for number in range(len(parts) + 1)],
+                        },
+                    },
+                    "warmup": {"type": "linear", "linear": warmup},
+                },
             },
         },
         is_strict=True,
@@ -96,21 +126,56 @@ def create_experiment(
     return experiment
 
 
-def create_task(
-    experiment: config_definitions.ExperimentConfig,
-    logging_dir: str = "",
-    annotations: Json | None = None,
-    order: shards.TrainingOrder | None = None,
-) -> Any:
-    """Creates the task: model, losses, input pipeline, and evaluation on annotated images.
+def _override(model: Any, heads: Mapping[str, Any]) -> None:
+    """Sets fields of the Model Garden's `MaskRCNN` after checking their types and ranges."""
+    try:
+        _check(model, heads)
+        model.override(dict(heads), is_strict=True)
+        low, high, highest = model.min_level, model.max_level, STRIDE.bit_length() - 1
+        if str(low) not in LEVELS or not low <= high <= highest:
+            raise ValueError(
+                f"expected min_level from 2 to 5, and max_level from that to {highest}. Received: "
+                f"min_level={low}, max_level={high}"
+            )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"model.heads: {' '.join(str(error).split())}") from None
 
-    Args:
-        experiment: Experiment from `create_experiment`.
-        logging_dir: Folder of the Model Garden's logs.
-        annotations: Annotations of the test images; None if the detector is not evaluated.
-        order: Order of the training images; None if the detector is not trained.
-    """
-    return Task(experiment.task, logging_dir, annotations, order)
+
+def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
+    hints = get_type_hints(type(group))
+    for key, value in heads.items():
+        place = f"{name}{key}"
+        if place in DECIDED:
+            raise ValueError(f"{place}: expected no value, for {DECIDED[place]}")
+        field = getattr(group, key, None)
+        if key not in hints:
+            own = get_type_hints(hyperparams.Config)
+            known = [hint for hint in hints if hint not in own and name + hint not in DECIDED]
+            raise ValueError(
+                f"expected fields of the Model Garden's MaskRCNN. {unknown(place, known)}"
+            )
+        if isinstance(field, hyperparams.Config):
+            if not isinstance(value, dict):
+                raise ValueError(f"{place}: expected fields. Received: {reprlib.repr(value)}")
+            _check(field, value, f"{place}.")
+            continue
+        reason = "" if _in_range(key, value) else "out of range"
+        try:
+            TypeAdapter(hints[key], config=CHECKED).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+        if reason:
+            raise ValueError(f"{place}: {reason}. Received: {reprlib.repr(value)}")
+
+
+def _in_range(key: str, value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_in_range(key, one) for one in value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(key not in MAY_BE_0) <= value <= LARGEST
+    if isinstance(value, float):
+        return 0 <= value <= LARGEST
+    return key != "nms_version" or value in NMS
 
 
 @contextmanager
@@ -125,22 +190,109 @@ def precision(policy: str) -> Iterator[None]:
         tf_keras.mixed_precision.set_global_policy(before)
 
 
-def _optimizer(config: DetectionConfig) -> dict[str, Any]:
-    optimizer, steps = config.optimizer, config.training.steps
-    rate = optimizer.learning_rate * config.data.batch_size / REFERENCE_BATCH
-    # The Model Garden has no schedule without boundaries.
-    parts = optimizer.decay_at or [1.0]
-    return {
-        "optimizer": {"type": "sgd", "sgd": {"momentum": optimizer.momentum}},
-        "learning_rate": {
-            "type": "stepwise",
-            "stepwise": {
-                "boundaries": [round(part * steps) for part in parts],
-                "values": [rate / 10**number for number in range(len(parts) + 1)],
-            },
-        },
-        "warmup": {
-            "type": "linear",
-            "linear": {"warmup_steps": optimizer.warmup_steps, "warmup_learning_rate": 0.0},
-        },
+def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
+    """Runs a detector, with boxes clipped to the image.
+
+    The Model Garden clips them to the padded image. Here, boxes are clipped before non-maximum
+    suppression and mask prediction, so that masks fill the clipped boxes. `info` is of shape
+    `(batch, 4, 2)`: row 0 is the size of the image before resizing and padding, row 2 the scale.
+    """
+    size = info[:, 0] * info[:, 2]
+    outputs = model(images, image_shape=size, anchor_boxes=anchors, training=False)
+    found = {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
+    return {**found, "image_info": info}
+
+
+class Task(MaskRCNNTask):
+    """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
+
+    Evaluations need `annotations` of the test images, and set `figures`, those of `Evaluation`.
+    Training needs the `order` of its images.
+    """
+
+    def __init__(
+        self,
+        experiment: Any,
+        logging_dir: str = "",
+        annotations: coco.Json | None = None,
+        order: shards.TrainingOrder | None = None,
+    ) -> None:
+        super().__init__(experiment.task, logging_dir=logging_dir)
+        self._order = order
+        # Without `tf.Module`, which would wrap lists: pycocotools does not accept that.
+        object.__setattr__(self, "_annotations", annotations)
+
+    def build_inputs(
+        self, params: Any, input_context: Any = None, dataset_fn: Any = None
+    ) -> tf.data.Dataset:
+        """Builds the Model Garden's input pipeline; training records have a fixed order."""
+        order = self._order
+        if params.is_training and order is not None:
+            # For a single file, the Model Garden keeps the order of `dataset_fn`.
+            params = copy.deepcopy(params)
+            params.override({"input_path": shards.DESCRIPTION, "shuffle_buffer_size": 1})
+            dataset_fn = order.records
+        return super().build_inputs(params, input_context, dataset_fn)
+
+    def validation_step(self, inputs: Any, model: Any, metrics: Any = None) -> dict[str, Any]:
+        """Runs the detector on a batch of test images."""
+        images, labels = inputs
+        outputs = infer(model, images, labels["anchor_boxes"], labels["image_info"])
+        outputs["source_id"] = labels["groundtruths"]["source_id"]
+        return {self.loss: 0, "outputs": outputs}
+
+    def aggregate_logs(self, state: Any = None, step_outputs: Any = None) -> dict[str, Any]:
+        """Collects the detections of a step, with tuples of tensors from several devices."""
+        state = state or {"found": []}
+        arrays = {
+            name: np.concatenate([one.numpy() for one in tf.nest.flatten(value)])
+            for name, value in step_outputs["outputs"].items()
+        }
+        state["found"] += to_coco(arrays, arrays["source_id"])
+        return state
+
+    def reduce_aggregated_logs(self, aggregated_logs: Any, global_step: Any = None) -> Any:
+        """Evaluates all detections; returns the defined metrics, for TensorBoard."""
+        masks = self.task_config.model.include_mask
+        figures = report.evaluate(self._annotations, aggregated_logs["found"], masks).figures
+        object.__setattr__(self, "figures", figures)
+        return {
+            f"{kind}/{name}": figure
+            for kind, averages in figures.items()
+            for name, figure in averages.items()
+            if figure is not None
+        }
+
+
+def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
+    """Converts outputs of `Detector.predict` to COCO's format of results.
+
+    Returns:
+        A dict for each object, the highest scores of an image first: `image_id`, `category_id`,
+        `bbox` (left, top, width, height in pixels), `score` from 0 to 1, and, with masks,
+        `segmentation`, an RLE.
+    """
+    scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
+    arrays = {
+        **outputs,
+        "source_id": np.array(ids),
+        "detection_boxes": outputs["detection_boxes"].astype("float32") / scale,
     }
+    if MASKS in outputs:
+        arrays[MASKS] = outputs[MASKS].astype("float32")
+    batches = {name: [array] for name, array in arrays.items()}
+    results = []
+    for one in coco_utils.convert_predictions_to_coco_annotations(batches):
+        # Score 0 is padding; boxes within the padding of the image are clipped to nothing.
+        if one["score"] <= 0 or min(one["bbox"][2:]) <= 0:
+            continue
+        result = {
+            "image_id": int(one["image_id"]),
+            "category_id": int(one["category_id"]),
+            "bbox": [round(float(side), 3) for side in one["bbox"]],
+            "score": round(float(one["score"]), 5),
+        }
+        if MASKS in outputs:
+            result["segmentation"] = coco.as_text(one["segmentation"])
+        results.append(result)
+    return results

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.detection.coco import encode_mask
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
 
@@ -16,14 +17,10 @@ SUFFIXES = (".png", ".json")
 
 
 def check_output(output: Path | None, photos: Sequence[Path]) -> None:
-    """Checks that an image grid can hold all images.
-
-    Raises:
-        ValueError: If there are too many.
-    """
+    """Refuses more images than an image grid can hold."""
     if output is not None and output.suffix == ".png" and len(photos) > MOST:
         raise ValueError(
-            f"photos: expected at most {MOST} on a picture. Received: {len(photos)} (write .json)"
+            f"photos: expected at most {MOST} in a grid. Received: {len(photos)} (write .json)"
         )
 
 
@@ -43,25 +40,17 @@ def describe(photo: Path, found: Objects, threshold: float) -> str:
 def paste(
     mask: Sequence[Sequence[int]], box: Sequence[float], size: Sequence[int]
 ) -> dict[str, Any]:
-    """Pastes a mask into its box in an image, and encodes it as an RLE.
-
-    Args:
-        mask: Values from 0 to 255, over the box.
-        box: Left, top, width and height in pixels.
-        size: Height and width of the image in pixels.
-    """
+    """Pastes a mask, from 0 to 255, into its box, and encodes it as an RLE of an image's size."""
     with needs_extra("detection"):
         from PIL import Image
-        from pycocotools import mask as coco_mask
 
     # As in the Model Garden: zeros around the mask, and a larger box of whole pixels.
     padded = np.pad(np.array(mask, "float32"), 1)
     (rows, columns), (height, width) = padded.shape, size
-    larger = columns / (columns - 2)
-    middle, half = box[0] + box[2] / 2, box[2] / 2 * larger
-    left, right = int(middle - half), int(middle + half) + 1
-    middle, half = box[1] + box[3] / 2, box[3] / 2 * larger
-    top, bottom = int(middle - half), int(middle + half) + 1
+    (left, right), (top, bottom) = (
+        (int(begin - side / (columns - 2)), int(begin + side + side / (columns - 2)) + 1)
+        for begin, side in ((box[0], box[2]), (box[1], box[3]))
+    )
     across, down = columns / (right - left), rows / (bottom - top)
     affine = (across, 0, -left * across, 0, down, -top * down)
     large = Image.fromarray(padded).transform(
@@ -70,8 +59,7 @@ def paste(
     inside = np.zeros((height, width), bool)
     area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
     inside[area] = np.asarray(large)[area] > 127.5
-    encoded: Any = coco_mask.encode(np.asfortranarray(inside.astype("uint8")))
-    return {"size": [height, width], "counts": encoded["counts"].decode()}
+    return encode_mask(inside)
 
 
 def write(
@@ -81,11 +69,9 @@ def write(
     if output.suffix == ".png":
         _draw(results, title, threshold, output)
         return
-    rows = [
-        {**{key: value for key, value in one.items() if key != "name"}, "file_name": str(photo)}
-        for photo, found in results
-        for one in found
-    ]
+    rows = [{**one, "file_name": str(photo)} for photo, found in results for one in found]
+    for row in rows:
+        del row["name"]
     with atomic_write(output) as beside:
         # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
         text = json.dumps(rows, indent=1, ensure_ascii=False)

@@ -59,11 +59,7 @@ class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then draws.
-
-    Raises:
-        ValueError: If the output exists.
-    """
+    """Reads the settings, then draws."""
     config = ShapesConfig.from_command_line(arguments)
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
@@ -72,32 +68,20 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write(output: Path, train: int, val: int, size: int, seed: int = 0, masks: bool = True) -> None:
-    """Writes the dataset, all or nothing.
-
-    Args:
-        output: New or empty folder.
-        train: Number of training images, with backgrounds from the left halves of the samples.
-        val: Number of test images, with backgrounds from the right halves.
-        size: Height and width in pixels.
-        seed: Seed of the drawings. Defaults to 0.
-        masks: Whether objects have masks. Defaults to True.
-    """
+    """Writes the dataset, all or nothing, with backgrounds from the left and the right halves."""
     with needs_extra("train"):
         from PIL import Image
         from sklearn.datasets import load_sample_images
 
-    backgrounds = load_sample_images().images
-    halves = {
-        "train": [photo[:, : photo.shape[1] // 2] for photo in backgrounds],
-        "val": [photo[:, photo.shape[1] // 2 :] for photo in backgrounds],
-    }
+    halves = [np.array_split(photo, 2, axis=1) for photo in load_sample_images().images]
     with atomic_write(output) as folder:
         for number, (part, count) in enumerate((("train", train), ("val", val))):
             (folder / part).mkdir(parents=True)
+            backgrounds = [pair[number] for pair in halves]
             images, annotations = [], []
             for place in range(count):
                 random = np.random.default_rng([seed, number, place])
-                image, objects = draw(halves[part], size, place, random)
+                image, objects = draw(backgrounds, size, place, random)
                 name = f"{place:06d}.jpg"
                 Image.fromarray(image).save(folder / part / name, quality=90)
                 images.append({"id": place, "file_name": name, "height": size, "width": size})
@@ -113,17 +97,10 @@ def write(output: Path, train: int, val: int, size: int, seed: int = 0, masks: b
 def draw(
     backgrounds: Sequence[np.ndarray], size: int, place: int, random: np.random.Generator
 ) -> tuple[np.ndarray, list[Json]]:
-    """Draws one image.
+    """Draws an image, of shape `(size, size, 3)`, and returns it with its objects.
 
-    Args:
-        backgrounds: uint8 images of shape `(height, width, 3)`.
-        size: Height and width of the image in pixels.
-        place: Index of the image; some indices have no objects, others a crowd.
-        random: Random generator of everything else.
-
-    Returns:
-        The image, of shape `(size, size, 3)`, and its objects in COCO's format, with masks of their
-        visible parts.
+    Objects are in COCO's format, with masks of their visible parts. Some places, which are indices
+    of images, have no objects, others a crowd.
     """
     photo = backgrounds[int(random.integers(len(backgrounds)))]
     top, left = (random.integers(side - min(side, size) + 1) for side in photo.shape[:2])
@@ -134,12 +111,15 @@ def draw(
         return image, []
     drawn: list[Shape] = []
     if place % CROWD_EVERY == CROWD_EVERY - 1:
-        drawn.append(_crowd(size, random))
+        category, center = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
+        mask = np.zeros((size, size), bool)
+        for _ in range(CROWD):
+            mask |= _pixels(category, size, 0.06, center + random.uniform(-0.12, 0.12, 2), random)
+        drawn.append(Shape(category, mask, int(mask.sum()), crowd=True))
     for _ in range(random.integers(1, MOST + 1)):
         category = int(random.integers(len(CATEGORIES)))
-        mask = _pixels(
-            category, size, random.uniform(*SIDES), random.uniform(0.15, 0.85, 2), random
-        )
+        side, center = random.uniform(*SIDES), random.uniform(0.15, 0.85, 2)
+        mask = _pixels(category, size, side, center, random)
         others = [replace(shape, mask=shape.mask & ~mask) for shape in drawn]
         if all(shape.mask.sum() >= VISIBLE * shape.area for shape in others):
             drawn = [*others, Shape(category, mask, int(mask.sum()))]
@@ -160,24 +140,12 @@ def _pixels(
     if name == "disc":
         return rows**2 + columns**2 <= (side / 2) ** 2
     angle = random.uniform(0, 2 * np.pi)
-    down, right = (
-        rows * np.cos(angle) - columns * np.sin(angle),
-        rows * np.sin(angle) + columns * np.cos(angle),
-    )
+    down = rows * np.cos(angle) - columns * np.sin(angle)
+    right = rows * np.sin(angle) + columns * np.cos(angle)
     if name == "square":
         return np.maximum(abs(down), abs(right)) <= side / 2
     inner = side / np.sqrt(12)  # radius of the incircle of an equilateral triangle
     return (down <= inner) & (abs(right) * np.sqrt(3) - down <= 2 * inner)
-
-
-def _crowd(size: int, random: np.random.Generator) -> Shape:
-    category, center = int(random.integers(len(CATEGORIES))), random.uniform(0.3, 0.7, 2)
-    parts = [
-        _pixels(category, size, 0.06, center + random.uniform(-0.12, 0.12, 2), random)
-        for _ in range(CROWD)
-    ]
-    mask = np.any(parts, axis=0)
-    return Shape(category, mask, int(mask.sum()), crowd=True)
 
 
 def _object(shape: Shape) -> Json:

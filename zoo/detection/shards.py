@@ -4,46 +4,34 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from zoo.cli.settings import STRICT
+from zoo.cli.settings import Section
 from zoo.detection import coco
-from zoo.errors import first_wrong, printable
+from zoo.errors import first_wrong, printable, some
 from zoo.files import answering, local_copy
 
 DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as in COCO
 ANNOTATIONS = "val.json"  # annotations of the test images
 FILES_AT_ONCE = 16
+M = TypeVar("M", bound=BaseModel)
 
 # The detector has an output for every id up to the largest one.
-Categories = Annotated[
-    dict[Annotated[int, Field(ge=1, le=coco.MAX_CATEGORY)], str], Field(min_length=1)
-]
+Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
 
 
-class Part(BaseModel):
+class Part(Section):
     """The training images, or the test images."""
-
-    model_config = STRICT
 
     images: int = Field(ge=1)
     objects: int = Field(ge=1)
 
 
-class Dataset(BaseModel):
-    """Description of a folder of shards.
-
-    Attributes:
-        categories: Names of the categories by their ids.
-        train: Training images.
-        val: Test images.
-        masks: Whether objects have masks, or boxes only.
-    """
-
-    model_config = STRICT
+class Dataset(Section):
+    """Description of a folder of shards: names of categories by id, images, and kind of objects."""
 
     categories: Categories
     train: Part
@@ -52,11 +40,7 @@ class Dataset(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> "Dataset":
-        """Reads the description of a folder, local or in a bucket.
-
-        Raises:
-            ValueError: If it is missing or damaged.
-        """
+        """Reads the description of a folder, local or in a bucket."""
         path = folder / DESCRIPTION
         with answering(path):
             if not path.is_file():
@@ -64,40 +48,29 @@ class Dataset(BaseModel):
                     "data.dir: expected a folder that python -m zoo.detection.convert has written. "
                     f"Received: {str(folder)!r}, without {DESCRIPTION}"
                 )
-            text = path.read_bytes()
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            received = f"Received: {path} ({first_wrong(error, 'the file')})"
-            raise ValueError(f"data.dir: expected an intact {DESCRIPTION}. {received}") from None
+        return read_json(cls, path, f"data.dir: expected an intact {DESCRIPTION}")
+
+
+def read_json(kind: type[M], path: Path, expected: str) -> M:
+    """Reads and validates a file, local or in a bucket; errors begin with `expected`."""
+    with answering(path):
+        text = path.read_bytes()
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        received = f"{path} ({first_wrong(error, 'the file')})"
+        raise ValueError(f"{expected}. Received: {received}") from None
 
 
 def pattern(folder: Path, part: str) -> str:
-    """Returns the file pattern of a part."""
+    """Returns the file pattern of `TRAIN` or `TEST`."""
     return f"{folder}/{part}-*.tfrecord"
 
 
 def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> set[int]:
     """Reads all shards of a part once, and checks them, including checksums.
 
-    Args:
-        folder: Folder of the shards.
-        dataset: Description of the folder.
-        part: `TRAIN` or `TEST`.
-        image_size: Smallest size that images are resized to fit, in pixels. Defaults to 64.
-
-    Returns:
-        Ids of the images.
-
-    Raises:
-        ValueError: If there are no shards, one is damaged, or the number of images, categories or
-            masks are not as described.
-
-    Example:
-    >>> from pathlib import Path
-    >>> from zoo.detection import shards
-    >>> folder = Path("runs/shapes/shards")
-    >>> ids = shards.check(folder, shards.Dataset.read(folder), shards.TEST)  # doctest: +SKIP
+    Images are resized to fit `image_size` pixels, or more. Returns their ids.
     """
     import tensorflow as tf
 
@@ -132,9 +105,7 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
         records: Any = tf.data.TFRecordDataset(file).batch(16)
         for batch in records.map(lambda texts: tf.io.parse_example(texts, keys)):
             source, labels, masks, heights, widths = (batch[key] for key in keys)
-            for height, width in zip(
-                heights.numpy().tolist(), widths.numpy().tolist(), strict=True
-            ):
+            for height, width in tf.stack([heights, widths], -1).numpy().tolist():
                 check_shape(height, width, image_size)
             ids += map(int, source.numpy().tolist())
             unknown = set(labels.values.numpy().tolist()) - dataset.categories.keys()
@@ -143,19 +114,13 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
             if dataset.masks and masks.indices.shape != labels.indices.shape:
                 raise ValueError(f"objects without masks, which {DESCRIPTION} promises")
     except (tf.errors.OpError, ValueError) as error:
-        why = reason(error) if isinstance(error, tf.errors.OpError) else error
-        raise ValueError(
-            f"data.dir: expected intact shards. Received: {printable(file)} ({why})"
-        ) from None
+        received = f"{printable(file)} ({reason(error)})"
+        raise ValueError(f"data.dir: expected intact shards. Received: {received}") from None
     return ids
 
 
 def check_shape(height: int, width: int, image_size: float) -> None:
-    """Refuses an image that vanishes when it is resized to fit.
-
-    Raises:
-        ValueError: If its shorter side becomes half a pixel or less.
-    """
+    """Refuses an image whose shorter side vanishes when it is resized to fit."""
     if min(height, width) * image_size <= max(height, width) / 2:
         raise ValueError(
             f"expected images less than {2 * image_size:g} times as long as wide. Received: "
@@ -165,18 +130,10 @@ def check_shape(height: int, width: int, image_size: float) -> None:
 
 @dataclass(frozen=True)
 class TrainingOrder:
-    """Order of the training images: each at most once per epoch, shuffled by a seed.
+    """Order of the training images in a folder: each at most once per epoch, shuffled by a seed.
 
     An epoch consists of all full batches. Order and position are functions of the seed and the
-    step, so a resumed run continues with the same images.
-
-    Attributes:
-        folder: Folder of the shards.
-        images: Number of training images.
-        batch_size: Images per step.
-        shuffle_buffer: Number of undecoded records in the shuffle buffer.
-        seed: Seed of the order.
-        first_step: Number of steps to skip.
+    step, so a resumed run continues with the same images after its `first_step` steps.
     """
 
     folder: Path
@@ -209,47 +166,26 @@ class TrainingOrder:
 
 
 def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:
-    """Reads the annotations of the test images, and checks them for pycocotools.
-
-    Args:
-        folder: Folder of the shards.
-        dataset: Description of the folder.
-        ids: Ids of the images in the shards.
-
-    Raises:
-        ValueError: If they are missing, damaged, or of other images or categories.
-    """
+    """Reads the annotations of the test images with these ids, and checks them for pycocotools."""
     path = folder / ANNOTATIONS
     try:
         with answering(path):
             if not path.is_file():
                 raise ValueError("not found")
             with local_copy(path) as here:
-                content = coco.load(here)
-        _check_annotations(content, dataset, ids)
-    except (ValueError, KeyError, TypeError) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else error
+                found, faults = coco.parse(here, masks=dataset.masks)
+        if found.categories != dataset.categories:
+            faults.insert(0, f"other categories than in {DESCRIPTION}")
+        if found.objects.keys() != set(ids):
+            count = len(found.images)
+            faults.insert(0, f"{count} images, which are not the {len(ids)} of the shards")
+        if faults:
+            raise ValueError(some(faults, separator="; "))
+    except ValueError as error:
         raise ValueError(
-            f"data.dir: expected the annotations of the test images. Received: {path} ({what})"
+            f"data.dir: expected the annotations of the test images. Received: {path} ({error})"
         ) from None
-    return content
-
-
-def _check_annotations(content: coco.Json, dataset: Dataset, ids: Collection[int]) -> None:
-    if {one["id"]: one["name"] for one in content["categories"]} != dataset.categories:
-        raise ValueError(f"other categories than in {DESCRIPTION}")
-    sizes = {one["id"]: (one["height"], one["width"]) for one in content["images"]}
-    if sizes.keys() != set(ids):
-        raise ValueError(f"{len(sizes)} images, which are not the {len(ids)} of the shards")
-    for one in content["annotations"]:
-        if one["image_id"] not in sizes or one["category_id"] not in dataset.categories:
-            raise ValueError(f"object {one['id']!r} is of no image or category")
-        if not coco.is_box(one["bbox"]):
-            raise ValueError(f"object {one['id']!r} has no box")
-        if not coco.is_box([one["area"], one["iscrowd"], one["id"], 0]):
-            raise ValueError(f"object {one['id']!r} has no area, id or iscrowd")
-        if dataset.masks:
-            one["segmentation"] = coco.read_mask(one["segmentation"], *sizes[one["image_id"]])
+    return found.to_json()
 
 
 def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]]:
@@ -261,21 +197,17 @@ def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
-    """Reads images of shards, by their ids, in their stored size.
+    """Reads images of shards, by their ids: uint8 of shape `(height, width, 3)`.
 
     Args:
         files: Pattern of the shards, from `pattern`.
         most: Number of images, from the first one. Defaults to None: all.
         ids: Ids of the images. Defaults to (): any.
-
-    Returns:
-        uint8 arrays of shape `(height, width, 3)`.
     """
     import tensorflow as tf
 
-    keys = {
-        name: tf.io.FixedLenFeature([], tf.string) for name in ("image/encoded", "image/source_id")
-    }
+    text = tf.io.FixedLenFeature([], tf.string)
+    keys = {"image/encoded": text, "image/source_id": text}
     images: dict[int, Any] = {}
     records: Any = tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(files)))
     for record in records:

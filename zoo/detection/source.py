@@ -1,6 +1,5 @@
 """Sources of a detector: a finished run, or a published network."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,17 +19,7 @@ from zoo.model_card import LABELS, versions
 
 
 class DetectorDescription(Description):
-    """The description of a detector in `lambda_keras.json`.
-
-    Attributes:
-        task: Task, which distinguishes it from the description of a classifier.
-        image_size: Height and width that images are resized to fit, in pixels.
-        heads: Values of the Model Garden's fields that differ from the defaults.
-        categories: Names of the categories by their ids.
-        masks: Whether it predicts masks.
-        test: AP on test images.
-        test_images: Number of test images.
-    """
+    """The description of a detector in `lambda_keras.json`; `heads` are as in its settings."""
 
     task: Literal["detection"]
     image_size: int
@@ -50,8 +39,7 @@ class DetectorDescription(Description):
 
     def config(self) -> DetectionConfig:
         """Returns the settings of the detector, with defaults for training."""
-        names = ("overrides", "image_size", "heads")
-        model = {name: getattr(self, name) for name in names}
+        model = self.model_dump(include={"overrides", "image_size", "heads"})
         return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
 
 
@@ -63,15 +51,12 @@ class Run(Source[Detector]):
 
     @classmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the run of the setting `run`."""
         return None if settings.run is None else cls(settings.run)
 
     def load(self) -> Detector:
-        """Loads the detector from the last checkpoint."""
         return Detector.from_run(self.folder)
 
     def card(self) -> dict[str, str]:
-        """Returns card fields about the weights and the training."""
         metrics = load_metrics(self.folder)
         return {
             "Weights": f"run {self.folder.resolve().name}",
@@ -89,11 +74,9 @@ class Published(Source[Detector]):
 
     @classmethod
     def of(cls, settings: Any) -> Self | None:
-        """Returns the detector of the setting `model`."""
         return None if settings.model is None else cls(settings.model)
 
     def load(self) -> Detector:
-        """Builds the detector from its description, and loads its weights."""
         described, weights = read(self.place, DetectorDescription)
         with bounded_by(weights, Layer, tf_keras.layers.Layer):
             detector = Detector.build(described.config(), described.categories, described.masks)
@@ -101,7 +84,6 @@ class Published(Source[Detector]):
         return detector
 
     def card(self) -> dict[str, str]:
-        """Returns card fields about the weights and the training."""
         described, weights = read(self.place, DetectorDescription)
         precision = average_precision(described.test, described.test_images)
         return described.weights_fields(self.place, weights) | precision
@@ -127,9 +109,7 @@ def detector_fields(detector: Detector) -> dict[str, str]:
 
 def average_precision(test: TestMetrics, images: int) -> dict[str, str]:
     """Returns card fields about the AP on test images."""
-    kinds: Mapping[str, Any] = {"Box AP": test.box, "Mask AP": test.mask}
-    return {
-        name: f"{precision.AP} ({images:,} test images)"
-        for name, precision in kinds.items()
-        if precision is not None
-    }
+    fields = {"Box AP": f"{test.box.AP} ({images:,} test images)"}
+    if test.mask is not None:
+        fields["Mask AP"] = f"{test.mask.AP} ({images:,} test images)"
+    return fields

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
+from pydantic import model_validator
 
 from zoo import run_folder
 from zoo.cli.model_options import ModelOptions
@@ -32,35 +32,23 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
     averaged: bool = True
     """Moving averages of the weights, if --run has them; false: the raw weights."""
     output: OutputFolder | None = None
-    """Also write evaluation.json, with every class, and pictures of confusions, the most confident
+    """Also write evaluation.json, with every class, and figures of confusions, the most confident
     errors and reliability here."""
     data: DataConfig = DataConfig()
 
+    @model_validator(mode="before")
     @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Adds the images of the run as defaults."""
-        sources = super().settings_customise_sources(settings_cls, init_settings)
-        return *sources, _DataOfRun(settings_cls, {})
-
-
-class _DataOfRun(InitSettingsSource):
-    """Settings source: the images of the run, unless the command line names another source."""
-
-    def __call__(self) -> dict[str, Any]:
-        run = self.current_state.get("run")
+    def _with_images_of_run(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        run = settings.get("run")
         if run is None:
-            return {}
-        asked = self.current_state.get("data") or {}
-        return {"data": run_folder.test_data(location(run), asked)}
+            return settings
+        data = run_folder.test_data(location(run), settings.get("data") or {})
+        return {**settings, "data": data}
 
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then evaluates."""
     config = EvaluateConfig.from_command_line(arguments)
-    if config.output is not None:
-        import zoo.plots.style  # noqa: F401  # fails before the work without matplotlib
     from zoo.evaluate import report
 
     classifier, result = run(config)
@@ -70,19 +58,14 @@ def main(arguments: Sequence[str]) -> None:
     if config.output is not None:
         settings = config.model_dump(mode="json", exclude={"output"})
         report.write(result, classifier.class_names, title, settings, config.output)
-        print(f"wrote {config.output / report.RESULTS} and pictures")
 
 
 def run(config: EvaluateConfig) -> tuple["Classifier", "Evaluation"]:
-    """Loads a network and test images of its classes, and evaluates it.
-
-    Raises:
-        ValueError: If there is no such network, or the images do not fit it.
-    """
-    from zoo.evaluate.metrics import check_fit, evaluate
+    """Loads a network and test images of its classes, and evaluates it."""
+    from zoo.evaluate.metrics import check_classes, evaluate
     from zoo.inference.source.kinds import choose
 
     source = choose(config) if config.averaged else choose(config).without_averages()
     classifier, images = source.load_with_images(config.data)
-    check_fit(classifier, images)
+    check_classes(classifier, images.class_names)
     return classifier, evaluate(classifier, images.test, config.data.batch_size)

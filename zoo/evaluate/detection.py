@@ -1,8 +1,9 @@
 """Evaluates a detector on test images: `python -m zoo.evaluate --run FOLDER`."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -10,6 +11,7 @@ from zoo.cli.model_options import PlaceOptions
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.cli.settings import AnyPath, OutputFolder, Section
 from zoo.config.detection import DetectionConfig
+from zoo.files import atomic_write
 from zoo.run_folder import load_config
 
 if TYPE_CHECKING:
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
     from zoo.detection.report import Evaluation
 
 GRID = 12  # best and worst images that are drawn
+DETECTIONS = "detections.json"
+# Table 6: AP, small, medium and large, of boxes and of masks.
+TABLE_6 = {
+    "resnet_rs101_no_se": ((48.2, 29.9, 50.9, 64.9), (42.6, 24.2, 45.6, 60.0)),
+    "resnet_rs101": ((48.5, 29.9, 51.5, 65.3), (42.8, 24.0, 46.0, 60.2)),
+    "lambda_resnet101": ((49.4, 31.7, 52.2, 65.6), (43.5, 25.9, 46.5, 60.8)),
+    "resnet_rs152_no_se": ((48.9, 29.9, 51.8, 66.0), (43.2, 24.2, 46.1, 61.2)),
+    "resnet_rs152": ((49.4, 30.0, 52.3, 66.7), (43.5, 24.6, 46.8, 61.8)),
+    "lambda_resnet152": ((50.0, 31.8, 53.4, 67.0), (43.9, 25.5, 47.3, 62.0)),
+}
 
 
 class ShardsConfig(Section):
@@ -60,35 +72,30 @@ def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then evaluates."""
     config = EvaluateConfig.from_command_line(arguments)
     use_default_backend(BACKENDS[:1])
-    from zoo.detection import report
+    from zoo.detection.report import line
+    from zoo.evaluate.report import write_json
 
     detector, result, found, annotations = run(config)
     count = len(annotations["images"])
-    title = f"{detector.title}, {count} images of {config.folder}"
-    report.print_tables(result, detector.categories, detector.name, title)
+    print_tables(result, detector.name, f"{detector.title}, {count} images of {config.folder}")
     if config.output is not None:
+        _draw(config.folder, detector, result, found, annotations, config.output)
+        with atomic_write(config.output / DETECTIONS) as path:
+            path.write_text(json.dumps(found) + "\n")
         settings = config.model_dump(mode="json", exclude={"output"})
-        report.write(result, found, detector.categories, settings, config.output)
-        _write_pictures(config, detector, result, found, annotations)
-        print(f"wrote {config.output / report.RESULTS} and pictures")
-    print(f"{report.line(result.figures)} ({count} test images)")
+        results = {**result.figures, "categories": result.categories}
+        write_json(config.output, settings, results)
+    print(f"{line(result.figures)} ({count} test images)")
 
 
 def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
-    """Loads a detector, and evaluates it on shards of its categories.
-
-    Returns:
-        The detector, its evaluation, its detections, and the annotations.
-
-    Raises:
-        ValueError: If there is no such detector, or the images have other categories.
-    """
+    """Loads a detector, and evaluates it; returns both, its detections, and the annotations."""
     from rich.progress import track
 
     from zoo.detection import report, shards
     from zoo.detection.source import choose
 
-    folder = config.folder
+    folder, size = config.folder, config.data.batch_size
     dataset = shards.Dataset.read(folder)
     detector = choose(config).load()
     if dict(detector.categories) != dataset.categories:
@@ -99,7 +106,6 @@ def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"],
         )
     ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
     annotations = shards.read_annotations(folder, dataset, ids)
-    size = config.data.batch_size
     batches = detector.detect_shards(shards.pattern(folder, shards.TEST), size)
     steps = -(-dataset.val.images // size)
     found = [one for batch in track(batches, "Detecting", total=steps) for one in batch]
@@ -107,34 +113,47 @@ def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"],
     return detector, result, found, annotations
 
 
-def _write_pictures(
-    config: EvaluateConfig,
+def print_tables(result: "Evaluation", backbone: str, title: str) -> None:
+    """Prints the results next to Table 6, and the categories, the worst first."""
+    from zoo.evaluate.report import show, table, worst_first
+
+    rows = []
+    for kind, figures in result.figures.items():
+        rows.append((kind, *figures.values()))
+        if backbone in TABLE_6:
+            ap, *sizes = TABLE_6[backbone][kind == "mask"]
+            rows.append((f"{kind}, Table 6", ap, None, None, *sizes))
+    heads = ["", *(figure.replace("_", " ") for figure in result.figures["box"])]
+    masks = ", of found masks by their pixels." if "mask" in result.figures else "."
+    sizes = (
+        "Small, medium, large: under 32 x 32 pixels, under 96 x 96, and above; by the area of the "
+        f"annotation, of found boxes by width x height{masks}"
+    )
+    worst = [tuple(row.values())[1:] for row in worst_first(result.categories, "box")]
+    names = ["category", *(f"{kind} AP" for kind in result.figures), "objects"]
+    show(title, table(heads, rows, ".1f"), sizes, table(names, worst, ".1f"))
+
+
+def _draw(
+    folder: Path,
     detector: "Detector",
     result: "Evaluation",
     found: Sequence["Json"],
     annotations: "Json",
+    output: Path,
 ) -> None:
     """Draws the worst and the best test images, by the F1 of their boxes."""
     from zoo.detection import shards
     from zoo.plots.detections import plot_detections
 
-    output: Any = config.output
-    truth = shards.by_image(annotations)
-    order = sorted(result.by_image, key=lambda number: result.by_image[number])
+    truth, f1 = shards.by_image(annotations), result.by_image
+    order = sorted(f1, key=f1.__getitem__)
     for name, numbers in (("worst", order[:GRID]), ("best", order[::-1][:GRID])):
-        files = shards.pattern(config.folder, shards.TEST)
-        images = shards.read_images(files, ids=set(numbers))
-        plot_detections(
-            [
-                (
-                    f"{truth[number][0]}: F1 {result.by_image[number]:.2f}",
-                    images[number],
-                    [one for one in found if one["image_id"] == number],
-                    truth[number][1],
-                )
-                for number in numbers
-            ],
-            detector.categories,
-            f"{detector.name}: the {name} test images",
-            output / f"{name}.png",
-        )
+        images = shards.read_images(shards.pattern(folder, shards.TEST), ids=set(numbers))
+        grid = []
+        for number in numbers:
+            file, objects = truth[number]
+            detections = [one for one in found if one["image_id"] == number]
+            grid.append((f"{file}: F1 {f1[number]:.2f}", images[number], detections, objects))
+        title = f"{detector.name}: the {name} test images"
+        plot_detections(grid, detector.categories, title, output / f"{name}.png")

@@ -1,14 +1,14 @@
 """Classification metrics on test images."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from zoo.data.errors import naming_errors
-from zoo.data.load import ImageData
 from zoo.data.pipeline import EvalImages
 from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
@@ -21,15 +21,8 @@ BINS = 15  # bins of confidence, as usual for the calibration error
 MOST_ERRORS = 32  # most confident errors, kept for a figure
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A misclassified test image.
-
-    Attributes:
-        image: Preprocessed image, `(height, width, 3)`.
-        label: True class.
-        probabilities: Outputs of the model.
-    """
+class Mistake(NamedTuple):
+    """A misclassified test image, preprocessed, with its true class and the model's outputs."""
 
     image: np.ndarray
     label: int
@@ -70,9 +63,8 @@ class Evaluation:
     @cached_property
     def confusion(self) -> np.ndarray:
         """Number of images by true class (row) and predicted class (column)."""
-        from sklearn import metrics
-
-        return metrics.confusion_matrix(self.labels, self.predicted, labels=range(self.classes))
+        counts = np.bincount(self.labels * self.classes + self.predicted, minlength=self.classes**2)
+        return counts.reshape(self.classes, self.classes)
 
     @cached_property
     def by_class(self) -> tuple[np.ndarray, ...]:
@@ -98,11 +90,19 @@ class Evaluation:
         bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
         count = np.bincount(bins, minlength=BINS)
         right = self.labels == self.predicted
-        confidence, accuracy = (
-            np.bincount(bins, values, BINS) / np.maximum(count, 1)
-            for values in (self.confidence, right)
-        )
-        return count, confidence, accuracy
+        confidence, accuracy = (np.bincount(bins, x, BINS) for x in (self.confidence, right))
+        return count, confidence / np.maximum(count, 1), accuracy / np.maximum(count, 1)
+
+    def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns the metrics `by_class` of each class, with its name."""
+        keys = ("name", "precision", "recall", "f1", "images")
+        columns = (column.tolist() for column in self.by_class)
+        return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
+
+    @property
+    def images(self) -> int:
+        """Number of images."""
+        return len(self.labels)
 
     @property
     def calibration_error(self) -> float:
@@ -111,13 +111,9 @@ class Evaluation:
         return float((count * np.abs(confidence - accuracy)).sum() / count.sum())
 
 
-def check_fit(classifier: Classifier, data: ImageData) -> None:
-    """Checks that the classes of images are those of a model.
-
-    Raises:
-        ValueError: If they differ.
-    """
-    expected, received = list(classifier.class_names), list(data.class_names)
+def check_classes(classifier: Classifier, class_names: Sequence[str]) -> None:
+    """Checks that the classes of images are those of a model."""
+    expected, received = list(classifier.class_names), list(class_names)
     if len(expected) != len(received):
         raise ValueError(
             f"data: expected images of {len(expected)} classes, as {classifier.name} knows. "
@@ -129,48 +125,31 @@ def check_fit(classifier: Classifier, data: ImageData) -> None:
                 f"data: expected the classes of {classifier.name}, of which number {number} is "
                 f"{own!r}. Received: {other!r}"
             )
-    outputs = classifier.model.output_shape
-    if outputs != (None, len(expected)):
-        raise ValueError(
-            f"expected a model with a classifier of {len(expected)} classes. Received: "
-            f"{classifier.name} with outputs of shape {outputs}"
-        )
 
 
 def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:
-    """Runs a model on every test image.
-
-    Raises:
-        ValueError: If its outputs are no probabilities, an image is unreadable and not to be
-            skipped, or all are unreadable.
-    """
-    with needs_extra("train"):
-        from sklearn import metrics
-    classes = range(len(classifier.class_names))
+    """Runs a model on every test image; unreadable ones are errors, or do not count."""
+    classes = len(classifier.class_names)
     labels, predicted, confidence, clock = [], [], [], []
     mistakes: list[Mistake] = []
-    in_top, loss = 0.0, 0.0
-    batches = test.batches(batch_size, len(classes)).as_numpy_iterator()
-    for images, one_hot, weights in _shown(batches, test.steps(batch_size)):
-        real = weights > 0  # the others pad the last batch, or were unreadable
-        truth = one_hot.argmax(-1)[real]
-        probabilities = _probabilities(classifier, images)[real]
-        if len(truth):
-            loss += metrics.log_loss(truth, probabilities, normalize=False, labels=classes)
-            if len(classes) > TOP:
-                in_top += metrics.top_k_accuracy_score(
-                    truth, probabilities, k=TOP, normalize=False, labels=classes
-                )
-        labels.append(truth)
-        predicted.append(probabilities.argmax(-1))
-        confidence.append(probabilities.max(-1))
-        mistakes += [
-            Mistake(image.copy(), int(label), answer)  # a view would keep the batch
-            for image, label, answer in zip(images[real], truth, probabilities, strict=True)
-            if answer.argmax() != label
-        ]
-        mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
-        clock.append(time.monotonic())
+    in_top, loss = 0, 0.0
+    batches = test.batches(batch_size, classes).as_numpy_iterator()
+    with naming_errors():
+        for images, one_hot, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
+            real = weights > 0  # the others pad the last batch, or were unreadable
+            truth = one_hot.argmax(-1)[real]
+            probabilities, images = _probabilities(classifier, images)[real], images[real]
+            of_truth = probabilities[np.arange(len(truth)), truth]
+            loss -= np.log(np.maximum(of_truth, np.finfo(float).eps)).sum()
+            in_top += np.count_nonzero((probabilities > of_truth[:, None]).sum(-1) < TOP)
+            labels.append(truth)
+            predicted.append(probabilities.argmax(-1))
+            confidence.append(probabilities.max(-1))
+            for place in np.flatnonzero(probabilities.argmax(-1) != truth):
+                image = images[place].copy()  # a view would keep the batch
+                mistakes.append(Mistake(image, int(truth[place]), probabilities[place]))
+            mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
+            clock.append(time.monotonic())
     count = sum(map(len, labels))
     if not count:
         raise ValueError("expected test images. Received: not one that can be read")
@@ -178,17 +157,12 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
         np.concatenate(labels),
         np.concatenate(predicted),
         np.concatenate(confidence),
-        len(classes),
-        in_top / count if len(classes) > TOP else None,
-        loss / count,
+        classes,
+        in_top / count if classes > TOP else None,
+        float(loss) / count,
         sum(map(len, labels[1:])) / (clock[-1] - clock[0]) if len(clock) > 1 else None,
         mistakes,
     )
-
-
-def _shown(batches: Iterable, count: int) -> Iterator:
-    with naming_errors():
-        yield from track(batches, "Evaluating", total=count)
 
 
 def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:

@@ -9,10 +9,11 @@ import numpy as np
 from zoo.errors import needs_extra, printable
 
 with needs_extra("detection"):
+    from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
     from pycocotools import mask
 
-from zoo.plots.style import INK, Axes, image_grid, new_figure, save_figure, to_pixels
+from zoo.plots.style import INK, Axes, bare_axis, image_grid, save_figure, to_pixels
 
 COLORS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
 Object = Mapping[str, Any]
@@ -42,10 +43,8 @@ def plot_detections(
     """
     panels = []
     for heading, image, found, truth in images:
-        # The most confident ones are drawn last, on top of the others.
-        shown = sorted(
-            (one for one in found if one["score"] >= threshold), key=lambda one: one["score"]
-        )
+        shown = [one for one in found if one["score"] >= threshold]
+        shown.sort(key=lambda one: one["score"])  # the highest scores are drawn on top
         if truth is not None:
             panels.append((f"annotated: {heading}", image, truth))
             heading = f"found: {heading}"
@@ -63,30 +62,21 @@ def draw_detections(
     """Draws an image, uint8 of shape `(height, width, 3)`, with its objects, as an RGB image."""
     height, width = image.shape[:2]
     scale = SIDE / max(height, width)
-    figure = new_figure(max(width * scale, 1), max(height * scale, 1))
-    figure.set_layout_engine("none")
-    axis = figure.add_axes((0, 0, 1, 1))
-    axis.set_axis_off()
-    _draw(axis, image, found[::-1], categories)  # the most certain ones on top
-    return to_pixels(figure, 130)
+    axis = bare_axis(max(width * scale, 1), max(height * scale, 1))
+    _draw(axis, image, found[::-1], categories)  # the highest scores on top
+    return to_pixels(axis.figure, 130)
 
 
 def _draw(
-    axis: Axes,
-    image: np.ndarray,
-    objects: Sequence[Object],
-    categories: Mapping[int, str],
+    axis: Axes, image: np.ndarray, objects: Sequence[Object], categories: Mapping[int, str]
 ) -> None:
     blended = image.astype("float32")
-    colors = [COLORS[one["category_id"] % len(COLORS)] for one in objects]
-    for one, color in zip(objects, colors, strict=True):
-        if "segmentation" not in one:
-            continue
-        rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
-        inside = mask.decode(one["segmentation"]).astype(bool)
-        blended[inside] = (1 - OPACITY) * blended[inside] + OPACITY * rgb
-    axis.imshow(blended.astype("uint8"))
-    for one, color in zip(objects, colors, strict=True):
+    for one in objects:
+        color = COLORS[one["category_id"] % len(COLORS)]
+        if "segmentation" in one:
+            inside = mask.decode(one["segmentation"]).astype(bool)
+            rgb = 255 * np.array(to_rgb(color))
+            blended[inside] = (1 - OPACITY) * blended[inside] + OPACITY * rgb
         left, top, width, height = one["bbox"]
         axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=color, lw=1.4))
         name = printable(categories.get(one["category_id"], str(one["category_id"])))
@@ -100,3 +90,4 @@ def _draw(
             parse_math=False,
             bbox={"facecolor": color, "edgecolor": "none", "pad": 1},
         )
+    axis.imshow(blended.astype("uint8"))

@@ -1,14 +1,17 @@
 """Figures on the page of `zoo.demo`."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zoo.plots.style import INK, TEST, WRONG, new_figure, to_pixels
+from zoo.errors import needs_extra
+from zoo.plots.style import INK, TEST, WRONG, Axes, bare_axis, new_figure, to_pixels
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+with needs_extra("train"):
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+    from matplotlib.patches import Rectangle
+    from matplotlib.ticker import MaxNLocator
 
 VIEW = 480  # height and width of the image that users click on, in pixels
 
@@ -18,13 +21,10 @@ def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int
 
     Returns an RGB image of `VIEW` by `VIEW` pixels.
     """
-    figure = new_figure(VIEW / 100, VIEW / 100)
-    figure.set_layout_engine("none")
-    axis = figure.add_axes((0, 0, 1, 1))
-    axis.set_axis_off()
+    axis = bare_axis(VIEW / 100, VIEW / 100)
     _show(axis, view / 255, grid)
     _frame(axis, row, column)
-    return to_pixels(figure, 100)
+    return to_pixels(axis.figure, 100)
 
 
 def draw_maps(
@@ -35,10 +35,6 @@ def draw_maps(
     The image is RGB in [0, 255], maps are `(height, width)` by their titles, and row and column
     are those of the query.
     """
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-    from matplotlib.ticker import MaxNLocator
-
     colors = LinearSegmentedColormap.from_list("signed", [TEST, "white", WRONG])
     figure = new_figure(4.7 * len(maps), 5.6)
     for axis, (head, weights) in zip(
@@ -67,16 +63,14 @@ def draw_maps(
     return to_pixels(figure, 130)
 
 
-def _show(axis: "Axes", image: np.ndarray, grid: tuple[int, ...]) -> None:
+def _show(axis: Axes, image: np.ndarray, grid: tuple[int, ...]) -> None:
     # Coordinates are rows and columns of the grid: integers at the centers of its cells.
     edges = (-0.5, grid[1] - 0.5, grid[0] - 0.5, -0.5)
     aspect = image.shape[0] / grid[0] / (image.shape[1] / grid[1])
     axis.imshow(np.clip(image, 0, 1), extent=edges, aspect=aspect, interpolation="nearest")
 
 
-def _frame(axis: "Axes", row: int, column: int) -> None:
-    from matplotlib.patches import Rectangle
-
+def _frame(axis: Axes, row: int, column: int) -> None:
     for width, color in ((4, "white"), (1.8, "black")):  # visible on any image
         axis.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, lw=width, ec=color, zorder=3)

@@ -29,6 +29,15 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     return figure
 
 
+def bare_axis(width: float, height: float) -> Axes:
+    """Creates a figure of a size in inches that one image fills, and returns its axis."""
+    figure = new_figure(width, height)
+    figure.set_layout_engine("none")
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    return axis
+
+
 def image_grid(
     count: int, columns: int, width: float, height: float, title: str
 ) -> tuple[Figure, list[Axes]]:
@@ -53,7 +62,7 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(beside, dpi=130)
 
 
-def to_pixels(figure: Figure, dpi: int) -> np.ndarray:
+def to_pixels(figure: Any, dpi: int) -> np.ndarray:
     """Returns a figure as an RGB image."""
     figure.set_dpi(dpi)
     canvas: Any = figure.canvas

@@ -74,39 +74,31 @@ def main(arguments: Sequence[str]) -> None:
 
 def write_grid(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
     """Draws an image grid: preprocessed images, with bars for their most probable classes."""
-    from zoo.plots.style import INK, new_figure, save_figure
+    from zoo.plots.style import INK, PALE, TEST, new_figure, save_figure
 
     columns = min(len(predictions), 2)
     rows = -(-len(predictions) // columns)
     width, height, pad = 6.2 * columns, max(2.7, 0.4 * len(predictions[0].top) + 0.7), 0.12
-    figure = new_figure(width, height * rows + 0.6)
+    figure = new_figure(width, height * rows + 0.6, f"{classifier.name}: most probable classes")
     figure.set_layout_engine("constrained", w_pad=pad, h_pad=pad)
-    title = f"{classifier.name}: most probable classes"
-    figure.suptitle(title, x=pad / width, ha="left", fontsize=13, fontweight="bold", color=INK)
     axes = figure.subplots(rows, 2 * columns, squeeze=False, width_ratios=[1, 1.25] * columns)
     for axis in axes.flat:
         axis.set_axis_off()
     cells = zip(axes[:, ::2].flat, axes[:, 1::2].flat, strict=True)
-    for prediction, (picture, bars) in zip(predictions, cells, strict=False):
-        picture.imshow(classifier.view(prediction.photo).astype("uint8"))
-        picture.set_anchor("NW")
+    for prediction, (image, bars) in zip(predictions, cells, strict=False):
+        image.imshow(classifier.view(prediction.photo).astype("uint8"))
+        image.set_anchor("NW")
         name = printable(prediction.photo.name)[:60]  # as much as fits above an image and its bars
-        picture.set_title(name, loc="left", fontsize=10, color=INK, parse_math=False)
-        _draw_bars(bars, prediction)
+        image.set_title(name, loc="left", fontsize=10, color=INK, parse_math=False)
+        places = range(len(prediction.top))
+        bars.barh(places, 1, height=0.22, color=PALE)
+        bars.barh(places, [score.probability for score in prediction.top], height=0.22, color=TEST)
+        for place, score in enumerate(prediction.top):
+            style = {"y": place - 0.2, "va": "bottom", "fontsize": 9.5, "color": INK}
+            bars.text(0, s=printable(score.name), ha="left", parse_math=False, **style)
+            bars.text(1, s=f"{score.probability:.1%}", ha="right", **style)
+        bars.set(xlim=(0, 1), ylim=(max(len(prediction.top), 5) - 0.6, -0.8))
     save_figure(figure, path)
-
-
-def _draw_bars(axis, prediction: Prediction) -> None:
-    from zoo.plots.style import INK, PALE, TEST
-
-    rows = range(len(prediction.top))
-    axis.barh(rows, 1, height=0.22, color=PALE)
-    axis.barh(rows, [score.probability for score in prediction.top], height=0.22, color=TEST)
-    for row, score in enumerate(prediction.top):
-        style = {"y": row - 0.2, "va": "bottom", "fontsize": 9.5, "color": INK}
-        axis.text(0, s=printable(score.name), ha="left", parse_math=False, **style)
-        axis.text(1, s=f"{score.probability:.1%}", ha="right", **style)
-    axis.set(xlim=(0, 1), ylim=(max(len(prediction.top), 5) - 0.6, -0.8))
 
 
 def _outputs(output: Path | None, photos: int) -> list[Path]:

@@ -9,9 +9,9 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFile, named, quoted
 from zoo.data.image_files import SUFFIXES
-from zoo.data.readable import check_readable
+from zoo.data.readable import read_files, refuse_unreadable
 from zoo.detection import objects
-from zoo.errors import needs_extra, printable
+from zoo.errors import printable
 from zoo.inference.photos import check_replaces_none, find_photos
 
 
@@ -19,7 +19,7 @@ class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
     """Detects objects in images, with boxes, and masks if the detector predicts them.
 
     Examples:
-      python -m zoo.predict --run runs/shapes photo.jpg --output sheet.png
+      python -m zoo.predict --run runs/shapes photo.jpg --output detections.png
       python -m zoo.predict --run runs/shapes photos/ --output detections.json
       python -m zoo.predict --model hf://OWNER/NAME photo.jpg
     """
@@ -35,30 +35,22 @@ class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the images, then runs the detector.
-
-    Raises:
-        ValueError: If there is no such detector, or an image is missing or unreadable.
-    """
+    """Reads the settings, checks the images, then runs the detector."""
     config = PredictConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
     objects.check_output(config.output, photos)
-    check_readable([str(photo) for photo in photos])
+    files = read_files([str(photo) for photo in photos])
+    refuse_unreadable(files)
     from zoo.detection.shards import check_shape
     from zoo.detection.source import choose
 
-    with needs_extra("detection"):
-        from PIL import Image
-
     detector = choose(config).load()
-    for photo in photos:
-        with Image.open(photo) as file:
-            width, height = file.size
+    for file in files:
         try:
-            check_shape(height, width, detector.image_size)
+            check_shape(file.height, file.width, detector.image_size)
         except ValueError as error:
-            raise ValueError(f"photos: {printable(photo)}: {error}") from None
+            raise ValueError(f"photos: {printable(file.path)}: {error}") from None
     results = []
     for number, photo in enumerate(photos, start=1):
         (found,) = detector([photo], threshold=0)

@@ -17,8 +17,7 @@ from zoo.data.load import load_data
 from zoo.errors import printable, some
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
-from zoo.plots.predictions import plot_predictions
-from zoo.plots.training import plot_curves
+from zoo.plots.classification import plot_curves, plot_predictions
 from zoo.train.callbacks import (
     Bar,
     DecodingSpeed,

@@ -15,7 +15,7 @@ from zoo.config.detection import DetectionConfig
 from zoo.data.errors import reason
 from zoo.detection import report, shards
 from zoo.detection.detector import SECONDS, Detector, title
-from zoo.detection.experiment import create_experiment, create_task, precision
+from zoo.detection.experiment import Task, create_experiment, precision
 from zoo.detection.shards import Dataset
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
@@ -78,9 +78,8 @@ class DetectionRun(Run):
             config.training.seed,
             first_step=int(path.rpartition("-")[2]) if path else 0,
         )
-        self.task = create_task(self.experiment, self._checkpoints, self.annotations, order)
+        self.task = Task(self.experiment, self._checkpoints, self.annotations, order)
         with redirect_stdout(io.StringIO()):
-            self.model = self.task.build_model()
             # Not by `create_trainer`, which adds words of its own to errors of the model.
             self.trainer = base_trainer.Trainer(
                 self.experiment,
@@ -116,8 +115,8 @@ class DetectionRun(Run):
             if results is None:  # all that was missing is the end
                 self._runner.controller.evaluate(-1)
         categories = {str(number): name for number, name in self.dataset.categories.items()}
-        figures = self.task.coco_metric.figures
-        return self.metrics(figures, float(self._seconds.numpy()), categories=categories)
+        seconds = float(self._seconds.numpy())
+        return self.metrics(self.task.figures, seconds, categories=categories)
 
     def _trained(self, logs: Mapping[str, Any]) -> None:
         """Prints the mean losses since the last call of the compiled function, and the rate."""
@@ -136,7 +135,7 @@ class DetectionRun(Run):
             raise stopped(step)
 
     def _evaluated(self, _: Mapping[str, Any]) -> None:
-        self._print(report.line(self.task.coco_metric.figures))
+        self._print(report.line(self.task.figures))
         self._count_seconds()
 
     def _count_seconds(self) -> None:

@@ -54,7 +54,7 @@ def test_features_are_those_of_the_network():
         assert maps[level].shape[1:3] == (side, side)
 
 
-def test_training_reaches_batch_normalisation():
+def test_training_reaches_batch_normalization():
     model = backbone()
     before = statistics(model)
     model(images(), training=False)
@@ -63,7 +63,7 @@ def test_training_reaches_batch_normalisation():
     assert not any(map(np.array_equal, before, statistics(model)))
 
 
-def test_batch_normalisation_is_that_of_the_detector():
+def test_batch_normalization_is_that_of_the_detector():
     norms = [
         layer
         for layer in backbone().features._flatten_layers()
@@ -82,7 +82,7 @@ def test_a_step_changes_every_variable():
     before = of(model.trainable_variables)
     with tf.GradientTape() as tape:
         maps = model(images(), training=True)
-        # Not a plain sum, whose gradient a batch normalisation cancels.
+        # Not a plain sum, whose gradient a batch normalization cancels.
         loss = sum(tf.reduce_sum(value**2) for value in maps.values())
     gradients = tape.gradient(loss, model.trainable_variables)
     assert all(gradient is not None for gradient in gradients)

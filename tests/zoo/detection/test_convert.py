@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
+from pycocotools.mask import decode
 
 from zoo.detection import coco, convert, shards
-from zoo.detection.coco import decode_mask
 
 PARTS = ("train", "val")
 
@@ -46,9 +46,7 @@ def test_records_are_the_annotations(sharded, truth):
         crowds = [bool(one["iscrowd"]) for one in objects]
         assert found["groundtruth_is_crowd"].numpy().tolist() == crowds
         for mask, one in zip(found["groundtruth_instance_masks"], objects, strict=True):
-            segmentation = one["segmentation"]
-            runs = segmentation if one["iscrowd"] else segmentation[0]
-            np.testing.assert_array_equal(mask.numpy(), decode_mask(runs, 64, 64))
+            np.testing.assert_array_equal(mask.numpy(), decode(one["segmentation"]))
 
 
 def test_description(sharded):
@@ -172,15 +170,24 @@ def without(name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content.clear(), "list of objects 'images'"),
+        (lambda content: content.clear(), "images: Field required"),
         (without("images"), "11 images, which are not the 12 of the shards"),
         (lambda content: content["images"][0].update(id=99), "12 images, which are not the 12"),
         (without("categories"), "other categories than in dataset.json"),
-        (lambda content: content["images"][0].pop("height"), "no 'height'"),
-        (lambda content: content["annotations"][0].pop("segmentation"), "no 'segmentation'"),
-        (lambda content: content["annotations"][0].update(area="x"), "object 1 has no area"),
-        (lambda content: content["annotations"][0].update(bbox=[1, 2]), "object 1 has no box"),
-        (lambda content: content["annotations"][0].update(image_id=99), "object 1 is of no image"),
+        (
+            lambda content: content["images"][0].pop("height"),
+            "image 0: expected height and width in pixels, received height=None",
+        ),
+        (
+            lambda content: content["annotations"][0].pop("segmentation"),
+            "object 1: expected polygons, or an RLE",
+        ),
+        (lambda content: content["annotations"][0].update(area="x"), "object 1: expected an area"),
+        (lambda content: content["annotations"][0].update(bbox=[1, 2]), "object 1: expected bbox="),
+        (
+            lambda content: content["annotations"][0].update(image_id=99),
+            "object 1: expected the id of an image",
+        ),
         (
             lambda content: content["annotations"][0].update(segmentation=[[0, 0, 9, 0, 9, 1e15]]),
             "expected polygons in an image of 64 x 64",
@@ -202,7 +209,7 @@ def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, messa
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=f"the annotations of the test images.*{message}"):
         shards.read_annotations(folder, dataset, ids)
-    for text, reason in (("", "expected JSON"), (None, "not found")):
+    for text, reason in (("", "Invalid JSON"), (None, "not found")):
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ValueError, match=f"the annotations of the test images.*{reason}"):
             shards.read_annotations(folder, dataset, ids)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from zoo.detection import cost
+from zoo.detection.shards import Dataset
 from zoo.registry import create_model, trainable_parameters
 
 SIZE, IDS = 128, 90
@@ -33,7 +34,7 @@ def test_heads_by_hand():
     assert parts["boxes"].flops == 2 * 1000 * (49 * 4 * conv(3, 256, 256) + dense)
     inside, outside = 4 * conv(3, 256, 256) + conv(2, 256, 256), 4 * conv(1, 256, CLASSES)
     assert parts["masks"].flops == 2 * 100 * 196 * (inside + outside)
-    # Biases of the last layers; scales and offsets of batch normalisations after the others.
+    # Biases of the last layers; scales and offsets of batch normalizations after the others.
     assert (
         parts["boxes"].parameters
         == dense + 5 * CLASSES + 4 * conv(3, 256, 256) + 2 * (4 * 256 + 1024) + 4 * 256 + 1024
@@ -66,8 +67,8 @@ def test_command_prints_a_table(monkeypatch, capsys):
 )
 def test_masks_are_those_of_the_data(monkeypatch, capsys, arguments, in_shards, expected):
     asked = []
-    monkeypatch.setattr(cost, "_read_shards", lambda _: SimpleNamespace(masks=in_shards))
-    monkeypatch.setattr(cost, "time_step", lambda *of: asked.append(of[-1]) or cost.Step(1.0, None))
+    monkeypatch.setattr(Dataset, "read", lambda _: SimpleNamespace(masks=in_shards))
+    monkeypatch.setattr(cost, "time_step", lambda *of: asked.append(of[-1]) or (1.0, None))
     monkeypatch.setattr(
         cost, "count", lambda *of: asked.append(of[-1]) or {"backbone": cost.Cost(1, 1)}
     )
@@ -77,7 +78,7 @@ def test_masks_are_those_of_the_data(monkeypatch, capsys, arguments, in_shards, 
 
 
 def test_masks_that_the_data_lack(monkeypatch):
-    monkeypatch.setattr(cost, "_read_shards", lambda _: SimpleNamespace(masks=False))
+    monkeypatch.setattr(Dataset, "read", lambda _: SimpleNamespace(masks=False))
     with pytest.raises(ValueError, match=r"masks: expected shards with masks\. Received: 'boxes'"):
         cost.main(["mobilenet_v2", "--dir", "boxes", "--masks", "true"])
 

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from pycocotools.mask import decode
 
-from zoo.detection.coco import decode_mask
-from zoo.detection.task import infer, to_coco
+from zoo.config.detection import DetectionConfig
+from zoo.detection.experiment import Task, create_experiment, infer, to_coco
 
 HEIGHT, WIDTH = 40, 80
 SCALES = 0.5, 0.25  # of rows and columns
@@ -44,7 +46,7 @@ def test_boxes_are_those_of_the_image():
 def test_masks_are_in_the_boxes():
     first, second = to_coco(outputs(), [7])
     for one, (left, top, right, bottom) in ((first, (8, 4, 28, 24)), (second, (0, 20, 10, 40))):
-        pixels = decode_mask(one["segmentation"], HEIGHT, WIDTH)
+        pixels = decode(one["segmentation"])
         expected = np.zeros((HEIGHT, WIDTH), bool)
         expected[top:bottom, left:right] = True
         differing = (pixels != expected).sum()
@@ -73,3 +75,22 @@ def test_boxes_are_cut_where_the_image_ends():
     np.testing.assert_array_equal(given["image_shape"], [[20, 20]])
     assert not given["training"]
     assert "rpn_boxes" not in found
+
+
+def test_detections_of_all_steps_and_devices_are_evaluated(truth):
+    """The annotations and the averages stay plain lists and dictionaries, as JSON needs them."""
+    experiment = create_experiment(DetectionConfig(), {1: "disc", 2: "square", 3: "triangle"})
+    task = Task(experiment, annotations=truth)
+
+    def step(*ids):
+        batches = [{**outputs(), "source_id": np.array([number])} for number in ids]
+        return {
+            "outputs": {name: [tf.constant(one[name]) for one in batches] for name in batches[0]}
+        }
+
+    state = task.aggregate_logs(None, step(0, 1))
+    state = task.aggregate_logs(state, step(2))
+    assert [one["image_id"] for one in state["found"]] == [0, 0, 1, 1, 2, 2]
+    logs = task.reduce_aggregated_logs(state)
+    assert json.loads(json.dumps(task.figures)).keys() == {"box", "mask"}
+    assert logs["box/AP"] == task.figures["box"]["AP"]

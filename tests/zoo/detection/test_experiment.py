@@ -12,8 +12,8 @@ from official.vision.tasks.maskrcnn import MaskRCNNTask
 from zoo.cli.configurations import find_configuration
 from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
-from zoo.detection.experiment import BASE, create_experiment, create_task
-from zoo.detection.report import TABLE_6
+from zoo.detection.experiment import BASE, Task, create_experiment
+from zoo.evaluate.detection import TABLE_6
 from zoo.registry import find_model
 
 COCO = {number: f"category {number}" for number in (1, 2, 90)}
@@ -109,7 +109,7 @@ def test_heads_are_overridden():
     assert experiment.task.model.decoder.fpn.num_filters == 64
     assert experiment.task.model.detection_head.fc_dims == 256
     assert experiment.task.model.backbone.get().overrides.as_dict() == {"stem": "rs"}
-    assert isinstance(create_task(experiment), MaskRCNNTask)
+    assert isinstance(Task(experiment), MaskRCNNTask)
     assert task_factory.get_task_cls(type(experiment.task)) is MaskRCNNTask
 
 

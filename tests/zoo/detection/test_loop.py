@@ -1,4 +1,4 @@
-"""A small detector, trained, interrupted, evaluated, exported and asked. Takes minutes."""
+"""A small detector, trained, interrupted, evaluated, exported and run. Takes minutes."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ from support.detectors import settings
 from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert, shards
 from zoo.detection.detector import Detector
-from zoo.detection.experiment import create_experiment, create_task
+from zoo.detection.experiment import Task, create_experiment
 from zoo.evaluate import detection as evaluate
 from zoo.export import detection as export
 from zoo.predict import detection as predict
@@ -103,10 +103,12 @@ def test_commands(finished, photo, tmp_path, capsys):
     assert {kind: written[kind] for kind in ("box", "mask")} == finished[1]["test"]
     names = {path.name for path in (tmp_path / "evaluation").iterdir()}
     assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
-    predict.main([*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "sheet.png")])
+    predict.main(
+        [*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "detections.png")]
+    )
     assert str(photo) in capsys.readouterr().out
-    with Image.open(tmp_path / "sheet.png") as sheet:
-        assert sheet.size[0] > 300
+    with Image.open(tmp_path / "detections.png") as grid:
+        assert grid.size[0] > 300
     predict.main([*run, str(photo), "--output", str(tmp_path / "found.json")])
     for one in json.loads((tmp_path / "found.json").read_text()):
         assert one.keys() == {
@@ -273,7 +275,7 @@ def test_two_devices_train_and_go_on(sharded, tmp_path):
 def test_xla_compiles_a_step(sharded):
     config = DetectionConfig(**settings(sharded, "runs/new"))
     experiment = create_experiment(config, {1: "disc", 2: "square", 3: "triangle"})
-    task = create_task(experiment)
+    task = Task(experiment)
     model = task.build_model()
     optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(experiment.task.train_data)))

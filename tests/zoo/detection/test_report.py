@@ -8,6 +8,8 @@ import pytest
 from pycocotools import mask
 
 from zoo.detection import report
+from zoo.evaluate.detection import print_tables
+from zoo.evaluate.report import write_json
 
 SIZE = 200
 
@@ -48,7 +50,7 @@ def truth():
     return {
         "images": [{"id": i, "file_name": "", "height": SIZE, "width": SIZE} for i in (1, 2, 3)],
         "annotations": copy.deepcopy(ANNOTATIONS),
-        "categories": [{"id": 1, "name": "disc"}, {"id": 4, "name": "star"}],
+        "categories": [{"id": 1, "name": "disc"}, {"id": 4, "name": "star\x1b"}],
     }
 
 
@@ -62,7 +64,10 @@ def test_everything_found_is_a_hundred(truth):
     result = report.evaluate(truth, found(), masks=True)
     for kind in ("box", "mask"):
         assert result.figures[kind] == pytest.approx(dict.fromkeys(report.FIGURES, 100))
-    assert result.by_category == {1: (100, 100, 2), 4: (100, 100, 1)}
+    assert result.categories == [
+        {"id": 1, "name": "disc", "box": 100, "mask": 100, "objects": 2},
+        {"id": 4, "name": "star\x1b", "box": 100, "mask": 100, "objects": 1},
+    ]
     assert result.by_image == {1: 1, 2: 1, 3: 1}
     assert report.line(result.figures) == "box AP 100.0  mask AP 100.0"
 
@@ -75,7 +80,7 @@ def test_half_of_a_category_missed(truth):
     assert result.figures["mask"]["AP50"] == pytest.approx(expected, abs=0.01)
     assert result.figures["box"]["AP_small"] == 100
     assert result.figures["box"]["AP_large"] == 0
-    assert result.by_category[1][0] == pytest.approx(100 * 51 / 101, abs=0.01)
+    assert result.categories[0]["box"] == pytest.approx(100 * 51 / 101, abs=0.01)
     assert result.by_image == pytest.approx({1: 2 / 3, 2: 1, 3: 1})
 
 
@@ -86,7 +91,7 @@ def test_wrong_masks_are_no_wrong_boxes(truth):
     result = report.evaluate(truth, detections, masks=True)
     assert result.figures["box"]["AP"] == 100
     assert result.figures["mask"]["AP"] == 0
-    assert result.by_category == {1: (100, 0, 2), 4: (100, 0, 1)}
+    assert [(one["box"], one["mask"]) for one in result.categories] == [(100, 0), (100, 0)]
 
 
 def test_what_is_there_in_vain(truth):
@@ -104,17 +109,16 @@ def test_nothing_found(truth, tmp_path, capsys):
     assert result.figures["box"]["AP"] == result.figures["mask"]["AP"] == 0
     assert result.by_image == {1: 0, 2: 0, 3: 1}
     assert not capsys.readouterr().out  # pycocotools' own lines
-    report.print_tables(result, {1: "disc", 4: "star\x1b"}, "lambda_resnet101", "A title")
+    print_tables(result, "lambda_resnet101", "A title")
     printed = capsys.readouterr().out
     assert "A title" in printed
     assert "49.4" in printed  # of Table 6
     assert "by the area of the annotation" in " ".join(printed.split())
     assert "star\\x1b" in printed
-    report.write(result, [], {1: "disc", 4: "star"}, {"run": "here"}, tmp_path / "new")
+    write_json(tmp_path / "new", {"run": "here"}, {"categories": result.categories})
     written = json.loads((tmp_path / "new" / "evaluation.json").read_text())
     assert written["settings"] == {"run": "here"}
-    assert written["categories"][1] == {"id": 4, "name": "star", "box": 0, "mask": 0, "objects": 1}
-    assert json.loads((tmp_path / "new" / "detections.json").read_text()) == []
+    assert written["categories"] == result.categories
 
 
 def test_sizes_are_by_areas_of_their_own(truth):
@@ -129,17 +133,13 @@ def test_sizes_are_by_areas_of_their_own(truth):
     assert result.figures["mask"]["AP_large"] == 100
 
 
-def test_boxes_alone(truth, tmp_path, capsys):
+def test_boxes_alone(truth, capsys):
     detections = found()
     for one in (*truth["annotations"], *detections):
         del one["segmentation"]
     result = report.evaluate(truth, detections, masks=False)
     assert result.figures == {"box": dict.fromkeys(report.FIGURES, pytest.approx(100))}
-    assert result.by_category == {1: (100, None, 2), 4: (100, None, 1)}
+    assert result.categories[0] == {"id": 1, "name": "disc", "box": 100, "objects": 2}
     assert report.line(result.figures) == "box AP 100.0"
-    report.print_tables(result, {1: "disc", 4: "star"}, "lambda_resnet101", "A title")
+    print_tables(result, "lambda_resnet101", "A title")
     assert "mask" not in capsys.readouterr().out
-    report.write(result, detections, {1: "disc", 4: "star"}, {}, tmp_path)
-    written = json.loads((tmp_path / "evaluation.json").read_text())
-    assert "mask" not in written
-    assert written["categories"][0] == {"id": 1, "name": "disc", "box": 100, "objects": 2}

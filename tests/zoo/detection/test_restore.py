@@ -12,8 +12,7 @@ from support.detectors import settings
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector
-from zoo.detection.experiment import create_experiment, create_task
-from zoo.detection.task import to_coco
+from zoo.detection.experiment import Task, create_experiment, to_coco
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("untrained detector")]
 
@@ -25,7 +24,7 @@ def untrained(tmp_path_factory) -> Path:
     """The folder of a run without masks, whose weights are random."""
     folder = tmp_path_factory.mktemp("runs") / "untrained"
     config = DetectionConfig(**settings("nowhere", folder))
-    model = create_task(create_experiment(config, CATEGORIES, masks=False)).build_model()
+    model = Task(create_experiment(config, CATEGORIES, masks=False)).build_model()
     items = {"model": model, "global_step": tf.Variable(4), **model.checkpoint_items}
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(**items), str(folder / "checkpoints"), max_to_keep=1

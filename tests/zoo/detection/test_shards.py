@@ -8,7 +8,7 @@ import tensorflow as tf
 from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
-from zoo.detection.experiment import create_experiment, create_task
+from zoo.detection.experiment import Task, create_experiment
 from zoo.detection.shards import TrainingOrder
 
 
@@ -45,7 +45,7 @@ def test_input_pipeline_has_the_order(sharded, drawn):
     experiment = create_experiment(DetectionConfig(**given), {1: "a", 2: "b", 3: "c"})
     experiment.task.train_data.parser.aug_rand_hflip = False
     in_order = order(sharded, batch_size=2, first_step=1)
-    task = create_task(experiment, order=in_order)
+    task = Task(experiment, order=in_order)
     batches = task.build_inputs(experiment.task.train_data).take(3)
     images = [image for batch, _ in batches for image in batch.numpy()]
     key = {"image/encoded": tf.io.FixedLenFeature([], tf.string)}

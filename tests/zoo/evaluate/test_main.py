@@ -104,7 +104,7 @@ def test_a_run_on_its_own_test_images(digits, tmp_path, monkeypatch, capsys, ave
     for text in (f"{written['top5']:.4f}", f"{written['loss']:.4f}", "360", "images/s"):
         assert text in printed
     assert ("raw weights" in printed) != averaged
-    assert printed.splitlines()[-1] == "wrote new/evaluation/evaluation.json and pictures"
+    assert printed.splitlines()[-1] == "wrote new/evaluation/evaluation.json and figures"
 
 
 def test_a_trained_run_is_as_good_as_its_own_test(run, tmp_path):

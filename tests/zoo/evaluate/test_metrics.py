@@ -21,7 +21,7 @@ from zoo.inference.classifier import Classifier
 
 
 def classifier(classes: int, activation="softmax", bias=0.0) -> Classifier:
-    """Looks at the mean colour only."""
+    """Looks at the mean color only."""
     inputs = keras.Input((4, 4, 3))
     x = keras.layers.GlobalAveragePooling2D()(inputs)
     outputs = keras.layers.Dense(
@@ -29,10 +29,10 @@ def classifier(classes: int, activation="softmax", bias=0.0) -> Classifier:
     )(x)
     model = keras.Model(inputs, outputs)
     model.layers[-1].bias.assign(np.full(classes, bias))
-    return Classifier("colours", model, lambda photo: photo, [f"class {i}" for i in range(classes)])
+    return Classifier("colors", model, lambda photo: photo, [f"class {i}" for i in range(classes)])
 
 
-def colours(count: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def colors(count: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     images = rng.uniform(0, 255, (count, 1, 1, 3)) * np.ones((1, 4, 4, 1))
     return images.astype("float32"), rng.integers(0, classes, count)
@@ -46,7 +46,7 @@ def as_test_images(images: np.ndarray, labels: np.ndarray) -> EvalImages:
 def test_speed_leaves_out_the_first_batch(monkeypatch):
     times = iter([100.0, 101.0, 103.0])  # at the end of each batch, of 8, 8 and 4 images
     monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    result = evaluate(classifier(2), as_test_images(*colours(20, 2)), 8)
+    result = evaluate(classifier(2), as_test_images(*colors(20, 2)), 8)
     assert result.images_per_second == pytest.approx(12 / 3)
 
 
@@ -54,7 +54,7 @@ def test_speed_leaves_out_the_first_batch(monkeypatch):
 @pytest.mark.parametrize("batch_size", [16, 37, 64])  # the last one of 5, of all, of 37 images
 def test_figures_are_those_of_a_direct_computation(classes, batch_size):
     asked = classifier(classes)
-    images, labels = colours(37, classes)
+    images, labels = colors(37, classes)
     result = evaluate(asked, as_test_images(images, labels), batch_size)
 
     weights, bias = asked.model.layers[-1].get_weights()
@@ -86,7 +86,7 @@ def test_figures_are_those_of_a_direct_computation(classes, batch_size):
 
 
 def test_images_that_cannot_be_read_do_not_count():
-    images, labels = colours(9, 6)
+    images, labels = colors(9, 6)
     source = as_test_images(images, labels).source
     broken = images[:4, 0, 0, 0]
 
@@ -102,7 +102,7 @@ def test_images_that_cannot_be_read_do_not_count():
 
 
 def test_no_image_at_all():
-    test = as_test_images(*colours(3, 6))
+    test = as_test_images(*colors(3, 6))
     nothing = EvalImages(test.source, lambda record, _: (record["image"], tf.constant(False)))
     with pytest.raises(ValueError, match="expected test images"):
         evaluate(classifier(6), nothing, 2)
@@ -110,8 +110,8 @@ def test_no_image_at_all():
 
 @pytest.mark.parametrize(("activation", "bias"), [(None, 0.0), ("softmax", np.nan)])
 def test_outputs_that_are_no_probabilities(activation, bias):
-    with pytest.raises(ValueError, match=r"colours returns outputs with the sum (nan|[-\d.e]+)$"):
-        evaluate(classifier(6, activation, bias), as_test_images(*colours(4, 6)), 2)
+    with pytest.raises(ValueError, match=r"colors returns outputs with the sum (nan|[-\d.e]+)$"):
+        evaluate(classifier(6, activation, bias), as_test_images(*colors(4, 6)), 2)
 
 
 def test_names_of_imagenet_become_words_that_differ():
@@ -148,18 +148,18 @@ def test_calibration_error_is_the_distance_of_confidence_and_accuracy():
 
 
 def test_the_most_confident_errors_are_kept():
-    asked, (images, labels) = classifier(6), colours(90, 6)
+    asked, (images, labels) = classifier(6), colors(90, 6)
     result = evaluate(asked, as_test_images(images, labels), 16)
-    answers = asked.infer(preprocess_input(images))
-    wrong = answers.argmax(-1) != labels
-    expected = np.sort(answers[wrong].max(-1))[::-1][:32]
+    predictions = asked.infer(preprocess_input(images))
+    wrong = predictions.argmax(-1) != labels
+    expected = np.sort(predictions[wrong].max(-1))[::-1][:32]
     assert len(expected) == 32
     found = [one.probabilities.max() for one in result.mistakes]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     for one in result.mistakes:
         (place,) = np.flatnonzero((preprocess_input(images) == one.image).all((1, 2, 3)))
         assert one.label == labels[place]
-    np.testing.assert_allclose(np.sort(result.confidence), np.sort(answers.max(-1)), rtol=1e-5)
+    np.testing.assert_allclose(np.sort(result.confidence), np.sort(predictions.max(-1)), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("classes", "rows"), [(3, 3), (20, 20), (50, 20)])
@@ -221,5 +221,5 @@ def test_files(tmp_path):
 
 
 def test_pixels_of_mistakes_are_those_of_the_image():
-    images, _ = colours(2, 2)
+    images, _ = colors(2, 2)
     np.testing.assert_allclose(report._pixels(preprocess_input(images)), images, atol=1e-3)

@@ -1,4 +1,4 @@
-"""Sheets of images with what was found in them."""
+"""Image grids of detections."""
 
 import numpy as np
 from PIL import Image
@@ -23,8 +23,8 @@ def found(score, category=1):
 def drawn(tmp_path, *objects, count=1, truth=None, **options):
     image = np.full((60, 80, 3), 200, "uint8")
     images = [("an image", image, objects, truth)] * count
-    plot_detections(images, CATEGORIES, "A title", tmp_path / "sheet.png", **options)
-    return np.array(Image.open(tmp_path / "sheet.png").convert("RGB"))
+    plot_detections(images, CATEGORIES, "A title", tmp_path / "detections.png", **options)
+    return np.array(Image.open(tmp_path / "detections.png").convert("RGB"))
 
 
 def test_certain_objects_are_drawn(tmp_path):
@@ -33,7 +33,7 @@ def test_certain_objects_are_drawn(tmp_path):
     assert not np.array_equal(nothing, drawn(tmp_path, found(0.6)))
     assert not np.array_equal(nothing, drawn(tmp_path, found(0.4), threshold=0.3))
     disc, star = drawn(tmp_path, found(0.6)), drawn(tmp_path, found(0.6, 4))
-    assert not np.array_equal(disc, star)  # in another colour, with another name
+    assert not np.array_equal(disc, star)  # in another color, with another name
 
 
 def test_images_are_beside_each_other(tmp_path):

@@ -1,4 +1,4 @@
-"""Pictures of the page: right places framed, right colours over them."""
+"""Figures of the page: right places framed, right colors over them."""
 
 import numpy as np
 import pytest
@@ -22,18 +22,18 @@ def test_the_position_is_framed_on_any_image(grid):
 
 
 def image_part(picture) -> np.ndarray:
-    """The square that a single map fills, without title, frame and colour bar."""
+    """The square that a single map fills, without title, frame and color bar."""
     return picture[80:600, 20:590].astype(int)
 
 
-def test_signs_have_colours_and_zero_is_grey():
+def test_signs_have_colors_and_zero_is_gray():
     weights = np.zeros((4, 4))
     weights[:, 0], weights[:, 3] = 0.5, -0.5
     map_ = image_part(draw_maps(BLACK, {"map": weights}, 0, 1))
     middle = map_[len(map_) // 2]
     assert middle[20, 0] > middle[20, 2] + 50  # red
     assert middle[-20, 2] > middle[-20, 0] + 50  # blue
-    assert np.ptp(middle[len(middle) // 2]) <= 2  # grey
+    assert np.ptp(middle[len(middle) // 2]) <= 2  # gray
 
 
 def test_the_image_shines_through():

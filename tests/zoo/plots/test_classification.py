@@ -1,11 +1,10 @@
-"""Pictures: right images marked, files whole."""
+"""Figures: right images marked, files whole."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.plots import confusion as of_confusion
-from zoo.plots import predictions, training
+from zoo.plots import classification
 
 
 def test_curves_of_one_epoch_and_of_many(tmp_path):
@@ -14,55 +13,57 @@ def test_curves_of_one_epoch_and_of_many(tmp_path):
             name: np.linspace(0.5, 0.9, epochs).tolist()
             for name in ("loss", "val_loss", "accuracy", "val_accuracy")
         }
-        training.plot_curves(history, "title", tmp_path / "curves.png")
+        classification.plot_curves(history, "title", tmp_path / "curves.png")
         with Image.open(tmp_path / "curves.png") as image:
             assert image.width > image.height > 300
 
 
 @pytest.mark.parametrize(("count", "wrong"), [(3, 1), (40, 5), (40, 40), (40, 0)])
-def test_sheet_shows_mistakes_first(tmp_path, monkeypatch, count, wrong):
-    tiles = []
-    monkeypatch.setattr(predictions, "_tile", lambda *a, wrong: tiles.append((*a[2:], wrong)))
+def test_image_grid_shows_errors_first(tmp_path, monkeypatch, count, wrong):
+    figures = []
+    monkeypatch.setattr(classification, "save_figure", lambda figure, _: figures.append(figure))
     labels = np.arange(count) % 2
     predicted = labels.copy()
     predicted[count - wrong :] ^= 1
-    predictions.plot_predictions(
+    classification.plot_predictions(
         np.zeros((count, 8, 8, 3)),
         labels,
         0.1 + 0.8 * np.eye(2)[predicted],
         ["cat", "dog"],
         "title",
-        tmp_path / "sheet.png",
+        tmp_path / "predictions.png",
     )
-    assert len(tiles) == min(count, 32)
-    marked = [tile[-1] for tile in tiles]
+    axes = [axis for axis in figures[0].axes if axis.axison]
+    assert len(axes) == min(count, 32)
+    marked = [axis.title.get_fontweight() == "bold" for axis in axes]
     assert marked == sorted(marked, reverse=True)
     assert sum(marked) == (32 if wrong == count else min(wrong, 16))
-    for head, foot, is_wrong in tiles:
-        assert head.endswith("90 %")
-        assert (head.split()[0] != foot.removeprefix("true: ")) == is_wrong
+    for axis, is_wrong in zip(axes, marked, strict=True):
+        assert axis.get_title().endswith("90 %")
+        true = axis.get_xlabel().removeprefix("true: ")
+        assert (axis.get_title().split()[0] != true) == is_wrong
 
 
-def test_sheet_is_drawn(tmp_path):
+def test_image_grid_is_drawn(tmp_path):
     images = np.full((2, 8, 8, 3), 255.0)
     images[..., 1:] = 0
-    predictions.plot_predictions(
-        images, np.array([0, 1]), np.eye(2), ["a", "b"], "title", tmp_path / "sheet.png"
+    classification.plot_predictions(
+        images, np.array([0, 1]), np.eye(2), ["a", "b"], "title", tmp_path / "predictions.png"
     )
-    with Image.open(tmp_path / "sheet.png") as picture:
+    with Image.open(tmp_path / "predictions.png") as picture:
         pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3)
     assert (pixels == [255, 0, 0]).all(-1).mean() > 0.05
 
 
 def test_mistakes_come_by_number():
     confusion = np.array([[9, 1, 0], [4, 5, 0], [0, 2, 0]])
-    assert of_confusion.confusions(confusion) == [(1, 0, 4), (2, 1, 2), (0, 1, 1)]
-    assert of_confusion.confusions(np.diag([3, 0, 2])) == []
+    assert classification.confusions(confusion) == [(1, 0, 4), (2, 1, 2), (0, 1, 1)]
+    assert classification.confusions(np.diag([3, 0, 2])) == []
 
 
 def draw_confusion(confusion, names, path, monkeypatch) -> tuple[list[str], np.ndarray]:
     """Draws a picture; returns the texts in it and its pixels."""
-    texts, save = [], of_confusion.save_figure
+    texts, save = [], classification.save_figure
 
     def spy(figure, path):
         (axis,) = figure.axes
@@ -70,8 +71,8 @@ def draw_confusion(confusion, names, path, monkeypatch) -> tuple[list[str], np.n
         texts.extend(text.get_text() for text in labels)
         save(figure, path)
 
-    monkeypatch.setattr(of_confusion, "save_figure", spy)
-    of_confusion.plot_confusion(confusion, names, "lambda_resnet14: 0.9", path)
+    monkeypatch.setattr(classification, "save_figure", spy)
+    classification.plot_confusion(confusion, names, "lambda_resnet14: 0.9", path)
     with Image.open(path) as picture:
         return texts, np.asarray(picture.convert("RGB"))
 
@@ -109,5 +110,5 @@ def test_confusion_of_many_classes_has_the_most_frequent_mistakes(tmp_path, monk
     shown = [text for text in texts if "→" in text]
     assert shown == [f"${i} → ${i + 1}" for i in range(min(mistakes, 25))]
     assert ("100  67%" in texts) == (mistakes > 0)
-    assert ("No mistakes" in texts) == (mistakes == 0)
+    assert ("No errors" in texts) == (mistakes == 0)
     assert max(pixels.shape) < 2200
