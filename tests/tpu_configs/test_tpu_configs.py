@@ -13,7 +13,7 @@ from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
-from zoo.cli.configurations import find_configuration
+from zoo.cli.settings import find_configuration
 from zoo.config import TrainConfig
 from zoo.registry import create_model, find_model
 from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS

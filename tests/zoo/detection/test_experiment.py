@@ -9,7 +9,7 @@ import yaml
 from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
-from zoo.cli.configurations import find_configuration
+from zoo.cli.settings import find_configuration
 from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
 from zoo.detection.experiment import BASE, create_experiment, create_task
