@@ -17,19 +17,13 @@ import tensorflow as tf
 
 from zoo.errors import install
 
-STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
 DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
 INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host among those of a run, each of which reads a part of every batch.
-
-    Attributes:
-        index: Number of this host, from 0.
-        count: Number of hosts.
-    """
+    """Number of a host, from 0, and count of the hosts, which each read a part of every batch."""
 
     index: int = 0
     count: int = 1
@@ -64,8 +58,7 @@ class Devices:
         replicas: Number of devices, on all hosts.
         host: This process among those of the run.
         kind: "CPU", "GPU" or "TPU".
-        strategy: `tf.distribute.Strategy` or `keras.distribution.Distribution`; None for one
-            device.
+        strategy: `tf.distribute.Strategy` or `keras.distribution.Distribution`; None: one device.
     """
 
     replicas: int
@@ -87,11 +80,9 @@ class Devices:
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def distribute(self, batches: Callable[[Host], tf.data.Dataset], batch_size: int) -> Any:
-        """Creates the distributed dataset for `fit` and `evaluate`.
+        """Creates the distributed dataset for `fit` and `evaluate` of the batches of each host.
 
-        Args:
-            batches: Function that returns the batches of a host.
-            batch_size: Images per step, over all hosts.
+        `batch_size` is over all hosts.
         """
         if not isinstance(self.strategy, tf.distribute.Strategy):
             return batches(self.host)
@@ -105,9 +96,15 @@ class Devices:
     @contextmanager
     def noticing_losses(self) -> Iterator[None]:
         """Ends the process with one line when another host of the run is lost."""
+        is_jax = keras.backend.backend() == "jax"
+        signs: tuple = (tf.errors.UnavailableError, tf.errors.AbortedError)
+        if is_jax:
+            import jax  # pyright: ignore[reportMissingImports]
+
+            signs = (jax.errors.JaxRuntimeError,)
         try:
             yield
-        except (tf.errors.UnavailableError, tf.errors.AbortedError, *_jax_errors()) as error:
+        except signs as error:
             if self.host.count == 1:
                 raise
             print(
@@ -116,7 +113,7 @@ class Devices:
                 file=sys.stderr,
                 flush=True,
             )
-            if keras.backend.backend() == "jax":
+            if is_jax:
                 os._exit(1)  # at an ordinary exit JAX waits 100 s for the lost host, then aborts
             raise SystemExit(1) from error
 
@@ -147,46 +144,33 @@ def precision(policy: str) -> Iterator[None]:
 
 
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
-    """Finds the devices to train on, and connects to a TPU.
+    """Finds the devices to train on, TensorFlow's or JAX's, and connects to a TPU.
 
     A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU.
 
     Args:
-        name: "tpu"; "mirrored", all GPUs of this machine (without any, its logical CPUs);
-            "multi_worker", the devices of all machines; "one_device"; or "auto": a TPU if one is
-            named or found, else all GPUs if there are several, else one device.
-        tpu: Name or address of the TPU, "local" on a TPU VM. Defaults to None: the environment
-            variable TPU_NAME, else the TPU of this machine. TensorFlow only.
+        name: `RunConfig.strategy`; "mirrored" without GPUs: the logical CPUs of this machine.
+        tpu: `RunConfig.tpu`, TensorFlow only. Defaults to None.
 
     Raises:
         ValueError: If there are no such devices, or a TPU or host does not answer.
     """
-    if name not in STRATEGIES:
-        raise ValueError(f"expected strategy to be {' | '.join(STRATEGIES)}. Received: {name!r}")
     backend = keras.backend.backend()
-    if backend == "tensorflow":
-        devices = _tensorflow_devices(name, tpu)
-    elif backend == "jax":
+    if backend == "jax":
         if tpu is not None:
             raise ValueError(f"tpu: expected none on JAX, which finds its own. Received: {tpu!r}")
         devices = _jax_devices(name)
     else:
-        raise ValueError(
-            f"expected Keras' backend to be tensorflow or jax for training. Received: {backend!r}"
-        )
+        devices = _tensorflow_devices(name, tpu)
     if devices.kind == "CPU" and (unseen := unseen_accelerator(backend)):
         print(unseen, file=sys.stderr, flush=True)
     return devices
 
 
 def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
-    """Returns a line on a GPU or TPU of this machine that the backend does not see.
+    """Returns a line on a GPU or TPU of this machine that the backend, on the CPU, does not see.
 
     None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
-
-    Args:
-        backend: "tensorflow" or "jax", running on the CPU.
-        folder: Folder of the device files. Defaults to /dev.
     """
     hidden = set()
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
@@ -298,14 +282,6 @@ def _jax_devices(name: str) -> Devices:
     # Every process already reads its own part of the data.
     strategy = keras.distribution.DataParallel(auto_shard_dataset=False)
     return Devices(len(devices), Host(jax.process_index(), jax.process_count()), kind, strategy)
-
-
-def _jax_errors() -> tuple[type[Exception], ...]:
-    if keras.backend.backend() != "jax":
-        return ()
-    import jax  # pyright: ignore[reportMissingImports]
-
-    return (jax.errors.JaxRuntimeError,)
 
 
 def _physical(kind: str) -> list:

@@ -90,37 +90,27 @@ def remove(path: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Returns whether this is an unfinished file or folder of `atomic_write`."""
+    """Returns whether `atomic_write` has not finished this file or folder."""
     return path.name.startswith(_PARTIAL)
 
 
 def remove_partial(folder: Path, name: str | None = None) -> None:
-    """Removes the unfinished files that killed processes left in a folder.
+    """Removes the unfinished files that killed processes left in a folder, of one name or of any.
 
     Running processes hold locks on theirs. On a file system without locks, nothing is removed.
-
-    Args:
-        folder: Folder to clean.
-        name: Name of the file or folder that was written. Defaults to None: any.
     """
     if in_bucket(folder):  # where `atomic_write` leaves nothing unfinished
         return
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
-        with suppress(OSError):
-            descriptor = _open(path)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(path)
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), _opened(path) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(path)
 
 
 def check_output(folder: Path, name: str = "") -> None:
-    """Checks that `atomic_write` can write in a folder, by a trial; buckets are not checked.
+    """Checks by a trial that a file, or "" for any, can be written in a new or existing folder.
 
-    Args:
-        folder: Folder of the output, which need not exist.
-        name: Name of the file to write or replace. Defaults to "": any.
+    Buckets are not checked.
 
     Raises:
         ValueError: One line, if nothing can be written there, or `name` is a folder.
@@ -134,9 +124,8 @@ def check_output(folder: Path, name: str = "") -> None:
         if name and (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        reason = f"{folder} is a file, not a folder"
-        if not isinstance(error, FileExistsError):
-            reason = error.strerror
+        is_file = isinstance(error, FileExistsError)
+        reason = f"{folder} is a file, not a folder" if is_file else error.strerror
         raise ValueError(
             f"expected a {'file' if name else 'folder'} to write to. "
             f"Received: {str(folder / name)[:80]!r} ({reason})"
@@ -151,12 +140,9 @@ def check_output(folder: Path, name: str = "") -> None:
 def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write to, and renames it to `path` if nothing failed.
 
-    It is in a temporary folder next to `path`. Buckets, whose uploads are atomic, get a copy.
-
-    Args:
-        path: Path of the file or new folder. The temporary path has the same name, because Keras
-            and matplotlib choose the format by the suffix.
-        over_folder: Whether a new folder replaces an existing one. Defaults to False.
+    It has the same name, by whose suffix Keras and matplotlib choose the format, in a temporary
+    folder next to `path`. Buckets, whose uploads are atomic, get a copy. With `over_folder`, a new
+    folder replaces an existing one.
 
     Raises:
         FullDiskError: If there is no room.
@@ -170,16 +156,12 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
                 _copy(here, path)
             return
         remove_partial(path.parent, path.name)
-        folder, lock = _new_partial(path)
-        try:
+        with _new_partial(path) as folder:
             yield folder / path.name
             if over_folder:
                 _replace_folder(folder / path.name, path)
             else:
                 os.replace(folder / path.name, path)
-        finally:
-            remove(folder)
-            os.close(lock)
 
 
 def _replace_folder(new: Path, folder: Path) -> None:
@@ -188,17 +170,15 @@ def _replace_folder(new: Path, folder: Path) -> None:
     No system renames over a folder with files. So the old one is moved aside first; if the process
     is killed then, `restore` brings it back.
     """
-    old = _aside(folder)
-    if old.is_dir():  # left by a process that was killed after the swap
-        os.replace(old, new.parent / "older")
+    restore(folder)
+    remove(_aside(folder))  # left by a process that was killed after the swap
     if folder.is_dir():
-        os.replace(folder, old)
+        os.replace(folder, _aside(folder))
     try:
         os.replace(new, folder)
     finally:
         restore(folder)
-    if old.is_dir():
-        os.replace(old, new.parent / "old")
+    remove(_aside(folder))
 
 
 def restore(folder: Path) -> None:
@@ -214,21 +194,17 @@ def _aside(folder: Path) -> Path:
 
 @contextmanager
 def naming_full_disks(path: Path) -> Iterator[None]:
-    """Names the file or folder that is written in the `with` block if the disk is full.
+    """Raises `FullDiskError` with this path if the disk is full in the `with` block.
 
     Errors of libraries name other files or none, and compiled ones have their own types.
-
-    Raises:
-        FullDiskError: If there is no room.
     """
     try:
         yield
     except FullDiskError:
         raise
     except Exception as error:
-        number = getattr(error, "errno", None)
         for full in _FULL:
-            if number == full or os.strerror(full) in str(error):
+            if getattr(error, "errno", None) == full or os.strerror(full) in str(error):
                 raise FullDiskError(full, os.strerror(full), str(path)) from error
         raise
 
@@ -257,42 +233,49 @@ class _KerasFile(io.BytesIO):
 def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
     """Yields the folder of the next version, and the temporary path of `atomic_write` for it.
 
-    Versions are folders `1`, `2` and so on of a folder of this machine. Every process gets its
-    own.
+    Versions are folders `1`, `2` and so on; every process gets its own.
     """
     parent.mkdir(parents=True, exist_ok=True)
     remove_partial(parent)
     with ExitStack() as writing:
-        lock = os.open(parent, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with _opened(parent) as descriptor:
+            _lock(descriptor)
             # Names of unfinished versions end with their numbers, too.
             versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
             last = max((int(name) for name in versions if name.isdecimal()), default=0)
             folder = parent / str(last + 1)
             beside = writing.enter_context(atomic_write(folder))
-        finally:
-            os.close(lock)
         yield folder, beside
 
 
-def _new_partial(path: Path) -> tuple[Path, int]:
-    """Creates a locked folder next to a path; returns it and the descriptor of the lock."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
+@contextmanager
+def _new_partial(path: Path) -> Iterator[Path]:
+    """Creates a locked folder next to a path for the `with` block."""
+    folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
+    with ExitStack() as locked:
         # Before it is locked, another process may remove it like that of a killed process.
         with suppress(FileNotFoundError):
-            descriptor = _open(folder)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if folder.exists():
-                return folder, descriptor
-            os.close(descriptor)
+            _lock(locked.enter_context(_opened(folder)))
+        if not folder.exists():
+            folder = locked.enter_context(_new_partial(path))
+        try:
+            yield folder
+        finally:
+            remove(folder)
 
 
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 @contextmanager
