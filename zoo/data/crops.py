@@ -25,15 +25,15 @@ KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"
 Window = Callable[[tf.Tensor], tf.Tensor]
 
 
-def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
+def decode_center(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
     """Decodes and crops a file as in evaluation, prediction and exports.
 
-    It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_centre`.
+    It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_center`.
     """
-    return resize_centre(decode(encoded), preprocessing)
+    return resize_center(decode(encoded), preprocessing)
 
 
-def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     """Resizes an image and crops its center, at the same place as `preprocessing` with Pillow.
 
     The image is uint8 of shape `(height, width, 3)`, the crop float32 in [0, 255].

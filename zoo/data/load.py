@@ -11,7 +11,7 @@ import tensorflow as tf
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import color_jitter, fold_in, random_erasing
-from zoo.data.crops import resize_centre
+from zoo.data.crops import resize_center
 from zoo.data.errors import naming_errors
 from zoo.data.labels import class_warnings
 from zoo.data.mix import either
@@ -125,7 +125,7 @@ def _readers(
 
     def test(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = source.read(record)
-        return resize_centre(image, preprocessing), readable
+        return resize_center(image, preprocessing), readable
 
     if not config.augment:
         return test, test

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
-from zoo.data.crops import PNG, decode_centre
+from zoo.data.crops import PNG, decode_center
 from zoo.inference.classifier import Classifier
 from zoo.inference.compiled import with_constants
 from zoo.registry import CLASSIFIER
@@ -88,7 +88,7 @@ def _of_files(
 
     def see(encoded: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([refuse_unfit(encoded)]):
-            return decode_centre(tf.identity(encoded), classifier.preprocessing)
+            return decode_center(tf.identity(encoded), classifier.preprocessing)
 
     def of_files(image_bytes: tf.Tensor) -> Outputs:
         images = tf.map_fn(see, image_bytes, fn_output_signature=view_spec)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.export.formats import FORMATS
 from zoo.export.runtimes import run
 from zoo.export.signatures import SIGNATURES, Examples
@@ -39,7 +39,7 @@ class Comparison:
 def examples_for(source: ClassifierSource, classifier: Classifier) -> Examples:
     """Loads images that a network was not trained on."""
     files, labels = source.held_out_files(MAX_IMAGES)
-    views = [decode_centre(file, classifier.preprocessing).numpy() for file in files]
+    views = [decode_center(file, classifier.preprocessing).numpy() for file in files]
     return Examples(files, np.stack(views), labels)
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
-from zoo.data.crops import resize_centre
+from zoo.data.crops import resize_center
 from zoo.inference.compiled import compiled
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import ClassScore, Prediction
@@ -98,7 +98,7 @@ class Classifier:
         Raises:
             ValueError: If it is unreadable, or an array of another shape or dtype.
         """
-        return resize_centre(tf.constant(read_pixels(image)), self.preprocessing).numpy()
+        return resize_center(tf.constant(read_pixels(image)), self.preprocessing).numpy()
 
     def _top_classes(self, views: np.ndarray, top: int) -> list[list[ClassScore]]:
         """Returns the most probable classes of preprocessed images."""

@@ -15,7 +15,7 @@ from zoo.data.crops import (
     decode_small,
     decode_window,
     orientation,
-    resize_centre,
+    resize_center,
 )
 
 UPRIGHT = (  # by EXIF orientation from 1: how a camera stores an upright picture
@@ -50,7 +50,7 @@ def test_the_centre_is_nearly_that_of_pillow(interpolation, crop_fraction):
     preprocessing = Preprocessing(24, crop_fraction, interpolation)
     for size in ((51, 37), (37, 51), (9, 7), (8, 8), (1, 1), (1, 90)):
         image = np.asarray(PICTURE.resize(size))
-        got = np.asarray(resize_centre(tf.constant(image), preprocessing))
+        got = np.asarray(resize_center(tf.constant(image), preprocessing))
         np.testing.assert_allclose(got, preprocessing(image), atol=2)
 
 

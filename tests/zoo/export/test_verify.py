@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.export import verify
 from zoo.export.runtimes import run as run_export
 from zoo.export.signatures import SIGNATURES, Examples, largest_difference, top_difference
@@ -27,7 +27,7 @@ def test_samples_are_examples(servable, examples):
     assert all(tf.image.is_jpeg(file) for file in examples.files)
     assert examples.images.shape == (18, 16, 16, 3)
     assert len(np.unique(examples.images, axis=0)) > 10
-    expected = decode_centre(examples.files[3], servable.preprocessing)
+    expected = decode_center(examples.files[3], servable.preprocessing)
     np.testing.assert_array_equal(examples.images[3], expected)
     assert examples.labels is None
 
