@@ -26,10 +26,7 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_center(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes and crops a file as in evaluation, prediction and exports.
-
-    It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_center`.
-    """
+    """Decodes and crops a file as in evaluation, prediction and exports, in a graph too."""
     return resize_center(decode(encoded), preprocessing)
 
 
@@ -40,7 +37,7 @@ def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     """
     size, shape = preprocessing.image_size, tf.shape(image)[:2]
     resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
-    centre = tf.raw_ops.ScaleAndTranslate(
+    center = tf.raw_ops.ScaleAndTranslate(
         images=image[None],
         size=[size, size],
         scale=tf.cast(resized / shape, tf.float32),
@@ -48,17 +45,13 @@ def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
         kernel_type=KERNELS[preprocessing.interpolation],
         antialias=True,
     )
-    return tf.clip_by_value(centre[0], 0, 255)  # bicubic overshoots
+    return tf.clip_by_value(center[0], 0, 255)  # bicubic overshoots
 
 
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
-    """Decodes an image as a viewer shows it: upright by EXIF, on white where it is transparent.
+    """Decodes a file as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
-
-    Returns:
-        A uint8 image of shape `(height, width, 3)`.
+    The bytes are of a JPEG, PNG, GIF or BMP file; the image is uint8 `(height, width, 3)`.
     """
 
     def jpeg() -> tf.Tensor:
@@ -132,37 +125,32 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
     return tf.cond(tf.image.is_jpeg(encoded) & (orientation(encoded) == 1), part, whole)
 
 
-def check_header(content: bytes) -> None:
-    """Checks the header of a file, before it takes memory.
+def check_header(content: bytes) -> tuple[int, int]:
+    """Returns height and width of a file by its header, before its pixels take memory.
 
     Raises:
         ValueError: If it is no JPEG or PNG image, or has too many pixels.
     """
     if not content.startswith((JPEG, PNG)):
         raise ValueError("not a JPEG or PNG image")
-    height, width = stored_size(content)
+    if content.startswith(PNG):
+        height, width = int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
+    else:
+        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
     if height * width > MAX_PIXELS:
         raise ValueError(f"{width} x {height} pixels, more than {MAX_PIXELS:,}")
-
-
-def stored_size(content: bytes) -> tuple[int, int]:
-    """Returns height and width in pixels from the header of a JPEG or PNG file."""
-    if content.startswith(PNG):
-        return int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
-    height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
     return height, width
 
 
-def decode_small(content: bytes) -> tf.Tensor:
-    """Decodes a JPEG or PNG file, a JPEG at 1/8 of its size: a faster check than `decode`.
+def check_content(content: bytes) -> tuple[int, int]:
+    """Checks faster than `decode` that a file can be decoded, a JPEG file at 1/8 of its size.
 
-    Raises:
-        ValueError: If it cannot be decoded, or has too many pixels.
+    Returns height and width, and raises the errors of `check_header` or one with the reason.
     """
     try:
-        check_header(content)
-        # It decodes PNG files, too.
-        return tf.io.decode_jpeg(content, channels=3, ratio=8)
+        size = check_header(content)
+        tf.io.decode_jpeg(content, channels=3, ratio=8)  # decodes PNG files, too
+        return size
     except tf.errors.OpError as error:
         raise ValueError(reason(error)) from None
 

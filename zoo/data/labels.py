@@ -1,4 +1,4 @@
-"""Labels of a dataset: stratified splits, class weights, warnings about few or unequal classes."""
+"""Labels of a dataset: class weights, warnings about few or unequal classes."""
 
 from collections.abc import Sequence
 
@@ -8,25 +8,6 @@ from zoo.errors import needs_extra, printable, some
 
 FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
-
-
-def stratified_split(
-    labels: Sequence[int], test_size: int | float, seed: int
-) -> tuple[list[int], list[int]]:
-    """Splits examples at random, with the same proportion of test examples in every class.
-
-    `test_size` is a number of examples, or a fraction if a float between 0 and 1. Returns the
-    indices of the training examples and of the test examples.
-
-    Raises:
-        ValueError: If that leaves a class without training or test examples.
-    """
-    with needs_extra("train"):
-        from sklearn.model_selection import train_test_split
-    train, test = train_test_split(
-        range(len(labels)), test_size=test_size, stratify=labels, random_state=seed
-    )
-    return list(train), list(test)
 
 
 def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[float]:
@@ -62,9 +43,7 @@ def class_warnings(
     """
     lines = []
     counts = np.bincount(np.asarray(labels), minlength=len(class_names))
-    few = [
-        f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW).tolist()
-    ]
+    few = [f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW)]
     if few:
         lines.append(f"classes with fewer than {FEW} training images: {some(few)}")
     ratio = counts.max() / max(counts.min(), 1)

@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import color_jitter, fold_in, random_erasing
+from zoo.data.augment import color_jitter, either, fold_in, random_erasing
 from zoo.data.crops import resize_center
 from zoo.data.errors import naming_errors
 from zoo.data.labels import class_warnings
-from zoo.data.mix import either
 from zoo.data.pipeline import EvalImages, ReadImage, TrainingImages
 from zoo.data.rand_augment import rand_augment
 from zoo.data.records import Record, no_autograph

@@ -8,9 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
-from zoo.data.augment import fold_in
+from zoo.data.augment import Mix, fold_in
 from zoo.data.errors import naming_errors
-from zoo.data.mix import Mix
 from zoo.data.records import IndexedSource, Record, Records, no_autograph
 from zoo.devices import ONLY_HOST, Host
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from zoo.data.augment import fold_in
+from zoo.data.augment import fold_in, in_window, random_pixel
 
 SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
 
@@ -18,25 +18,18 @@ Operation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of an image and a see
 
 
 def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
-    """Creates the augmentation of an image.
+    """Creates the augmentation of a float32 image in [0, 255].
 
     Each layer applies one operation of `operations`, or none: 17 choices with equal probability.
-
-    Args:
-        num_layers: Operations per image.
-        magnitude: Strength of the operations; 10 is nominally the highest.
-        size: Height and width of the images in pixels. Shifts and holes are in pixels, whatever the
-            size, down to 128 (the smallest in the paper); below that they shrink with it.
-
-    Returns:
-        Function of a float32 image in [0, 255] and a seed of two integers.
     """
     choices = [lambda image, seed: image, *operations(magnitude / 10, size).values()]
 
     def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         image = tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8)
         for layer_seed in tf.unstack(tf.random.split(seed, num_layers)):
-            choice = _uniform_int(len(choices), fold_in(layer_seed, 0))
+            choice = tf.random.stateless_uniform(
+                [], fold_in(layer_seed, 0), 0, len(choices), tf.int32
+            )
             branches = [partial(op, image, fold_in(layer_seed, 1)) for op in choices]
             image = tf.switch_case(choice, branches)
         return tf.cast(image, tf.float32)
@@ -47,8 +40,9 @@ def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
 def operations(strength: float, size: int) -> Mapping[str, Operation]:
     """Creates the 16 operations of a strength by name, for images of a size in pixels.
 
-    The Model Garden's table of levels. Its quirks are kept: `solarize` inverts the whole image at
-    strength 1, as its threshold of 256 is 0 in 8 bits, and the part above 128 at 1.5.
+    Shifts and holes are in pixels, whatever the size, down to 128 (the smallest in the paper);
+    below that they shrink with it. It is the Model Garden's table of levels with its quirks:
+    `solarize` inverts the whole image at strength 1, as its threshold of 256 is 0 in 8 bits.
     """
     scale = min(1.0, size / SMALLEST_IMAGE)
     factor = 1.8 * strength + 0.1
@@ -136,14 +130,9 @@ def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
 
 def cutout(image: tf.Tensor, seed: tf.Tensor, half: int) -> tf.Tensor:
     """Grays a square of twice `half` pixels (arXiv:1708.04552), whose center is in the image."""
-    inside: Any = True
-    for axis in (0, 1):
-        length = tf.shape(image)[axis]
-        center = _uniform_int(length, fold_in(seed, axis))
-        place = tf.range(length)
-        row = (place >= center - half) & (place < center + half)
-        inside &= row[:, None] if axis == 0 else row[None, :]
-    return tf.where(inside[..., None], tf.constant(128, tf.uint8), image)
+    center = random_pixel(tf.shape(image), seed, 0)
+    window = in_window(tf.shape(image), center - half, center + half)
+    return tf.where(window, tf.constant(128, tf.uint8), image)
 
 
 def blend(start: tf.Tensor, end: tf.Tensor, factor: float) -> tf.Tensor:
@@ -185,7 +174,3 @@ def _signed(function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], level: float)
         return function(image, tf.where(positive, level, -level))
 
     return apply
-
-
-def _uniform_int(limit: Any, seed: tf.Tensor) -> tf.Tensor:
-    return tf.random.stateless_uniform([], seed, 0, limit, tf.int32)

@@ -4,40 +4,26 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
 from zoo.data.crops import convert
-from zoo.data.image_files import SUFFIXES, divide, name_left_out
-from zoo.data.labels import stratified_split
-from zoo.data.readable import ImageFile, read_files, refuse_unreadable
+from zoo.data.image_files import (
+    SUFFIXES,
+    ImageFile,
+    divide,
+    name_left_out,
+    read_files,
+    refuse_unreadable,
+)
 from zoo.data.records import IndexedSource, Record
 from zoo.data.sources.base import DataSource, Split
-from zoo.errors import printable, some
+from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
 TEST_FOLDERS = ("val", "validation", "test")
-
-
-@dataclass(frozen=True)
-class Files:
-    """Image files and the indices of their classes."""
-
-    files: list[ImageFile]
-    labels: list[int]
-
-    @property
-    def paths(self) -> list[str]:
-        """Paths of the files."""
-        return [file.path for file in self.files]
-
-    def select(self, indices: Sequence[int]) -> Self:
-        """Returns some of the files."""
-        return type(self)([self.files[i] for i in indices], [self.labels[i] for i in indices])
 
 
 class Source(DataSource):
@@ -50,33 +36,26 @@ class Source(DataSource):
             self.config.split_seed,
             self.config.unreadable == "skip",
         )
-        warnings = file_warnings(train.files, test.files, image_size)
-        return Split(_records(train), _records(test), class_names, tuple(warnings))
+        warnings = tuple(file_warnings(train, test, image_size))
+        return Split(_records(train), _records(test), class_names, warnings)
 
     def encoded(self, record: Record) -> tf.Tensor:
         return convert(tf.io.read_file(record["image"]))
 
 
-def _records(files: Files) -> IndexedSource:
-    paths = np.asarray(list(map(os.fsencode, files.paths)))
-    return IndexedSource(paths, np.asarray(files.labels), paths)
+def _records(files: list[ImageFile]) -> IndexedSource:
+    paths = np.asarray([os.fsencode(file.path) for file in files])
+    return IndexedSource(paths, np.asarray([file.label for file in files]), paths)
 
 
 def list_folder(
     folder: Path, test_fraction: float, seed: int, skip_unreadable: bool = False
-) -> tuple[Files, Files, tuple[str, ...]]:
-    """Lists training files, test files and classes, and reads every file once.
+) -> tuple[list[ImageFile], list[ImageFile], tuple[str, ...]]:
+    """Lists training files, test files and class names (sorted), and reads every file once.
 
-    Args:
-        folder: Folder with `train/CLASS/*` and `val/CLASS/*` (or `validation/`, `test/`), or
-            with `CLASS/*`, of which a stratified part is held out.
-        test_fraction: Held-out fraction, between 0 and 1.
-        seed: Seed of the split.
-        skip_unreadable: Whether unreadable files are named on stderr and left out, or refused.
-            Defaults to False.
-
-    Returns:
-        Training files, test files, class names in alphabetical order.
+    The folder has `train/CLASS/*` and `val/CLASS/*` (or `validation/`, `test/`), or `CLASS/*`, of
+    which a stratified part is held out. Unreadable files are refused, or named on stderr and left
+    out.
 
     Raises:
         ValueError: If a folder is missing, has fewer than two classes, or a class is empty or has
@@ -85,13 +64,18 @@ def list_folder(
     if not os.path.isdir(folder):  # which is False, too, for a name that cannot be one
         raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
     if not (folder / "train").is_dir():
+        with needs_extra("train"):
+            from sklearn.model_selection import train_test_split
         classes = _class_names(folder)
         files = _list_classes(folder, classes, skip_unreadable)
+        labels = [file.label for file in files]
         try:
-            train, test = stratified_split(files.labels, test_fraction, seed)
+            train, test = train_test_split(
+                files, test_size=test_fraction, stratify=labels, random_state=seed
+            )
         except ValueError as error:
             raise ValueError(f"data.test_fraction={test_fraction}: {error}") from None
-        return files.select(train), files.select(test), classes
+        return train, test, classes
     held_out = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if held_out is None:
         raise ValueError(f"data.dir: {folder} has train/ but none of {', '.join(TEST_FOLDERS)}")
@@ -100,10 +84,10 @@ def list_folder(
         raise ValueError(
             f"data.dir: {folder / 'train'} and {held_out} differ in classes: {differing}"
         )
-    train_files, test_files = (
+    train, test = (
         _list_classes(part, classes, skip_unreadable) for part in (folder / "train", held_out)
     )
-    return train_files, test_files, classes
+    return train, test, classes
 
 
 def file_warnings(
@@ -159,7 +143,7 @@ def _class_names(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Files:
+def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> list[ImageFile]:
     """Returns the readable files of every class, and names those left out."""
     paths: list[str] = []
     labels: list[int] = []
@@ -174,16 +158,17 @@ def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Fil
         labels.extend([label] * len(found))
         left_out += others
     name_left_out(left_out)
-    files = Files(read_files(paths), labels)
+    files = read_files(paths)
     if not skip:
-        refuse_unreadable(files.files)
-        return files
-    for file in files.files:
+        refuse_unreadable(files)
+    readable = []
+    for file, label in zip(files, labels, strict=True):
         if file.why:
             line = f"unreadable image file left out: {printable(file.path)} ({file.why})"
             print(line, file=sys.stderr)
-    files = files.select([i for i, file in enumerate(files.files) if not file.why])
-    empty = set(range(len(class_names))) - set(files.labels)
+        else:
+            readable.append(file._replace(label=label))
+    empty = set(labels) - {file.label for file in readable}
     if empty:
         raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
-    return files
+    return readable

@@ -4,20 +4,20 @@ import shutil
 
 import pytest
 
-from zoo.data.readable import check_readable
+from zoo.data.image_files import check_readable
 from zoo.data.sources.image_folder import list_folder
 
 
 def test_plain_folder_is_split_evenly_and_always_alike(photos):
     train, test, classes = list_folder(photos, 0.2, seed=0)
     assert classes == ("blue", "red")
-    assert sorted(test.labels) == [0, 0, 1, 1]
-    assert len(train.paths) == 16
-    assert not set(train.paths) & set(test.paths)
+    assert sorted(file.label for file in test) == [0, 0, 1, 1]
+    assert len(train) == 16
+    assert not set(train) & set(test)
     assert list_folder(photos, 0.2, seed=0)[1] == test
     assert list_folder(photos, 0.2, seed=1)[1] != test
-    for path, label in zip(train.paths, train.labels, strict=True):
-        assert f"/{classes[label]}/" in path
+    for file in train:
+        assert f"/{classes[file.label]}/" in file.path
 
 
 def test_train_and_val_folders_are_taken_as_they_are(photos, tmp_path):
@@ -25,7 +25,7 @@ def test_train_and_val_folders_are_taken_as_they_are(photos, tmp_path):
     shutil.copytree(photos, folder / "train")
     shutil.copytree(photos, folder / "val", ignore=shutil.ignore_patterns("[1-9].*"))
     train, test, classes = list_folder(folder, 0.5, seed=0)
-    assert (len(train.paths), len(test.paths), classes) == (20, 2, ("blue", "red"))
+    assert (len(train), len(test), classes) == (20, 2, ("blue", "red"))
 
 
 def test_missing_folder(tmp_path):
@@ -108,8 +108,8 @@ def test_unreadable_files_are_left_out_and_named(photos, capsys):
     with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
         list_folder(photos, 0.2, seed=0)
     train, test, classes = list_folder(photos, 0.2, seed=0, skip_unreadable=True)
-    assert str(broken) not in train.paths + test.paths
-    assert len(train.paths) + len(test.paths) == 19
+    assert str(broken) not in [file.path for file in train + test]
+    assert len(train + test) == 19
     assert classes == whole[2]
     assert f"unreadable image file left out: {broken}" in capsys.readouterr().err
 
