@@ -69,13 +69,11 @@ def load_data(
         preprocessing = held_out_preprocessing(config, image_size)
     read_train, read_test = _readers(config, source, preprocessing)
     train = TrainingImages(split.train, read_train, seed, either(config.mixup, config.cutmix))
-    warnings = list(split.warnings)
+    warnings = split.warnings
     if train.labels is not None:
-        warnings += class_warnings(
-            train.labels, split.class_names, config.class_weights is not None
-        )
-    test = EvalImages(split.test, read_test)
-    return ImageData(train, test, split.class_names, tuple(warnings))
+        weighted = config.class_weights is not None
+        warnings = (*warnings, *class_warnings(train.labels, split.class_names, weighted))
+    return ImageData(train, EvalImages(split.test, read_test), split.class_names, warnings)
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
@@ -86,15 +84,9 @@ def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing
 def held_out_files(
     config: DataConfig, image_size: int, limit: int
 ) -> tuple[list[bytes], np.ndarray]:
-    """Returns the first readable test images, undecoded, and the indices of their classes.
+    """Returns the first readable test images, at most `limit`, and the indices of their classes.
 
-    Args:
-        config: Settings of the images.
-        image_size: Height and width of the model's images in pixels.
-        limit: Largest number of images.
-
-    Returns:
-        Contents of image files (PNG for images in memory), and labels.
+    Images are the contents of image files (PNG for images in memory).
     """
     source, test = _source(config), load_data(config, image_size).test
 
@@ -128,7 +120,14 @@ def _readers(
 
     if not config.augment:
         return test, test
-    changes = _changes(config, size)
+    # Optional augmentations, each with the constant that is folded into its seed.
+    changes: dict[int, Callable[..., tf.Tensor]] = {}
+    if config.color_jitter is not None:
+        changes[3] = partial(color_jitter, strength=config.color_jitter)
+    if config.randaugment_magnitude is not None:
+        changes[2] = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
+    if config.random_erasing is not None:
+        changes[4] = partial(random_erasing, probability=config.random_erasing)
 
     def train(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = source.augmented(record, seed, size)
@@ -137,15 +136,3 @@ def _readers(
         return image, readable
 
     return train, test
-
-
-def _changes(config: DataConfig, size: int) -> dict[int, Callable[..., tf.Tensor]]:
-    """Optional augmentations, each with the constant that is folded into its seed."""
-    changes: dict[int, Callable[..., tf.Tensor]] = {}
-    if config.color_jitter is not None:
-        changes[3] = partial(color_jitter, strength=config.color_jitter)
-    if config.randaugment_magnitude is not None:
-        changes[2] = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
-    if config.random_erasing is not None:
-        changes[4] = partial(random_erasing, probability=config.random_erasing)
-    return changes

@@ -25,12 +25,9 @@ no_autograph = tf.autograph.experimental.do_not_convert
 
 @dataclass(frozen=True)
 class IndexedSource:
-    """Records in memory. The parts of all hosts make up the batch of a single host.
+    """Records in memory: pixels or paths, indices of the classes, and names for messages.
 
-    Attributes:
-        images: Pixels, or paths.
-        labels: Indices of the classes.
-        names: Names for messages.
+    The parts of all hosts make up the batch of a single host.
     """
 
     images: np.ndarray
@@ -109,12 +106,8 @@ Read = Callable[[Host, tf.Tensor | None], tf.data.Dataset]
 class StreamSource:
     """Records that are read sequentially; every host reads a part of its own.
 
-    A run that is resumed within an epoch skips earlier records without decoding them.
-
-    Attributes:
-        count: Number of records.
-        read: Reads a host's part; the sizes of parts differ by at most one record.
-        shuffle_buffer: Size of the shuffle buffer, in undecoded records.
+    The sizes of parts differ by at most one record. A run that is resumed within an epoch skips
+    earlier records without decoding them. `shuffle_buffer` is in undecoded records.
     """
 
     count: int

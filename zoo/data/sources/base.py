@@ -2,9 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,16 +16,8 @@ from zoo.data.records import IndexedSource, Record, Records
 Decoder = Callable[[tf.Tensor], tf.Tensor]
 
 
-@dataclass(frozen=True)
-class Split:
-    """Training and test records of a data source.
-
-    Attributes:
-        train: Records to train on.
-        test: Records to test on.
-        class_names: Names of the classes.
-        warnings: Dataset warnings, one line each.
-    """
+class Split(NamedTuple):
+    """Training and test records of a data source, class names, and warnings of a line each."""
 
     train: Records
     test: Records
@@ -35,11 +26,7 @@ class Split:
 
 
 class DataSource(ABC):
-    """Base class of data sources, which find, decode and augment images.
-
-    Args:
-        config: Settings of the data.
-    """
+    """Base class of data sources, which find, decode and augment images."""
 
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
 
@@ -48,10 +35,7 @@ class DataSource(ABC):
 
     @abstractmethod
     def open(self, image_size: int) -> Split:
-        """Finds and checks the images.
-
-        Args:
-            image_size: Height and width of the model's images in pixels.
+        """Finds and checks the images, for a model of images of this height and width.
 
         Raises:
             ValueError: If the images are missing, damaged or not what the settings say.
