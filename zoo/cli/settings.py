@@ -34,29 +34,12 @@ from zoo.errors import unknown
 from zoo.files import answering, check_output, local_copy, location
 
 
-def list_configurations() -> list[str]:
-    """Returns the names of the configurations that come with the zoo, sorted."""
-    return sorted(path.stem for path in _configurations().glob("*.yaml"))
-
-
-def find_configuration(name: str) -> Path:
-    """Finds the file of a configuration that comes with the zoo.
-
-    Raises:
-        ValueError: If the name is unknown; the message has the nearest one.
-    """
-    names = list_configurations()
-    if name not in names:
-        raise ValueError(
-            f"expected a YAML file, or the name of a configuration. {unknown(name, names)}"
-        )
-    return _configurations() / f"{name}.yaml"
-
-
-def _configurations() -> Path:
+def configurations() -> dict[str, Path]:
+    """Returns the files of the configurations that come with the zoo, by name."""
     zoo = Path(__file__).parents[1]
     installed = zoo / "tpu_configs"
-    return installed if installed.is_dir() else zoo.parent / "tpu_configs"  # of a checkout
+    folder = installed if installed.is_dir() else zoo.parent / "tpu_configs"  # of a checkout
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def _local(path: Any) -> Any:
@@ -192,13 +175,16 @@ class ConfigFile(YamlConfigSettingsSource):
             SettingsError: If the file is missing, or not YAML of settings.
         """
         try:
-            path = location(name)
+            path, known = location(name), configurations()
             if name == path.stem and not path.exists():
-                path = find_configuration(name)
+                if name not in known:
+                    expected = "expected a YAML file, or the name of a configuration"
+                    raise ValueError(f"{expected}. {unknown(name, known)}")
+                path = known[name]
             with answering(path):
                 if not path.is_file():
                     found = "not a file" if path.exists() else "not found"
-                    if path.stem in list_configurations():
+                    if path.stem in known:
                         found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
                     raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
                 with local_copy(path) as here, here.open("rb") as file:

@@ -108,15 +108,9 @@ def mix_up(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """MixUp (arXiv:1710.09412): blends a batch with itself in reverse order.
 
-    The proportion is one for the batch, from Beta(alpha, alpha). Neither Keras' MixUp nor the
-    Model Garden's is a function of a seed.
-
-    Args:
-        images: Floats of shape `(batch, height, width, 3)`.
-        labels: Floats of shape `(batch, classes)`.
-        seed: Two integers.
-        alpha: Parameter of the distribution, above 0. At 0.2 most images stay nearly the same, at
-            1 all proportions are equally likely.
+    The proportion is one for the batch, from Beta(alpha, alpha): at 0.2 most images stay nearly
+    the same, at 1 all proportions are equally likely. Neither Keras' MixUp nor the Model Garden's
+    is a function of a seed.
     """
     kept = beta(seed, alpha)
     return _blend(images, kept), _blend(labels, kept)
@@ -128,7 +122,7 @@ def cut_mix(
     """CutMix (arXiv:1905.04899): pastes a window from the batch in reverse order.
 
     The window is one for the batch. Its area is a proportion from Beta(alpha, alpha), clipped at
-    the border; labels are blended in proportion to the areas. Arguments are those of `mix_up`.
+    the border; labels are blended in proportion to the areas.
     """
     size = tf.shape(images)[1:3]
     sides = tf.cast(size, tf.float32) * tf.sqrt(1 - beta(seed, alpha))

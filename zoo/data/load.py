@@ -1,6 +1,6 @@
 """Training and test images by their settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -13,12 +13,15 @@ from zoo.config import DataConfig
 from zoo.data.augment import color_jitter, either, fold_in, random_erasing
 from zoo.data.crops import resize_center
 from zoo.data.errors import naming_errors
-from zoo.data.labels import class_warnings
 from zoo.data.pipeline import EvalImages, ReadImage, TrainingImages
 from zoo.data.rand_augment import rand_augment
 from zoo.data.records import Record, no_autograph
 from zoo.data.sources.base import DataSource
 from zoo.devices import ONLY_HOST
+from zoo.errors import printable, some
+
+FEW = 10  # images of a class, below which a network hardly learns it
+UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,47 @@ def held_out_files(
     with naming_errors():
         files, labels = zip(*records.as_numpy_iterator(), strict=True)
     return list(files), np.asarray(labels)
+
+
+def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[float]:
+    """Returns class weights that give all classes the same total weight; their mean is 1.
+
+    Example:
+        >>> from zoo.data.load import balanced_weights
+        >>> balanced_weights([0, 0, 0, 1], 2)
+        [0.6666666666666666, 2.0]
+
+    Raises:
+        ValueError: If a class has no image.
+    """
+    counts = np.bincount(labels, minlength=classes)
+    if not counts.all():
+        raise ValueError(
+            "data.class_weights: expected training images of every class. Received: none of class "
+            f"number {counts.argmin()}"
+        )
+    return (len(labels) / (classes * counts)).tolist()
+
+
+def class_warnings(
+    labels: Sequence[int] | np.ndarray, class_names: Sequence[str], weighted: bool
+) -> list[str]:
+    """Returns a line on classes with few training images, and one on very unequal classes.
+
+    `weighted` says whether classes have weights in the loss.
+    """
+    lines = []
+    counts = np.bincount(np.asarray(labels), minlength=len(class_names))
+    few = [f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW)]
+    if few:
+        lines.append(f"classes with fewer than {FEW} training images: {some(few)}")
+    ratio = counts.max() / max(counts.min(), 1)
+    if ratio >= UNEQUAL and not weighted:
+        lines.append(
+            f"the largest class has {ratio:.0f} times the images of the smallest: "
+            "--data.class_weights balanced lets every class count as much"
+        )
+    return lines
 
 
 def _source(config: DataConfig) -> DataSource:

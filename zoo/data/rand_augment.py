@@ -48,14 +48,19 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
     factor = 1.8 * strength + 0.1
     mask = 256 - 2 ** (8 - min(8, max(1, int(4 * strength))))
     half, shift = int(40 * scale * strength), 100 * scale * strength
+    threshold, addition = int(256 * strength) % 256, int(110 * strength)
+
+    def solarize_add(image: tf.Tensor) -> tf.Tensor:
+        return tf.where(image < 128, _to_uint8(tf.cast(image, tf.int32) + addition), image)
+
     return {
         "auto_contrast": _seedless(auto_contrast),
         "equalize": _seedless(equalize),
         "invert": _seedless(lambda image: 255 - image),
         "rotate": _signed(rotate, 30 * strength),
         "posterize": _seedless(lambda image: image & mask),
-        "solarize": _seedless(partial(solarize, threshold=int(256 * strength) % 256)),
-        "color": _seedless(lambda image: blend(_gray(image), image, factor)),
+        "solarize": _seedless(lambda image: tf.where(image < threshold, image, 255 - image)),
+        "color": _seedless(lambda image: blend(tf.image.rgb_to_grayscale(image), image, factor)),
         "contrast": _seedless(lambda image: tf.image.adjust_contrast(image, factor)),
         "brightness": _seedless(lambda image: blend(tf.zeros_like(image), image, factor)),
         "sharpness": _seedless(partial(sharpness, factor=factor)),
@@ -64,7 +69,7 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
         "translate_x": _signed(lambda image, by: _affine(image, 1, 0, by, 0, 1, 0), shift),
         "translate_y": _signed(lambda image, by: _affine(image, 1, 0, 0, 0, 1, by), shift),
         "cutout": partial(cutout, half=half),
-        "solarize_add": _seedless(partial(solarize_add, addition=int(110 * strength))),
+        "solarize_add": _seedless(solarize_add),
     }
 
 
@@ -80,19 +85,18 @@ def auto_contrast(image: tf.Tensor) -> tf.Tensor:
 
 def equalize(image: tf.Tensor) -> tf.Tensor:
     """Flattens each channel's histogram, as PIL's `ImageOps.equalize`."""
-    return tf.stack([_equalize_channel(channel) for channel in tf.unstack(image, axis=-1)], -1)
-
-
-def _equalize_channel(channel: tf.Tensor) -> tf.Tensor:
-    values = tf.cast(channel, tf.int32)
-    histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
-    # The number of pixels, without those of the highest value, over 255.
-    step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
-    ranks = tf.cumsum(histogram, exclusive=True) + step // 2
-    # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
-    ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
-    equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
-    return tf.where(step > 0, equalized, channel)
+    channels = []
+    for channel in tf.unstack(image, axis=-1):
+        values = tf.cast(channel, tf.int32)
+        histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
+        # The number of pixels, without those of the highest value, over 255.
+        step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
+        ranks = tf.cumsum(histogram, exclusive=True) + step // 2
+        # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
+        ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
+        equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
+        channels.append(tf.where(step > 0, equalized, channel))
+    return tf.stack(channels, -1)
 
 
 def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
@@ -103,17 +107,6 @@ def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
     x = (width - (cos * width - sin * height)) / 2
     y = (height - (sin * width + cos * height)) / 2
     return _affine(image, cos, -sin, x, sin, cos, y)
-
-
-def solarize(image: tf.Tensor, threshold: int) -> tf.Tensor:
-    """Inverts the pixels at or above a threshold."""
-    return tf.where(image < threshold, image, 255 - image)
-
-
-def solarize_add(image: tf.Tensor, addition: int) -> tf.Tensor:
-    """Brightens the pixels below 128."""
-    brighter = tf.minimum(tf.cast(image, tf.int32) + addition, 255)
-    return tf.where(image < 128, tf.cast(brighter, tf.uint8), image)
 
 
 def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
@@ -139,10 +132,6 @@ def blend(start: tf.Tensor, end: tf.Tensor, factor: float) -> tf.Tensor:
     """Interpolates two images, or extrapolates for factors above 1, and clips to [0, 255]."""
     begin = tf.cast(start, tf.float32)
     return _to_uint8(begin + factor * (tf.cast(end, tf.float32) - begin))
-
-
-def _gray(image: tf.Tensor) -> tf.Tensor:
-    return tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
 
 
 def _to_uint8(values: Any) -> tf.Tensor:

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from zoo.cli.settings import find_configuration, list_configurations
+from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 
 CONFIGS = Path(__file__).parents[3] / "tpu_configs"
 
 
 def test_every_configuration_has_its_name():
-    assert list_configurations() == sorted(path.stem for path in CONFIGS.glob("*.yaml"))
-    for name in list_configurations():
-        assert find_configuration(name).samefile(CONFIGS / f"{name}.yaml")
+    assert list(configurations()) == sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+    for name, path in configurations().items():
+        assert path.samefile(CONFIGS / f"{name}.yaml")
 
 
 def test_a_name_is_understood_in_any_folder(tmp_path, monkeypatch):
