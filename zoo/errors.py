@@ -35,14 +35,6 @@ def some(names: Iterable[str], shown: int = 3, separator: str = ", ") -> str:
     return separator.join(names[:shown]) + more
 
 
-def shortened(text: str, most: int = 2000) -> str:
-    """Cuts out the middle of a long text."""
-    if len(text) <= most:
-        return text
-    left_out = f" [{len(text) - most:,} characters left out] "
-    return text[: most * 3 // 4] + left_out + text[-most // 4 :]
-
-
 def printable(text: object) -> str:
     r"""Escapes untrusted text, such as names of files, for terminals and files.
 

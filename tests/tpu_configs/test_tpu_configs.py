@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support import networks
 from support.networks import GOLDEN, RECIPES
+from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
@@ -16,7 +17,6 @@ from zoo import run_folder
 from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 from zoo.registry import create_model, find_model
-from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 from zoo.train.network import create_network
 
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
