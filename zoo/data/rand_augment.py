@@ -47,29 +47,32 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
     scale = min(1.0, size / SMALLEST_IMAGE)
     factor = 1.8 * strength + 0.1
     mask = 256 - 2 ** (8 - min(8, max(1, int(4 * strength))))
-    half, shift = int(40 * scale * strength), 100 * scale * strength
+    half, shift, shear = int(40 * scale * strength), 100 * scale * strength, 0.3 * strength
     threshold, addition = int(256 * strength) % 256, int(110 * strength)
 
     def solarize_add(image: tf.Tensor) -> tf.Tensor:
         return tf.where(image < 128, _to_uint8(tf.cast(image, tf.int32) + addition), image)
 
+    def signed(level: float, seed: tf.Tensor) -> tf.Tensor:
+        return tf.where(tf.random.stateless_uniform([], seed) < 0.5, level, -level)
+
     return {
-        "auto_contrast": _seedless(auto_contrast),
-        "equalize": _seedless(equalize),
-        "invert": _seedless(lambda image: 255 - image),
-        "rotate": _signed(rotate, 30 * strength),
-        "posterize": _seedless(lambda image: image & mask),
-        "solarize": _seedless(lambda image: tf.where(image < threshold, image, 255 - image)),
-        "color": _seedless(lambda image: blend(tf.image.rgb_to_grayscale(image), image, factor)),
-        "contrast": _seedless(lambda image: tf.image.adjust_contrast(image, factor)),
-        "brightness": _seedless(lambda image: blend(tf.zeros_like(image), image, factor)),
-        "sharpness": _seedless(partial(sharpness, factor=factor)),
-        "shear_x": _signed(lambda image, by: _affine(image, 1, by, 0, 0, 1, 0), 0.3 * strength),
-        "shear_y": _signed(lambda image, by: _affine(image, 1, 0, 0, by, 1, 0), 0.3 * strength),
-        "translate_x": _signed(lambda image, by: _affine(image, 1, 0, by, 0, 1, 0), shift),
-        "translate_y": _signed(lambda image, by: _affine(image, 1, 0, 0, 0, 1, by), shift),
+        "auto_contrast": lambda image, _: auto_contrast(image),
+        "equalize": lambda image, _: equalize(image),
+        "invert": lambda image, _: 255 - image,
+        "rotate": lambda image, seed: rotate(image, signed(30 * strength, seed)),
+        "posterize": lambda image, _: image & mask,
+        "solarize": lambda image, _: tf.where(image < threshold, image, 255 - image),
+        "color": lambda image, _: blend(tf.image.rgb_to_grayscale(image), image, factor),
+        "contrast": lambda image, _: tf.image.adjust_contrast(image, factor),
+        "brightness": lambda image, _: blend(tf.zeros_like(image), image, factor),
+        "sharpness": lambda image, _: sharpness(image, factor),
+        "shear_x": lambda image, seed: _affine(image, 1, signed(shear, seed), 0, 0, 1, 0),
+        "shear_y": lambda image, seed: _affine(image, 1, 0, 0, signed(shear, seed), 1, 0),
+        "translate_x": lambda image, seed: _affine(image, 1, 0, signed(shift, seed), 0, 1, 0),
+        "translate_y": lambda image, seed: _affine(image, 1, 0, 0, 0, 1, signed(shift, seed)),
         "cutout": partial(cutout, half=half),
-        "solarize_add": _seedless(solarize_add),
+        "solarize_add": lambda image, _: solarize_add(image),
     }
 
 
@@ -149,17 +152,3 @@ def _affine(image: tf.Tensor, *matrix: Any) -> tf.Tensor:
         interpolation="NEAREST",
         fill_mode="REFLECT",
     )[0]
-
-
-def _seedless(function: Callable[[tf.Tensor], tf.Tensor]) -> Operation:
-    return lambda image, seed: function(image)
-
-
-def _signed(function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], level: float) -> Operation:
-    """Applies a function with a level, half of the time with its negative."""
-
-    def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        positive = tf.random.stateless_uniform([], seed) < 0.5
-        return function(image, tf.where(positive, level, -level))
-
-    return apply

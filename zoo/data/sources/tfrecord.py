@@ -1,9 +1,8 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -22,23 +21,14 @@ NEEDED = {
 }
 TRAIN, TEST = "train-*", "validation-*"
 SCAN_BATCH = 256
-FILES_AT_ONCE, RECORDS_AT_ONCE = 16, 16  # as TFDS reads its files
+AT_ONCE = 16  # files, and records of each, as TFDS reads its files
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Contents of record files: fields, classes, number of records.
-
-    Attributes:
-        files: Paths.
-        counts: Number of records of each file.
-        labels: All labels, as they are stored.
-        texts: Names of labels, where the records have them.
-    """
+class Contents(NamedTuple):
+    """Paths of record files, number of records of each, and names ("" without) by label."""
 
     files: list[str]
     counts: list[int]
-    labels: set[int]
     texts: dict[int, str]
 
 
@@ -48,16 +38,15 @@ class Source(DataSource):
     def open(self, image_size: int) -> Split:
         folder, classes = self.config.dir or "", self.config.classes or 0
         train, test = (_scan(_find(folder, pattern)) for pattern in (TRAIN, TEST))
-        labels = train.labels | test.labels
-        first = int(0 not in labels and classes in labels)
-        wrong = sorted(label for label in labels if not first <= label < first + classes)
+        texts = test.texts | train.texts
+        first = int(0 not in texts and classes in texts)
+        wrong = sorted(label for label in texts if not first <= label < first + classes)
         if wrong:
             raise ValueError(
                 f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
                 f"{folder}. Received: data.classes={classes} and labels such as "
                 f"{', '.join(map(str, wrong[:5]))}"
             )
-        texts = test.texts | train.texts
         names = tuple(texts.get(i + first) or str(i) for i in range(classes))
         train_records, test_records = (
             StreamSource(sum(part.counts), _reader(part, first), self.config.shuffle_buffer)
@@ -82,22 +71,19 @@ def _scan(files: list[str]) -> Contents:
         from rich.progress import Progress
 
     sizes = file_sizes(files)
-    contents = Contents(files, [0] * len(files), set(), {})
+    contents = Contents(files, [0] * len(files), {})
     scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
     scanned = scanned.interleave(
-        _scan_file, FILES_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+        _scan_file, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
     with Progress(transient=True) as progress:
-        task = progress.add_task(
-            f"Counting {PurePosixPath(files[0]).name.split('-')[0]} images",
-            total=sum(sizes),
-        )
+        name = PurePosixPath(files[0]).name.split("-")[0]
+        task = progress.add_task(f"Counting {name} images", total=sum(sizes))
         try:
             for file, size, labels, texts in scanned.as_numpy_iterator():
                 progress.advance(task, size)
                 contents.counts[file] += len(labels)
                 values, where = np.unique(labels, return_index=True)
-                contents.labels.update(values.tolist())
                 for label, text in zip(values.tolist(), texts[where].tolist(), strict=True):
                     contents.texts.setdefault(label, text.decode(errors="replace"))
         except tf.errors.OpError as error:
@@ -142,13 +128,10 @@ def _reader(contents: Contents, first_label: int) -> Read:
         files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, host))
         if order is not None:
             files = files.shuffle(len(contents.files), order, reshuffle_each_iteration=False)
-        return files.interleave(
-            read_file,
-            FILES_AT_ONCE,
-            RECORDS_AT_ONCE,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
-        ).map(parse)
+        records = files.interleave(
+            read_file, AT_ONCE, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+        return records.map(parse)
 
     @no_autograph
     def read_file(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
