@@ -107,12 +107,8 @@ class Devices:
         except signs as error:
             if self.host.count == 1:
                 raise
-            print(
-                "another host of this run was lost; the same command on every host resumes from "
-                "the last checkpoint",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = "another host of this run was lost; the same command on every host resumes from "
+            print(f"{line}the last checkpoint", file=sys.stderr, flush=True)
             if is_jax:
                 os._exit(1)  # at an ordinary exit JAX waits 100 s for the lost host, then aborts
             raise SystemExit(1) from error
@@ -172,13 +168,10 @@ def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
 
     None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
     """
-    hidden = set()
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        hidden.add("GPU")
-    if backend == "jax" and os.environ.get("JAX_PLATFORMS") == "cpu":
-        hidden |= {"GPU", "TPU"}
     for pattern, kind in DEVICE_FILES.items():
-        if kind in hidden or (backend == "tensorflow" and _physical(kind)):
+        hidden = backend == "jax" and os.environ.get("JAX_PLATFORMS") == "cpu"
+        hidden |= kind == "GPU" and os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+        if hidden or (backend == "tensorflow" and _physical(kind)):
             continue
         for path in sorted(folder.glob(pattern))[:1]:
             advice = install(f"{'jax-' * (backend == 'jax')}{kind.lower()}")
@@ -190,28 +183,26 @@ def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
 
 def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
     tpu = tpu or os.environ.get("TPU_NAME") or ("local" if _physical("TPU") else None)
-    kind = "GPU" if _physical("GPU") else "CPU"
     if name == "tpu" or (name == "auto" and tpu):
         strategy = _tpu_strategy(tpu)
         return Devices(strategy.num_replicas_in_sync, Host(), "TPU", strategy)
+    kind, host = "GPU" if _physical("GPU") else "CPU", Host()
     if kind == "CPU":
-        _run_operations_in_sequence()
+        # One operation at a time, each on all cores: with parallel operations, gradients differed
+        # in their last bit from run to run, even under `enable_op_determinism`, so that resumed
+        # runs were not exact. Costs up to 17 % of speed. TensorFlow may have started already.
+        with suppress(RuntimeError):
+            tf.config.threading.set_inter_op_parallelism_threads(1)
     if name == "multi_worker":
-        return _multi_worker(kind)
-    if name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
+        strategy = _multi_worker_strategy()
+        resolver = strategy.cluster_resolver
+        workers = resolver.cluster_spec().as_dict().get("worker", [""])
+        host = Host(resolver.task_id or 0, len(workers))
+    elif name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
         strategy = _mirrored_strategy(kind)
-        return Devices(strategy.num_replicas_in_sync, Host(), kind, strategy)
-    return Devices(1, Host(), kind)
-
-
-def _run_operations_in_sequence() -> None:
-    """Runs one operation at a time, each on all cores, if TensorFlow has not started yet.
-
-    With parallel operations, gradients differed in their last bit from run to run, even under
-    `enable_op_determinism`, so that resumed runs were not exact. Costs up to 17 % of speed.
-    """
-    with suppress(RuntimeError):
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+    else:
+        return Devices(1, host, kind)
+    return Devices(strategy.num_replicas_in_sync, host, kind, strategy)
 
 
 @contextmanager
@@ -244,7 +235,7 @@ def _mirrored_strategy(kind: str) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def _multi_worker(kind: str) -> Devices:
+def _multi_worker_strategy() -> Any:
     if "TF_CONFIG" not in os.environ:
         raise ValueError(
             "strategy=multi_worker: expected TF_CONFIG in the environment, with the addresses of "
@@ -252,12 +243,7 @@ def _multi_worker(kind: str) -> Devices:
             ', "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
         )
     with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    resolver = strategy.cluster_resolver
-    workers = len(resolver.cluster_spec().as_dict().get("worker", [""]))
-    return Devices(
-        strategy.num_replicas_in_sync, Host(resolver.task_id or 0, workers), kind, strategy
-    )
+        return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _jax_devices(name: str) -> Devices:

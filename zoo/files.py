@@ -58,7 +58,7 @@ def in_bucket(path: Any) -> bool:
 def why_no_file(path: Any) -> str:
     """Returns the reason why a file of this machine cannot be read, or "" if it can.
 
-    Pipes, devices and sockets count as no files: reading them may never end.
+    Pipes, devices and sockets are no files: reading them may never end.
     """
     try:
         return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
@@ -170,26 +170,23 @@ def _replace_folder(new: Path, folder: Path) -> None:
     No system renames over a folder with files. So the old one is moved aside first; if the process
     is killed then, `restore` brings it back.
     """
-    restore(folder)
-    remove(_aside(folder))  # left by a process that was killed after the swap
+    old = restore(folder)
+    remove(old)  # left by a process that was killed after the swap
     if folder.is_dir():
-        os.replace(folder, _aside(folder))
+        os.replace(folder, old)
     try:
         os.replace(new, folder)
     finally:
         restore(folder)
-    remove(_aside(folder))
+    remove(old)
 
 
-def restore(folder: Path) -> None:
-    """Brings back a folder that a killed process moved aside."""
-    old = _aside(folder)
+def restore(folder: Path) -> Path:
+    """Brings back a folder that a killed process moved aside, and returns where it was."""
+    old = folder.with_name(f"{_OLD}{folder.name}")
     if old.is_dir() and not (folder.is_dir() and any(folder.iterdir())):
         os.replace(old, folder)
-
-
-def _aside(folder: Path) -> Path:
-    return folder.with_name(f"{_OLD}{folder.name}")
+    return old
 
 
 @contextmanager
@@ -214,19 +211,15 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
 
     On a full disk, HDF5 ends the process.
     """
-    file = _KerasFile()
-    file.shown = name
+
+    class File(io.BytesIO):
+        # Keras checks the suffix of this, and writes HDF5 next to `name` if memory is short.
+        def __str__(self) -> str:
+            return name
+
+    file = File()
     model.save_weights(file) if name.endswith(".weights.h5") else model.save(file)
     return file.getvalue()
-
-
-class _KerasFile(io.BytesIO):
-    """File in memory whose name has the suffix that Keras checks."""
-
-    shown = ""  # not `name`, next to which Keras writes HDF5 if memory is short
-
-    def __str__(self) -> str:
-        return self.shown
 
 
 @contextmanager

@@ -158,11 +158,10 @@ def check_content(content: bytes) -> tuple[int, int]:
 def attempt(
     read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the uint8 image of `read`, and whether it could be read.
+    """Returns the uint8 image of `read` and True, or if that fails, a black pixel and False.
 
-    If `read` fails, `skip` decides: either the name goes to stderr, and a black pixel and False
-    are returned, or an error names the image. TensorFlow graphs have no try and except, but
-    datasets of one element that ignore errors.
+    The name of the failed image goes to stderr, or without `skip` into an error. TensorFlow graphs
+    have no try and except, but datasets of one element that ignore errors.
     """
 
     @no_autograph
