@@ -27,20 +27,9 @@ OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
 class Result:
     """One published accuracy: a row of `results.csv`, whose columns are timm's where it has them.
 
-    Attributes:
-        network: Name of the network in the registry.
-        arguments: Arguments of the constructor in addition to the registry's.
-        image_size: Height and width of the images in pixels.
-        top1: ImageNet top-1 accuracy in percent.
-        parameters: Trainable parameters; the column is in millions. The file states them for other
-            arguments than the registry's only.
-        gflops: Floating-point operations for one image in 10^9, by the paper's conventions. The
-            file states them for other arguments or sizes than the registry's only.
-        seconds: Time of a training step of 1024 images on 8 TPUv3 cores (Table 19); the column is
-            in milliseconds.
-        images_per_second: Inference on 8 TPUv3 cores (Tables 4, 13 and 14).
-        data: Training data.
-        table: Place in the paper (arXiv 2102.08602).
+    The file states counts for other arguments or sizes than the registry's only, parameters in
+    millions. Times are on 8 TPUv3 cores: seconds of a training step of 1024 images (Table 19;
+    milliseconds in the file), and images per second of inference (Tables 4, 13 and 14).
     """
 
     network: str

@@ -102,29 +102,21 @@ class ImageFile(NamedTuple):
     label: int = 0
 
 
-def check_readable(paths: Sequence[str]) -> None:
-    """Reads every file once, so that none fails halfway through the work.
+def check_readable(paths: Sequence[str], skip: bool = False) -> list[ImageFile]:
+    """Reads image files in parallel, as a whole: a header does not show that a file is cut off.
 
     Raises:
-        ValueError: If files are no images, or broken; names up to five of them.
+        ValueError: If files are no images, or broken, and `skip` is False; names up to five.
     """
-    refuse_unreadable(read_files(paths))
-
-
-def refuse_unreadable(files: Sequence[ImageFile]) -> None:
-    """Raises the error of `check_readable`."""
-    broken = [f"{printable(file.path)} ({file.why})" for file in files if file.why]
-    if broken:
-        raise ValueError(f"unreadable image files: {some(broken, 5)}")
-
-
-def read_files(paths: Sequence[str]) -> list[ImageFile]:
-    """Reads image files in parallel, as a whole: a header does not show that a file is cut off."""
     with needs_extra("train"):
         from rich.progress import track
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(track(pool.map(_read, paths), "Checking images", total=len(paths)))
+        files = list(track(pool.map(_read, paths), "Checking images", total=len(paths)))
+    broken = [f"{printable(file.path)} ({file.why})" for file in files if file.why]
+    if broken and not skip:
+        raise ValueError(f"unreadable image files: {some(broken, 5)}")
+    return files
 
 
 def _read(path: str) -> ImageFile:

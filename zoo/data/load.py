@@ -53,9 +53,6 @@ def load_data(
         preprocessing: Crop and interpolation of test images that are image files. Defaults to
             None: 0.875 of the shorter side, bilinear.
 
-    Returns:
-        Training images, shuffled anew in every pass, and test images.
-
     Raises:
         ValueError: If the dataset is missing or not as described, image files are unreadable, or
             a batch needs more images than there are.

@@ -19,17 +19,13 @@ MIXING = 100  # folded into the seeds of batches, so that they differ from those
 # Takes a record and two random integers. Returns an image in [0, 255], of a fixed size, and
 # whether it could be read.
 ReadImage = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-Finish = Callable[[tf.Tensor], Any]  # the last step for an image
 
 
 @dataclass(frozen=True)
 class Images(ABC):
-    """Images to train or to test on.
+    """Images to train or to test on: undecoded in `source`, decoded and augmented by `read_image`.
 
-    Attributes:
-        source: Undecoded images and their labels.
-        read_image: Decodes an image, and augments it for training.
-        seed: Seed of the order and of augmentation.
+    `seed` is that of the order and of augmentation.
     """
 
     source: Records
@@ -49,22 +45,26 @@ class Images(ABC):
             images, labels, _ = zip(*_finish(examples).as_numpy_iterator(), strict=True)
         return np.stack(images), np.asarray(labels)
 
-    @abstractmethod
-    def examples(self, batch_size: int) -> tf.data.Dataset:
+    def examples(
+        self,
+        batch_size: int,
+        first_step: int = 0,
+        host: Host = ONLY_HOST,
+        finish: Callable[[tf.Tensor], Any] = tf.identity,
+    ) -> tf.data.Dataset:
         """Returns images in [0, 255], labels, and whether the image could be read."""
 
-    def decode(self, records: tf.data.Dataset, finish: Finish) -> tf.data.Dataset:
-        """Decodes records, which have numbers if they are for training."""
-
         @no_autograph
-        def decode(
-            record: Record, number: tf.Tensor | int = 0
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def decode(record: Record, number: Any = 0) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             seed = tf.stack([tf.constant(self.seed, tf.int64), tf.cast(number, tf.int64)])
             image, readable = self.read_image(record, seed)
             return finish(image), record["label"], readable
 
-        return records.map(decode, tf.data.AUTOTUNE)
+        return self._records(batch_size, first_step, host).map(decode, tf.data.AUTOTUNE)
+
+    @abstractmethod
+    def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
+        """Records; for training, endless ones with their numbers."""
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,8 @@ class TrainingImages(Images):
         )
         return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
-    def examples(
-        self,
-        batch_size: int,
-        first_step: int = 0,
-        host: Host = ONLY_HOST,
-        finish: Finish = tf.identity,
-    ) -> tf.data.Dataset:
-        records = self.source.training(batch_size, first_step, host, self.seed)
-        return self.decode(records, finish)
+    def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
+        return self.source.training(batch_size, first_step, host, self.seed)
 
 
 class EvalImages(Images):
@@ -152,7 +145,7 @@ class EvalImages(Images):
         All batches are full, and every host has the same number of them. Padding and unreadable
         images have weight 0. Arguments are those of `TrainingImages.batches`.
         """
-        examples = self.examples(batch_size, host, preprocess_input)
+        examples = self.examples(batch_size, host=host, finish=preprocess_input)
         nothing = [tf.zeros(spec.shape, spec.dtype) for spec in examples.element_spec]
         padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
         return _finish(
@@ -162,10 +155,8 @@ class EvalImages(Images):
             .map(_one_hot(classes))
         )
 
-    def examples(
-        self, batch_size: int, host: Host = ONLY_HOST, finish: Finish = tf.identity
-    ) -> tf.data.Dataset:
-        return self.decode(self.source.testing(batch_size, host), finish)
+    def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
+        return self.source.testing(batch_size, host)
 
 
 @no_autograph

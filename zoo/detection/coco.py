@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.image_files import read_files
+from zoo.data.image_files import check_readable
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
@@ -157,7 +157,7 @@ def _images(found: list[Json], folder: Path, faults: list[str]) -> dict[int, Jso
             faults.append(f"{name}: {why}")
         else:
             images[number] = {key: one[key] for key in ("id", "file_name", "height", "width")}
-    files = read_files([str(folder / one["file_name"]) for one in images.values()])
+    files = check_readable([str(folder / one["file_name"]) for one in images.values()], skip=True)
     for (number, one), file in zip(list(images.items()), files, strict=True):
         why = file.why or _other_size(folder / one["file_name"], one)
         if why:

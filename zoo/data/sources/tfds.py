@@ -80,8 +80,8 @@ def _check_split(builder: Any, split: str, setting: str) -> int:
     try:
         count = builder.info.splits[split].num_examples
     except (ValueError, KeyError, AssertionError) as error:
-        known = {name: info.num_examples for name, info in builder.info.splits.items()}
-        described = ", ".join(f"{name} ({count} images)" for name, count in known.items())
+        known = builder.info.splits.items()
+        described = ", ".join(f"{name} ({part.num_examples} images)" for name, part in known)
         raise ValueError(
             f"{setting}: expected a split, or a part of one, of {builder.name}, which has "
             f"{described}. Received: {split!r}: {reason(error)}"
@@ -134,10 +134,9 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
         name = example.get("file_name", tf.constant(""))
         name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])
         label = example["label"]
-        message = f"data: expected a label from 0 to {classes - 1}. Received: "
-        of = in_one_line(tf.strings.join([", of ", name]))
-        message = tf.strings.join([message, tf.strings.as_string(label), of])
-        in_range = tf.debugging.Assert((label >= 0) & (label < classes), [message])
+        expected = f"data: expected a label from 0 to {classes - 1}. Received: "
+        message = tf.strings.join([expected, tf.strings.as_string(label), ", of ", name])
+        in_range = tf.debugging.Assert((label >= 0) & (label < classes), [in_one_line(message)])
         with tf.control_dependencies([in_range]):
             return {"image": example["image"], "label": tf.identity(label), "name": name}
 

@@ -4,8 +4,14 @@ import shutil
 
 import pytest
 
+from zoo.config import DataConfig
 from zoo.data.image_files import check_readable
-from zoo.data.sources.image_folder import list_folder
+from zoo.data.sources.image_folder import Source
+
+
+def list_folder(folder, test_fraction, seed, unreadable="refuse"):
+    settings = {"test_fraction": test_fraction, "split_seed": seed, "unreadable": unreadable}
+    return Source(DataConfig(source="image_folder", dir=str(folder), **settings)).list_files()
 
 
 def test_plain_folder_is_split_evenly_and_always_alike(photos):
@@ -107,7 +113,7 @@ def test_unreadable_files_are_left_out_and_named(photos, capsys):
     broken.write_bytes(b"")
     with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
         list_folder(photos, 0.2, seed=0)
-    train, test, classes = list_folder(photos, 0.2, seed=0, skip_unreadable=True)
+    train, test, classes = list_folder(photos, 0.2, seed=0, unreadable="skip")
     assert str(broken) not in [file.path for file in train + test]
     assert len(train + test) == 19
     assert classes == whole[2]
@@ -118,4 +124,4 @@ def test_class_without_readable_files(photos):
     for path in (photos / "red").iterdir():
         path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
-        list_folder(photos, 0.2, seed=0, skip_unreadable=True)
+        list_folder(photos, 0.2, seed=0, unreadable="skip")
