@@ -102,8 +102,7 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
     if in_bucket(folder):  # where `atomic_write` leaves nothing unfinished
         return
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
-        with suppress(OSError), _opened(path) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), _locked(path, must=True):
             remove(path)
 
 
@@ -231,8 +230,7 @@ def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
     parent.mkdir(parents=True, exist_ok=True)
     remove_partial(parent)
     with ExitStack() as writing:
-        with _opened(parent) as descriptor:
-            _lock(descriptor)
+        with _locked(parent):
             # Names of unfinished versions end with their numbers, too.
             versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
             last = max((int(name) for name in versions if name.isdecimal()), default=0)
@@ -248,7 +246,7 @@ def _new_partial(path: Path) -> Iterator[Path]:
     with ExitStack() as locked:
         # Before it is locked, another process may remove it like that of a killed process.
         with suppress(FileNotFoundError):
-            _lock(locked.enter_context(_opened(folder)))
+            locked.enter_context(_locked(folder))
         if not folder.exists():
             folder = locked.enter_context(_new_partial(path))
         try:
@@ -258,17 +256,21 @@ def _new_partial(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _locked(path: Path, must: bool = False) -> Iterator[None]:
+    """Waits for the lock of a file or folder, or raises `OSError` if it `must` have it now.
+
+    File systems without locks need none otherwise.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
-        yield descriptor
+        if must:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 @contextmanager

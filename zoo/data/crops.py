@@ -7,9 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.data.errors import in_one_line, reason
+from zoo.data.errors import in_one_line, no_autograph, reason
 from zoo.data.image_files import JPEG, PNG, to_jpeg_or_png
-from zoo.data.records import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # above which Pillow, too, refuses decompression bombs
 HEAD = 2**16  # bytes that hold the EXIF orientation and the transparency of a file

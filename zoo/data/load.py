@@ -12,11 +12,10 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import color_jitter, either, fold_in, random_erasing
 from zoo.data.crops import resize_center
-from zoo.data.errors import naming_errors
+from zoo.data.errors import naming_errors, no_autograph
 from zoo.data.pipeline import EvalImages, ReadImage, TrainingImages
 from zoo.data.rand_augment import rand_augment
-from zoo.data.records import Record, no_autograph
-from zoo.data.sources.base import DataSource
+from zoo.data.sources.base import DataSource, Record
 from zoo.devices import ONLY_HOST
 from zoo.errors import printable, some
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
 from zoo.data.augment import Mix, fold_in
-from zoo.data.errors import naming_errors
-from zoo.data.records import IndexedSource, Record, Records, no_autograph
+from zoo.data.errors import naming_errors, no_autograph
+from zoo.data.sources.base import IndexedSource, Record, Records
 from zoo.devices import ONLY_HOST, Host
 
 MIXING = 100  # folded into the seeds of batches, so that they differ from those of images

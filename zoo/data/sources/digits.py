@@ -6,8 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.augment import random_shift
-from zoo.data.records import Record
-from zoo.data.sources.base import Arrays, ArraySource
+from zoo.data.sources.base import Arrays, ArraySource, Record
 from zoo.errors import needs_extra
 
 TEST_COUNT = 360

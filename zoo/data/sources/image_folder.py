@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from zoo.data.crops import convert
 from zoo.data.image_files import SUFFIXES, ImageFile, check_readable, divide, name_left_out
-from zoo.data.records import IndexedSource, Record
-from zoo.data.sources.base import DataSource, Split
+from zoo.data.sources.base import DataSource, IndexedSource, Record, Split
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 

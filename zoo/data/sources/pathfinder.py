@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from zoo.data.records import Record
-from zoo.data.sources.base import Arrays, ArraySource
+from zoo.data.sources.base import Arrays, ArraySource, Record
 
 # RGB colors of the right ends of the paths, all of which are in every image.
 COLORS = {

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from zoo.data.errors import in_one_line, naming_errors, reason
-from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
-from zoo.data.sources.base import DataSource, Split
+from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
+from zoo.data.sources.base import DataSource, Read, Record, Split, StreamSource, file_sizes
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import needs_extra
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from zoo.data.errors import reason
-from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
-from zoo.data.sources.base import DataSource, Split
+from zoo.data.errors import no_autograph, reason
+from zoo.data.sources.base import DataSource, Read, Record, Split, StreamSource, file_sizes
 from zoo.devices import Host
 from zoo.errors import needs_extra
 
