@@ -29,11 +29,7 @@ class Host:
     count: int = 1
 
     def size(self, batch_size: int) -> int:
-        """Returns the number of images of a batch on this host.
-
-        Raises:
-            ValueError: If the hosts do not divide the batch.
-        """
+        """Returns the number of images of a batch on this host, if the hosts divide it."""
         if batch_size % self.count:
             raise ValueError(
                 f"data.batch_size: expected a multiple of {self.count}, the number of hosts. "
@@ -80,10 +76,7 @@ class Devices:
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def distribute(self, batches: Callable[[Host], tf.data.Dataset], batch_size: int) -> Any:
-        """Creates the distributed dataset for `fit` and `evaluate` of the batches of each host.
-
-        `batch_size` is over all hosts.
-        """
+        """Creates the distributed dataset for `fit` and `evaluate` of the batches of each host."""
         if not isinstance(self.strategy, tf.distribute.Strategy):
             return batches(self.host)
 

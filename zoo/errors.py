@@ -56,11 +56,7 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Names the extra to install if an import in the `with` block fails.
-
-    Raises:
-        ImportError: If a package is not installed.
-    """
+    """Names the extra to install in the `ImportError` of the `with` block."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -142,9 +142,6 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
     It has the same name, by whose suffix Keras and matplotlib choose the format, in a temporary
     folder next to `path`. Buckets, whose uploads are atomic, get a copy. With `over_folder`, a new
     folder replaces an existing one.
-
-    Raises:
-        FullDiskError: If there is no room.
     """
     with naming_full_disks(path):
         path.parent.mkdir(parents=True, exist_ok=True)

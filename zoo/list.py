@@ -83,11 +83,7 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the list.
-
-    Raises:
-        ValueError: If no model matches.
-    """
+    """Prints the list."""
     config = ListConfig.from_command_line(quoted(arguments))
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)

@@ -40,29 +40,18 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
 
 
 def find_model(name: str) -> "Network":
-    """Returns the row of a model.
-
-    Raises:
-        ValueError: If there is no such model; the message has the nearest names.
-    """
+    """Returns the row of a model, or raises an error with the nearest names."""
     if name not in TABLE:
         raise ValueError(f"expected the name of a model. {unknown(name, TABLE)}")
     return TABLE[name]
 
 
 def create_model(name: str, /, **overrides: Any) -> "keras.Model":
-    """Builds a model by its name.
-
-    Args:
-        name: One of `list_models()`.
-        **overrides: Arguments of the model's constructor, e.g. `classes=10`.
+    """Builds a model by its name; `overrides` are arguments of its constructor.
 
     Returns:
         A `keras.Model`: images of shape `(batch, height, width, 3)`, normalized by
         `lambda_keras.applications.preprocess_input`, to class probabilities.
-
-    Raises:
-        ValueError: If there is no such model, or its constructor has no such argument.
     """
     row = find_model(name)
     from lambda_keras import applications

@@ -137,11 +137,7 @@ class ModelOptions(PlaceOptions):
 
 
 def read_labels(path: Path) -> list[str]:
-    """Returns the names of classes, one from each line.
-
-    Raises:
-        ValueError: If the file is missing or not text, or a line is empty.
-    """
+    """Returns the names of classes, one from each line of a text file."""
     if not os.path.isfile(path):
         raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
     try:

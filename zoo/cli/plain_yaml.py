@@ -39,9 +39,6 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
     >>> from zoo.cli.plain_yaml import typed
     >>> typed({"scope": "7", "placement": "CCLL"})
     {'scope': 7, 'placement': 'CCLL'}
-
-    Raises:
-        ValueError: If a value is not YAML.
     """
     values = dict(overrides)
     for key, value in overrides.items():

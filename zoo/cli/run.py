@@ -52,11 +52,7 @@ def use_backend(name: str) -> None:
 
 
 def use_default_backend(allowed: Sequence[str]) -> None:
-    """Uses TensorFlow, unless KERAS_BACKEND is set or Keras is imported already.
-
-    Raises:
-        ValueError: If the backend is not allowed.
-    """
+    """Uses TensorFlow, unless KERAS_BACKEND or an imported Keras has another allowed backend."""
     keras = sys.modules.get("keras")
     if keras is None:
         _check_backend(allowed)

@@ -69,11 +69,7 @@ def one_of(kind: str, names: Collection[str]) -> AfterValidator:
 
 
 def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Checks the name of a file to write.
-
-    Raises:
-        ValueError: If the suffix is another one, or a pipe or the like has this name.
-    """
+    """Checks the name of a file to write: its suffix, and that no pipe or the like has it."""
     is_other = os.path.lexists(path) and not os.path.isfile(path)
     if not path.name.endswith(suffixes) or path.name in suffixes or is_other:
         raise ValueError(f"expected a file named {' or '.join(suffixes)}. Received: {str(path)!r}")
@@ -169,11 +165,7 @@ class ConfigFile(YamlConfigSettingsSource):
 
     @staticmethod
     def read(name: str) -> dict[str, Any]:
-        """Reads the settings in a file, or in a configuration of the zoo.
-
-        Raises:
-            SettingsError: If the file is missing, or not YAML of settings.
-        """
+        """Reads the settings in a file or a configuration of the zoo; raises `SettingsError`."""
         try:
             path, known = location(name), configurations()
             if name == path.stem and not path.exists():
@@ -269,8 +261,7 @@ def _with_lists(arguments: Sequence[str]) -> list[str]:
 def quoted(arguments: Sequence[str]) -> list[str]:
     """Quotes positional arguments, because pydantic-settings splits lists at commas.
 
-    Raises:
-        ValueError: If a name has characters that cannot be quoted; names within folders may.
+    Refuses characters that cannot be quoted; names within folders may have them.
     """
     result = []
     for option, argument in pairwise(["", *arguments]):

@@ -125,11 +125,7 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
 
 
 def check_header(content: bytes) -> tuple[int, int]:
-    """Returns height and width of a file by its header, before its pixels take memory.
-
-    Raises:
-        ValueError: If it is no JPEG or PNG image, or has too many pixels.
-    """
+    """Returns height and width of a JPEG or PNG file, unless its pixels take too much memory."""
     if not content.startswith((JPEG, PNG)):
         raise ValueError("not a JPEG or PNG image")
     if content.startswith(PNG):

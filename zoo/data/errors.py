@@ -26,11 +26,7 @@ def in_one_line(text: tf.Tensor) -> tf.Tensor:
 
 @contextmanager
 def naming_errors() -> Iterator[None]:
-    """Turns TensorFlow's errors about data in the `with` block into errors of one line.
-
-    Raises:
-        ValueError: With the name of the image or file.
-    """
+    """Turns TensorFlow's errors about data in the `with` block into a `ValueError` of one line."""
     try:
         yield
     except tf.errors.DataLossError as error:

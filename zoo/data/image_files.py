@@ -26,8 +26,7 @@ def is_pillow(image: Any) -> bool:
 def to_png(image: Any) -> bytes:
     """Encodes the first frame of an image of Pillow as PNG, upright by its EXIF orientation.
 
-    Raises:
-        ValueError: If there are no pixels, or they have more than 8 bits, in an unknown scale.
+    Pixels of more than 8 bits have an unknown scale and are refused.
     """
     from PIL import ImageOps
 
@@ -42,11 +41,7 @@ def to_png(image: Any) -> bytes:
 
 
 def to_jpeg_or_png(content: bytes) -> bytes:
-    """Returns JPEG and PNG files as they are, and converts `CONVERTED` to PNG without loss.
-
-    Raises:
-        ValueError: If it is another file, or damaged.
-    """
+    """Returns JPEG and PNG files as they are, and converts `CONVERTED` to PNG without loss."""
     if content.startswith((JPEG, PNG)):
         return content
     with needs_extra("train"):
@@ -105,8 +100,7 @@ class ImageFile(NamedTuple):
 def check_readable(paths: Sequence[str], skip: bool = False) -> list[ImageFile]:
     """Reads image files in parallel, as a whole: a header does not show that a file is cut off.
 
-    Raises:
-        ValueError: If files are no images, or broken, and `skip` is False; names up to five.
+    Unless it should `skip` them, raises an error that names up to five unreadable files.
     """
     with needs_extra("train"):
         from rich.progress import track

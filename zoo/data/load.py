@@ -110,9 +110,6 @@ def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[f
         >>> from zoo.data.load import balanced_weights
         >>> balanced_weights([0, 0, 0, 1], 2)
         [0.6666666666666666, 2.0]
-
-    Raises:
-        ValueError: If a class has no image.
     """
     counts = np.bincount(labels, minlength=classes)
     if not counts.all():

@@ -78,11 +78,7 @@ class IndexedSource:
 
 
 def file_sizes(paths: Sequence[str]) -> list[int]:
-    """Returns the sizes of record files in bytes.
-
-    Raises:
-        ValueError: If one is missing, empty or no regular file.
-    """
+    """Returns the sizes in bytes of record files, none of which may be missing or empty."""
 
     def size(path: str) -> int:
         why = "" if in_bucket(path) else why_no_file(path)
@@ -167,11 +163,7 @@ class DataSource(ABC):
 
     @abstractmethod
     def open(self, image_size: int) -> Split:
-        """Finds and checks the images, for a model of images of this height and width.
-
-        Raises:
-            ValueError: If the images are missing, damaged or not what the settings say.
-        """
+        """Finds and checks the images, for a model of images of this height and width."""
 
     def encoded(self, record: Record) -> tf.Tensor:
         """Returns the bytes of an image file."""

@@ -44,18 +44,11 @@ def draw_pathfinder(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.n
 
     Four paths run from the left to the right and do not touch. Their right ends are squares of the
     four colors, in random order. A white square marks one of the left ends; the label is the color
-    at the other end of that path. Every image has all colors, so that neither the colors nor the
-    surroundings of the mark tell the label: a network has to relate two distant positions.
+    at the other end of that path, so that a network has to relate two distant positions.
 
     Returns:
         Images, uint8 of shape `(count, 32, 32, 3)`, labels, and lengths of the marked paths, from
         the mark to the color.
-
-    Example:
-    >>> from zoo.data.sources.pathfinder import draw_pathfinder
-    >>> images, labels, lengths = draw_pathfinder(8, seed=0)
-    >>> images.shape, labels.shape
-    ((8, 32, 32, 3), (8,))
     """
     rng = np.random.default_rng(seed)
     shape = count, len(COLORS)  # a row of paths for each image
