@@ -48,13 +48,10 @@ ONLY_HOST = Host()
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of a run.
+    """The devices of a run on all its hosts, of which `host` is this process.
 
-    Attributes:
-        replicas: Number of devices, on all hosts.
-        host: This process among those of the run.
-        kind: "CPU", "GPU" or "TPU".
-        strategy: `tf.distribute.Strategy` or `keras.distribution.Distribution`; None: one device.
+    `kind` is "CPU", "GPU" or "TPU", `strategy` a `tf.distribute.Strategy` or
+    `keras.distribution.Distribution`, None for one device.
     """
 
     replicas: int
@@ -135,11 +132,8 @@ def precision(policy: str) -> Iterator[None]:
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
     """Finds the devices to train on, TensorFlow's or JAX's, and connects to a TPU.
 
+    The arguments are `RunConfig.strategy` and `tpu`; "mirrored" without GPUs takes logical CPUs.
     A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU.
-
-    Args:
-        name: `RunConfig.strategy`; "mirrored" without GPUs: the logical CPUs of this machine.
-        tpu: `RunConfig.tpu`, TensorFlow only. Defaults to None.
 
     Raises:
         ValueError: If there are no such devices, or a TPU or host does not answer.

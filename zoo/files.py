@@ -149,7 +149,8 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
             with tempfile.TemporaryDirectory() as folder:
                 here = Path(folder) / path.name
                 yield here
-                _copy(here, path)
+                location_class: Any = type(path)  # of `etils.epath`
+                location_class(here).copy(path, overwrite=True)
             return
         remove_partial(path.parent, path.name)
         with _new_partial(path) as folder:
@@ -278,11 +279,6 @@ def local_copy(path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder) / path.name
-        _copy(path, here)
+        of_bucket: Any = path
+        of_bucket.copy(here, overwrite=True)
         yield here
-
-
-def _copy(source: Any, target: Any) -> None:
-    from etils import epath
-
-    epath.Path(source).copy(target, overwrite=True)

@@ -33,13 +33,7 @@ def load(text: str) -> Any:
 
 
 def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Parses the strings among arguments, which are from a command line, as YAML.
-
-    Example:
-    >>> from zoo.cli.plain_yaml import typed
-    >>> typed({"scope": "7", "placement": "CCLL"})
-    {'scope': 7, 'placement': 'CCLL'}
-    """
+    """Parses the strings among arguments, which are from a command line, as YAML."""
     values = dict(overrides)
     for key, value in overrides.items():
         if isinstance(value, str):

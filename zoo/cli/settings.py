@@ -126,7 +126,7 @@ class Settings(BaseSettings):
     @classmethod
     def from_command_line(cls, arguments: Sequence[str]) -> Self:
         """Reads `--section.key value` arguments and the YAML file given by `--config`."""
-        sections = [f"--{name}" for name, field in cls.model_fields.items() if _is_section(field)]
+        sections = {name.partition(".")[0] for name in _dotted(cls) if "." in name}
         for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
             if argument in sections and value.startswith("--"):
                 raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
@@ -204,16 +204,13 @@ def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, F
     return group.model_fields
 
 
-def _is_section(field: FieldInfo) -> bool:
-    return isinstance(field.annotation, type) and issubclass(field.annotation, Section)
-
-
 def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
     """Returns the names of all settings on the command line."""
     names = []
     for name, field in group.model_fields.items():
-        if _is_section(field):
-            names += _dotted(field.annotation, f"{prefix}{name}.")  # pyright: ignore[reportArgumentType]
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            names += _dotted(section, f"{prefix}{name}.")
         else:
             names.append(prefix + name)
     return names
@@ -226,7 +223,7 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"{name}: no such setting. {unknown(str(key), _fields(group, section))}"
     if error["type"] == "literal_error":
-        choices = re.findall("'(.*?)'", error["ctx"]["expected"])
+        choices = re.findall("'(.*?)'", error.get("ctx", {})["expected"])
         if _fields(group, section)[str(key)].default is None:
             choices.append("None")
         return f"{name}: no such choice. {unknown(str(error['input']), choices)}"

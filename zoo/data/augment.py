@@ -18,10 +18,7 @@ fold_in: Any = tf.random.fold_in
 def random_shift(
     image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float = 0.125
 ) -> tf.Tensor:
-    """Shifts an image `(size, size, 3)` in both directions, by up to a fraction of its size.
-
-    The border becomes black. It is for digits, which flips would turn into others.
-    """
+    """Shifts an image `(size, size, 3)`, with a black border, by up to a fraction of its size."""
     padding = round(size * fraction)
     image = tf.pad(image, [[padding, padding], [padding, padding], [0, 0]])
     return tf.image.stateless_random_crop(image, (size, size, 3), seed)
@@ -96,11 +93,10 @@ def in_window(size: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
 
 def random_pixel(size: tf.Tensor, seed: tf.Tensor, number: int) -> tf.Tensor:
     """Draws a row and a column; `number` and the next one are folded into the seed."""
-    draws = (
-        tf.random.stateless_uniform([], fold_in(seed, number + axis), 0, size[axis], tf.int32)
-        for axis in (0, 1)
+    seeds = [fold_in(seed, number + axis) for axis in (0, 1)]
+    return tf.stack(
+        [tf.random.stateless_uniform([], seeds[i], 0, size[i], tf.int32) for i in (0, 1)]
     )
-    return tf.stack(list(draws))
 
 
 def mix_up(
@@ -136,10 +132,7 @@ def cut_mix(
 
 
 def either(mixup: float | None, cutmix: float | None) -> Mix | None:
-    """Creates the function that mixes a batch by MixUp, CutMix, or one of both at random.
-
-    `mixup` and `cutmix` are their alphas; None: without.
-    """
+    """Creates the function that mixes by MixUp, CutMix or both at random; None: without one."""
     alphas = ((mix_up, mixup), (cut_mix, cutmix))
     mixes = [partial(mix, alpha=alpha) for mix, alpha in alphas if alpha is not None]
     if len(mixes) < 2:

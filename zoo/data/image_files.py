@@ -61,15 +61,10 @@ def divide(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
     Hidden files are left out, and so are folders, pipes and the like with other suffixes.
     """
-    images, others = [], []
-    for path in sorted(paths, key=str):
-        if path.name.startswith("."):
-            continue
-        if path.suffix.lower() in SUFFIXES:
-            images.append(path)
-        elif path.is_file():
-            others.append(path)
-    return images, others
+    shown = [path for path in sorted(paths, key=str) if not path.name.startswith(".")]
+    images = [path for path in shown if path.suffix.lower() in SUFFIXES]
+    others = [path for path in shown if path.suffix.lower() not in SUFFIXES]
+    return images, [path for path in others if path.is_file()]
 
 
 def name_left_out(others: list[Path]) -> None:

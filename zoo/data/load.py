@@ -25,11 +25,7 @@ UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weig
 
 @dataclass(frozen=True)
 class ImageData:
-    """Training images, held-out test images and the names of the classes.
-
-    Attributes:
-        warnings: Dataset warnings, one line each.
-    """
+    """Training images, held-out test images, class names, and dataset warnings of a line each."""
 
     train: TrainingImages
     test: EvalImages
@@ -50,7 +46,7 @@ def load_data(
         image_size: Height and width of the model's images in pixels.
         seed: Seed of shuffling and augmentation. Defaults to 0.
         preprocessing: Crop and interpolation of test images that are image files. Defaults to
-            None: 0.875 of the shorter side, bilinear.
+            None: `held_out_preprocessing`.
 
     Raises:
         ValueError: If the dataset is missing or not as described, image files are unreadable, or
@@ -104,13 +100,7 @@ def held_out_files(
 
 
 def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[float]:
-    """Returns class weights that give all classes the same total weight; their mean is 1.
-
-    Example:
-        >>> from zoo.data.load import balanced_weights
-        >>> balanced_weights([0, 0, 0, 1], 2)
-        [0.6666666666666666, 2.0]
-    """
+    """Returns weights that give all classes the same total weight, and images 1 on average."""
     counts = np.bincount(labels, minlength=classes)
     if not counts.all():
         raise ValueError(
@@ -129,7 +119,8 @@ def class_warnings(
     """
     lines = []
     counts = np.bincount(np.asarray(labels), minlength=len(class_names))
-    few = [f"{printable(class_names[i])} ({counts[i]})" for i in np.flatnonzero(counts < FEW)]
+    rare = np.flatnonzero(counts < FEW).tolist()
+    few = [f"{printable(class_names[i])} ({counts[i]})" for i in rare]
     if few:
         lines.append(f"classes with fewer than {FEW} training images: {some(few)}")
     ratio = counts.max() / max(counts.min(), 1)

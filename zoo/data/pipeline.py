@@ -100,14 +100,11 @@ class TrainingImages(Images):
         Labels are probabilities of the classes: one-hot, unless images are mixed.
 
         Args:
-            batch_size: Images per step, over all hosts.
+            batch_size: Images per step, over all hosts; a multiple of hosts times `parts`.
             classes: Number of classes.
             first_step: Number of batches to skip. Defaults to 0.
             host: Host whose part of each batch is read. Defaults to the only one.
             parts: Micro-batches into which every batch is divided. Defaults to 1.
-
-        Raises:
-            ValueError: If hosts or micro-batches do not divide the batch.
         """
         size = host.size(batch_size)
         if size % parts:
@@ -145,7 +142,7 @@ class EvalImages(Images):
         All batches are full, and every host has the same number of them. Padding and unreadable
         images have weight 0. Arguments are those of `TrainingImages.batches`.
         """
-        examples = self.examples(batch_size, host=host, finish=preprocess_input)
+        examples: Any = self.examples(batch_size, host=host, finish=preprocess_input)
         nothing = [tf.zeros(spec.shape, spec.dtype) for spec in examples.element_spec]
         padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
         return _finish(

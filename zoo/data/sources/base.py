@@ -153,13 +153,12 @@ class Split(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+@dataclass
 class DataSource(ABC):
     """Base class of data sources, which find, decode and augment images."""
 
+    config: DataConfig
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
-
-    def __init__(self, config: DataConfig) -> None:
-        self.config = config
 
     @abstractmethod
     def open(self, image_size: int) -> Split:

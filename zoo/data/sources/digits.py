@@ -13,7 +13,7 @@ TEST_COUNT = 360
 
 
 class Source(ArraySource):
-    """Scikit-learn's digits, shifted at random in training."""
+    """Scikit-learn's digits, shifted at random in training: flips would turn some into others."""
 
     class_names: ClassVar = tuple("0123456789")
 

@@ -25,13 +25,10 @@ class Source(DataSource):
             import tensorflow_datasets as tfds
         name = self.config.name or ""
         builder = _builder(tfds, name, self.config.dir)
-        features = builder.info.features
-        label: Any = features["label"] if "label" in features else None  # noqa: SIM401
-        if (
-            "image" not in features
-            or not isinstance(features["image"], tfds.features.Image)
-            or not isinstance(label, tfds.features.ClassLabel)
-        ):
+        features: dict[str, Any] = dict(builder.info.features.items())
+        label: Any = features.get("label")
+        wanted = {"image": tfds.features.Image, "label": tfds.features.ClassLabel}
+        if not all(isinstance(features.get(name), kind) for name, kind in wanted.items()):
             raise ValueError(
                 "data.name: expected a data set with the features image (Image) and label "
                 f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"

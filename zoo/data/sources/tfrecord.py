@@ -1,7 +1,6 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,7 @@ class Source(DataSource):
 
     def open(self, image_size: int) -> Split:
         folder, classes = self.config.dir or "", self.config.classes or 0
-        train, test = (_scan(_find(folder, pattern)) for pattern in (TRAIN, TEST))
+        train, test = (_scan(folder, pattern) for pattern in (TRAIN, TEST))
         texts = test.texts | train.texts
         first = int(0 not in texts and classes in texts)
         wrong = sorted(label for label in texts if not first <= label < first + classes)
@@ -54,21 +53,17 @@ class Source(DataSource):
         return Split(train_records, test_records, names)
 
 
-def _find(folder: str, pattern: str) -> list[str]:
+def _scan(folder: str, pattern: str) -> Contents:
+    """Reads all labels, which checks the checksum of every record."""
+    with needs_extra("train"):
+        from rich.progress import Progress
+
     files = sorted(tf.io.gfile.glob(f"{folder.rstrip('/')}/{pattern}"))
     if not files:
         raise ValueError(
             f"data.dir: expected a folder with files {TRAIN} and {TEST}. Received: {folder!r}, "
             f"which has no {pattern}"
         )
-    return files
-
-
-def _scan(files: list[str]) -> Contents:
-    """Reads all labels, which checks the checksum of every record."""
-    with needs_extra("train"):
-        from rich.progress import Progress
-
     sizes = file_sizes(files)
     contents = Contents(files, [0] * len(files), {})
     scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
@@ -76,8 +71,7 @@ def _scan(files: list[str]) -> Contents:
         _scan_file, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
     with Progress(transient=True) as progress:
-        name = PurePosixPath(files[0]).name.split("-")[0]
-        task = progress.add_task(f"Counting {name} images", total=sum(sizes))
+        task = progress.add_task(f"Counting {pattern[:-2]} images", total=sum(sizes))
         try:
             for file, size, labels, texts in scanned.as_numpy_iterator():
                 progress.advance(task, size)
