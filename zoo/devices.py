@@ -17,29 +17,19 @@ import tensorflow as tf
 
 from zoo.errors import install
 
-STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "one_device")
 DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
 INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host among those of a run, each of which reads a part of every batch.
-
-    Attributes:
-        index: Number of this host, from 0.
-        count: Number of hosts.
-    """
+    """Number of a host, from 0, and count of the hosts, which each read a part of every batch."""
 
     index: int = 0
     count: int = 1
 
     def size(self, batch_size: int) -> int:
-        """Returns the number of images of a batch on this host.
-
-        Raises:
-            ValueError: If the hosts do not divide the batch.
-        """
+        """Returns the number of images of a batch on this host, if the hosts divide it."""
         if batch_size % self.count:
             raise ValueError(
                 f"data.batch_size: expected a multiple of {self.count}, the number of hosts. "
@@ -58,14 +48,10 @@ ONLY_HOST = Host()
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of a run.
+    """The devices of a run on all its hosts, of which `host` is this process.
 
-    Attributes:
-        replicas: Number of devices, on all hosts.
-        host: This process among those of the run.
-        kind: "CPU", "GPU" or "TPU".
-        strategy: `tf.distribute.Strategy` or `keras.distribution.Distribution`; None for one
-            device.
+    `kind` is "CPU", "GPU" or "TPU", `strategy` a `tf.distribute.Strategy` or
+    `keras.distribution.Distribution`, None for one device.
     """
 
     replicas: int
@@ -87,12 +73,7 @@ class Devices:
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def distribute(self, batches: Callable[[Host], tf.data.Dataset], batch_size: int) -> Any:
-        """Creates the distributed dataset for `fit` and `evaluate`.
-
-        Args:
-            batches: Function that returns the batches of a host.
-            batch_size: Images per step, over all hosts.
-        """
+        """Creates the distributed dataset for `fit` and `evaluate` of the batches of each host."""
         if not isinstance(self.strategy, tf.distribute.Strategy):
             return batches(self.host)
 
@@ -105,18 +86,20 @@ class Devices:
     @contextmanager
     def noticing_losses(self) -> Iterator[None]:
         """Ends the process with one line when another host of the run is lost."""
+        is_jax = keras.backend.backend() == "jax"
+        signs: tuple = (tf.errors.UnavailableError, tf.errors.AbortedError)
+        if is_jax:
+            import jax  # pyright: ignore[reportMissingImports]
+
+            signs = (jax.errors.JaxRuntimeError,)
         try:
             yield
-        except (tf.errors.UnavailableError, tf.errors.AbortedError, *_jax_errors()) as error:
+        except signs as error:
             if self.host.count == 1:
                 raise
-            print(
-                "another host of this run was lost; the same command on every host resumes from "
-                "the last checkpoint",
-                file=sys.stderr,
-                flush=True,
-            )
-            if keras.backend.backend() == "jax":
+            line = "another host of this run was lost; the same command on every host resumes from "
+            print(f"{line}the last checkpoint", file=sys.stderr, flush=True)
+            if is_jax:
                 os._exit(1)  # at an ordinary exit JAX waits 100 s for the lost host, then aborts
             raise SystemExit(1) from error
 
@@ -147,54 +130,35 @@ def precision(policy: str) -> Iterator[None]:
 
 
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
-    """Finds the devices to train on, and connects to a TPU.
+    """Finds the devices to train on, TensorFlow's or JAX's, and connects to a TPU.
 
+    The arguments are `RunConfig.strategy` and `tpu`; "mirrored" without GPUs takes logical CPUs.
     A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU.
-
-    Args:
-        name: "tpu"; "mirrored", all GPUs of this machine (without any, its logical CPUs);
-            "multi_worker", the devices of all machines; "one_device"; or "auto": a TPU if one is
-            named or found, else all GPUs if there are several, else one device.
-        tpu: Name or address of the TPU, "local" on a TPU VM. Defaults to None: the environment
-            variable TPU_NAME, else the TPU of this machine. TensorFlow only.
 
     Raises:
         ValueError: If there are no such devices, or a TPU or host does not answer.
     """
-    if name not in STRATEGIES:
-        raise ValueError(f"expected strategy to be {' | '.join(STRATEGIES)}. Received: {name!r}")
     backend = keras.backend.backend()
-    if backend == "tensorflow":
-        devices = _tensorflow_devices(name, tpu)
-    elif backend == "jax":
+    if backend == "jax":
         if tpu is not None:
             raise ValueError(f"tpu: expected none on JAX, which finds its own. Received: {tpu!r}")
         devices = _jax_devices(name)
     else:
-        raise ValueError(
-            f"expected Keras' backend to be tensorflow or jax for training. Received: {backend!r}"
-        )
+        devices = _tensorflow_devices(name, tpu)
     if devices.kind == "CPU" and (unseen := unseen_accelerator(backend)):
         print(unseen, file=sys.stderr, flush=True)
     return devices
 
 
 def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
-    """Returns a line on a GPU or TPU of this machine that the backend does not see.
+    """Returns a line on a GPU or TPU of this machine that the backend, on the CPU, does not see.
 
     None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
-
-    Args:
-        backend: "tensorflow" or "jax", running on the CPU.
-        folder: Folder of the device files. Defaults to /dev.
     """
-    hidden = set()
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        hidden.add("GPU")
-    if backend == "jax" and os.environ.get("JAX_PLATFORMS") == "cpu":
-        hidden |= {"GPU", "TPU"}
     for pattern, kind in DEVICE_FILES.items():
-        if kind in hidden or (backend == "tensorflow" and _physical(kind)):
+        hidden = backend == "jax" and os.environ.get("JAX_PLATFORMS") == "cpu"
+        hidden |= kind == "GPU" and os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+        if hidden or (backend == "tensorflow" and _physical(kind)):
             continue
         for path in sorted(folder.glob(pattern))[:1]:
             advice = install(f"{'jax-' * (backend == 'jax')}{kind.lower()}")
@@ -206,28 +170,26 @@ def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
 
 def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
     tpu = tpu or os.environ.get("TPU_NAME") or ("local" if _physical("TPU") else None)
-    kind = "GPU" if _physical("GPU") else "CPU"
     if name == "tpu" or (name == "auto" and tpu):
         strategy = _tpu_strategy(tpu)
         return Devices(strategy.num_replicas_in_sync, Host(), "TPU", strategy)
+    kind, host = "GPU" if _physical("GPU") else "CPU", Host()
     if kind == "CPU":
-        _run_operations_in_sequence()
+        # One operation at a time, each on all cores: with parallel operations, gradients differed
+        # in their last bit from run to run, even under `enable_op_determinism`, so that resumed
+        # runs were not exact. Costs up to 17 % of speed. TensorFlow may have started already.
+        with suppress(RuntimeError):
+            tf.config.threading.set_inter_op_parallelism_threads(1)
     if name == "multi_worker":
-        return _multi_worker(kind)
-    if name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
+        strategy = _multi_worker_strategy()
+        resolver = strategy.cluster_resolver
+        workers = resolver.cluster_spec().as_dict().get("worker", [""])
+        host = Host(resolver.task_id or 0, len(workers))
+    elif name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
         strategy = _mirrored_strategy(kind)
-        return Devices(strategy.num_replicas_in_sync, Host(), kind, strategy)
-    return Devices(1, Host(), kind)
-
-
-def _run_operations_in_sequence() -> None:
-    """Runs one operation at a time, each on all cores, if TensorFlow has not started yet.
-
-    With parallel operations, gradients differed in their last bit from run to run, even under
-    `enable_op_determinism`, so that resumed runs were not exact. Costs up to 17 % of speed.
-    """
-    with suppress(RuntimeError):
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+    else:
+        return Devices(1, host, kind)
+    return Devices(strategy.num_replicas_in_sync, host, kind, strategy)
 
 
 @contextmanager
@@ -260,7 +222,7 @@ def _mirrored_strategy(kind: str) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def _multi_worker(kind: str) -> Devices:
+def _multi_worker_strategy() -> Any:
     if "TF_CONFIG" not in os.environ:
         raise ValueError(
             "strategy=multi_worker: expected TF_CONFIG in the environment, with the addresses of "
@@ -268,12 +230,7 @@ def _multi_worker(kind: str) -> Devices:
             ', "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
         )
     with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    resolver = strategy.cluster_resolver
-    workers = len(resolver.cluster_spec().as_dict().get("worker", [""]))
-    return Devices(
-        strategy.num_replicas_in_sync, Host(resolver.task_id or 0, workers), kind, strategy
-    )
+        return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _jax_devices(name: str) -> Devices:
@@ -298,14 +255,6 @@ def _jax_devices(name: str) -> Devices:
     # Every process already reads its own part of the data.
     strategy = keras.distribution.DataParallel(auto_shard_dataset=False)
     return Devices(len(devices), Host(jax.process_index(), jax.process_count()), kind, strategy)
-
-
-def _jax_errors() -> tuple[type[Exception], ...]:
-    if keras.backend.backend() != "jax":
-        return ()
-    import jax  # pyright: ignore[reportMissingImports]
-
-    return (jax.errors.JaxRuntimeError,)
 
 
 def _physical(kind: str) -> list:

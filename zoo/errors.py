@@ -35,14 +35,6 @@ def some(names: Iterable[str], shown: int = 3, separator: str = ", ") -> str:
     return separator.join(names[:shown]) + more
 
 
-def shortened(text: str, most: int = 2000) -> str:
-    """Cuts out the middle of a long text."""
-    if len(text) <= most:
-        return text
-    left_out = f" [{len(text) - most:,} characters left out] "
-    return text[: most * 3 // 4] + left_out + text[-most // 4 :]
-
-
 def printable(text: object) -> str:
     r"""Escapes untrusted text, such as names of files, for terminals and files.
 
@@ -64,11 +56,7 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Names the extra to install if an import in the `with` block fails.
-
-    Raises:
-        ImportError: If a package is not installed.
-    """
+    """Names the extra to install in the `ImportError` of the `with` block."""
     try:
         yield
     except ModuleNotFoundError as error:

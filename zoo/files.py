@@ -58,7 +58,7 @@ def in_bucket(path: Any) -> bool:
 def why_no_file(path: Any) -> str:
     """Returns the reason why a file of this machine cannot be read, or "" if it can.
 
-    Pipes, devices and sockets count as no files: reading them may never end.
+    Pipes, devices and sockets are no files: reading them may never end.
     """
     try:
         return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
@@ -90,37 +90,26 @@ def remove(path: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Returns whether this is an unfinished file or folder of `atomic_write`."""
+    """Returns whether `atomic_write` has not finished this file or folder."""
     return path.name.startswith(_PARTIAL)
 
 
 def remove_partial(folder: Path, name: str | None = None) -> None:
-    """Removes the unfinished files that killed processes left in a folder.
+    """Removes the unfinished files that killed processes left in a folder, of one name or of any.
 
     Running processes hold locks on theirs. On a file system without locks, nothing is removed.
-
-    Args:
-        folder: Folder to clean.
-        name: Name of the file or folder that was written. Defaults to None: any.
     """
     if in_bucket(folder):  # where `atomic_write` leaves nothing unfinished
         return
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
-        with suppress(OSError):
-            descriptor = _open(path)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(path)
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), _locked(path, must=True):
+            remove(path)
 
 
 def check_output(folder: Path, name: str = "") -> None:
-    """Checks that `atomic_write` can write in a folder, by a trial; buckets are not checked.
+    """Checks by a trial that a file, or "" for any, can be written in a new or existing folder.
 
-    Args:
-        folder: Folder of the output, which need not exist.
-        name: Name of the file to write or replace. Defaults to "": any.
+    Buckets are not checked.
 
     Raises:
         ValueError: One line, if nothing can be written there, or `name` is a folder.
@@ -134,9 +123,8 @@ def check_output(folder: Path, name: str = "") -> None:
         if name and (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        reason = f"{folder} is a file, not a folder"
-        if not isinstance(error, FileExistsError):
-            reason = error.strerror
+        is_file = isinstance(error, FileExistsError)
+        reason = f"{folder} is a file, not a folder" if is_file else error.strerror
         raise ValueError(
             f"expected a {'file' if name else 'folder'} to write to. "
             f"Received: {str(folder / name)[:80]!r} ({reason})"
@@ -151,15 +139,9 @@ def check_output(folder: Path, name: str = "") -> None:
 def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write to, and renames it to `path` if nothing failed.
 
-    It is in a temporary folder next to `path`. Buckets, whose uploads are atomic, get a copy.
-
-    Args:
-        path: Path of the file or new folder. The temporary path has the same name, because Keras
-            and matplotlib choose the format by the suffix.
-        over_folder: Whether a new folder replaces an existing one. Defaults to False.
-
-    Raises:
-        FullDiskError: If there is no room.
+    It has the same name, by whose suffix Keras and matplotlib choose the format, in a temporary
+    folder next to `path`. Buckets, whose uploads are atomic, get a copy. With `over_folder`, a new
+    folder replaces an existing one.
     """
     with naming_full_disks(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,19 +149,16 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
             with tempfile.TemporaryDirectory() as folder:
                 here = Path(folder) / path.name
                 yield here
-                _copy(here, path)
+                location_class: Any = type(path)  # of `etils.epath`
+                location_class(here).copy(path, overwrite=True)
             return
         remove_partial(path.parent, path.name)
-        folder, lock = _new_partial(path)
-        try:
+        with _new_partial(path) as folder:
             yield folder / path.name
             if over_folder:
                 _replace_folder(folder / path.name, path)
             else:
                 os.replace(folder / path.name, path)
-        finally:
-            remove(folder)
-            os.close(lock)
 
 
 def _replace_folder(new: Path, folder: Path) -> None:
@@ -188,47 +167,38 @@ def _replace_folder(new: Path, folder: Path) -> None:
     No system renames over a folder with files. So the old one is moved aside first; if the process
     is killed then, `restore` brings it back.
     """
-    old = _aside(folder)
-    if old.is_dir():  # left by a process that was killed after the swap
-        os.replace(old, new.parent / "older")
+    old = restore(folder)
+    remove(old)  # left by a process that was killed after the swap
     if folder.is_dir():
         os.replace(folder, old)
     try:
         os.replace(new, folder)
     finally:
         restore(folder)
-    if old.is_dir():
-        os.replace(old, new.parent / "old")
+    remove(old)
 
 
-def restore(folder: Path) -> None:
-    """Brings back a folder that a killed process moved aside."""
-    old = _aside(folder)
+def restore(folder: Path) -> Path:
+    """Brings back a folder that a killed process moved aside, and returns where it was."""
+    old = folder.with_name(f"{_OLD}{folder.name}")
     if old.is_dir() and not (folder.is_dir() and any(folder.iterdir())):
         os.replace(old, folder)
-
-
-def _aside(folder: Path) -> Path:
-    return folder.with_name(f"{_OLD}{folder.name}")
+    return old
 
 
 @contextmanager
 def naming_full_disks(path: Path) -> Iterator[None]:
-    """Names the file or folder that is written in the `with` block if the disk is full.
+    """Raises `FullDiskError` with this path if the disk is full in the `with` block.
 
     Errors of libraries name other files or none, and compiled ones have their own types.
-
-    Raises:
-        FullDiskError: If there is no room.
     """
     try:
         yield
     except FullDiskError:
         raise
     except Exception as error:
-        number = getattr(error, "errno", None)
         for full in _FULL:
-            if number == full or os.strerror(full) in str(error):
+            if getattr(error, "errno", None) == full or os.strerror(full) in str(error):
                 raise FullDiskError(full, os.strerror(full), str(path)) from error
         raise
 
@@ -238,61 +208,67 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
 
     On a full disk, HDF5 ends the process.
     """
-    file = _KerasFile()
-    file.shown = name
+
+    class File(io.BytesIO):
+        # Keras checks the suffix of this, and writes HDF5 next to `name` if memory is short.
+        def __str__(self) -> str:
+            return name
+
+    file = File()
     model.save_weights(file) if name.endswith(".weights.h5") else model.save(file)
     return file.getvalue()
-
-
-class _KerasFile(io.BytesIO):
-    """File in memory whose name has the suffix that Keras checks."""
-
-    shown = ""  # not `name`, next to which Keras writes HDF5 if memory is short
-
-    def __str__(self) -> str:
-        return self.shown
 
 
 @contextmanager
 def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
     """Yields the folder of the next version, and the temporary path of `atomic_write` for it.
 
-    Versions are folders `1`, `2` and so on of a folder of this machine. Every process gets its
-    own.
+    Versions are folders `1`, `2` and so on; every process gets its own.
     """
     parent.mkdir(parents=True, exist_ok=True)
     remove_partial(parent)
     with ExitStack() as writing:
-        lock = os.open(parent, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(parent):
             # Names of unfinished versions end with their numbers, too.
             versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
             last = max((int(name) for name in versions if name.isdecimal()), default=0)
             folder = parent / str(last + 1)
             beside = writing.enter_context(atomic_write(folder))
-        finally:
-            os.close(lock)
         yield folder, beside
 
 
-def _new_partial(path: Path) -> tuple[Path, int]:
-    """Creates a locked folder next to a path; returns it and the descriptor of the lock."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
+@contextmanager
+def _new_partial(path: Path) -> Iterator[Path]:
+    """Creates a locked folder next to a path for the `with` block."""
+    folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
+    with ExitStack() as locked:
         # Before it is locked, another process may remove it like that of a killed process.
         with suppress(FileNotFoundError):
-            descriptor = _open(folder)
-            with suppress(OSError):  # a file system without locks
+            locked.enter_context(_locked(folder))
+        if not folder.exists():
+            folder = locked.enter_context(_new_partial(path))
+        try:
+            yield folder
+        finally:
+            remove(folder)
+
+
+@contextmanager
+def _locked(path: Path, must: bool = False) -> Iterator[None]:
+    """Waits for the lock of a file or folder, or raises `OSError` if it `must` have it now.
+
+    File systems without locks need none otherwise.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        if must:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if folder.exists():
-                return folder, descriptor
-            os.close(descriptor)
-
-
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -303,11 +279,6 @@ def local_copy(path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder) / path.name
-        _copy(path, here)
+        of_bucket: Any = path
+        of_bucket.copy(here, overwrite=True)
         yield here
-
-
-def _copy(source: Any, target: Any) -> None:
-    from etils import epath
-
-    epath.Path(source).copy(target, overwrite=True)

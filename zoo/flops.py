@@ -1,5 +1,6 @@
 """Floating-point operations of a model of the zoo: `python -m zoo.flops NAME`."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,11 +26,7 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Builds the model and prints its table.
-
-    Raises:
-        ValueError: If there is no such model, or an argument is wrong.
-    """
+    """Builds the model and prints its table."""
     config = FlopsConfig.from_command_line(arguments)
     from lambda_keras.applications.flops import count_flops_by_stage
     from zoo.cli.plain_yaml import typed
@@ -38,21 +35,18 @@ def main(arguments: Sequence[str]) -> None:
     size = config.image_size or find_model(config.model).image_size
     overrides = typed(config.overrides)
     model = create_model(config.model, **{"input_shape": (size, size, 3), **overrides})
-    counts = count_flops_by_stage(model)
-    total = sum(sum(kinds.values()) for kinds in counts.values())
+    stages = {name: Counter(kinds) for name, kinds in count_flops_by_stage(model).items()}
+    stages["all"] = sum(stages.values(), Counter())
+    kinds = list(stages["all"])
     height, width, _ = model.input_shape[1:]
     print(f"{config.model} at {height}x{width}")
     print(f"trainable parameters {trainable_parameters(model):,}")
-    print(f"floating-point operations {total / 1e9:.3f} G\n")
-    kinds = list(dict.fromkeys(kind for stage in counts.values() for kind in stage))
-    everything = {kind: sum(stage.get(kind, 0) for stage in counts.values()) for kind in kinds}
+    print(f"floating-point operations {stages['all'].total() / 1e9:.3f} G\n")
     print(f"{'GFLOPs':<12}" + "".join(f"{kind:>13}" for kind in [*kinds, "all"]))
-    for name, stage in {**counts, "all": everything}.items():
-        cells = [stage.get(kind) for kind in kinds]
-        cells.append(sum(stage.values()))
-        print(
-            f"{name:<12}" + "".join(f"{cell / 1e9:>13.3f}" if cell else " " * 13 for cell in cells)
-        )
+    for name, stage in stages.items():
+        counts = [*(stage[kind] for kind in kinds), stage.total()]
+        cells = (f"{count / 1e9:.3f}" if count else "" for count in counts)
+        print(f"{name:<12}" + "".join(f"{cell:>13}" for cell in cells))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 CLASSIFIER = "predictions"  # name of the last layer of every classifier
 
-
 # Run as a file, because importing the package would import Keras, which takes seconds: names are
 # checked and listed without it.
 _SPECS = Path(__file__).parents[1] / "lambda_keras" / "models" / "specs.py"
@@ -26,10 +25,7 @@ TABLE: "dict[str, Network]" = runpy.run_path(str(_SPECS))["NETWORKS"]
 def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
     """Returns the names of the models that match a shell pattern, in the order of the table.
 
-    Args:
-        pattern: Shell pattern with `*`, `?` and `[...]`. Defaults to all models.
-        pretrained: Whether to return only models whose weights were published, for
-            `weights="imagenet"`. Defaults to False.
+    With `pretrained`, only models whose weights were published, for `weights="imagenet"`.
 
     Example:
     >>> from zoo.registry import list_models
@@ -44,29 +40,18 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
 
 
 def find_model(name: str) -> "Network":
-    """Returns the row of a model.
-
-    Raises:
-        ValueError: If there is no such model; the message has the nearest names.
-    """
+    """Returns the row of a model, or raises an error with the nearest names."""
     if name not in TABLE:
         raise ValueError(f"expected the name of a model. {unknown(name, TABLE)}")
     return TABLE[name]
 
 
 def create_model(name: str, /, **overrides: Any) -> "keras.Model":
-    """Builds a model by its name.
-
-    Args:
-        name: One of `list_models()`.
-        **overrides: Arguments of the model's constructor, e.g. `classes=10`.
+    """Builds a model by its name; `overrides` are arguments of its constructor.
 
     Returns:
         A `keras.Model`: images of shape `(batch, height, width, 3)`, normalized by
         `lambda_keras.applications.preprocess_input`, to class probabilities.
-
-    Raises:
-        ValueError: If there is no such model, or its constructor has no such argument.
     """
     row = find_model(name)
     from lambda_keras import applications
@@ -82,12 +67,10 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
 
 
 def set_batch_norm(model: "keras.Model", momentum: float | None, synchronized: bool) -> None:
-    """Sets up every batch normalization of a network, those within lambda layers too.
+    """Sets up every batch normalization of a network, before it is called.
 
-    Args:
-        model: The network, before it is called.
-        momentum: Of the moving statistics; None: as they are.
-        synchronized: Whether batch statistics are those of all devices.
+    `momentum` is of the moving statistics, None: as it is; `synchronized` batch statistics are
+    those of all devices.
     """
     import keras
 

@@ -8,7 +8,6 @@ import pytest
 from support.commands import fail
 
 from zoo.cli.run import BACKENDS
-from zoo.devices import find_devices
 
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
 MODELS = "Allowed: lambda_resnet14, lambda_resnet50, "
@@ -161,9 +160,3 @@ def test_tpu_vm(nothing_written, arguments, part):
     assert process.stderr.startswith("error: ")
     assert process.stderr.count("\n") == 1
     assert part in process.stderr
-
-
-@pytest.mark.parametrize("name", ["gpu", "", "TPU", None])
-def test_strategy_of_python(name):
-    with pytest.raises(ValueError, match=f"expected strategy to be auto .* Received: {name!r}"):
-        find_devices(name)

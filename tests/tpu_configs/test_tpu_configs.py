@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from support import networks
 from support.networks import GOLDEN, RECIPES
+from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
-from zoo.cli.configurations import find_configuration
+from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 from zoo.registry import create_model, find_model
-from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 from zoo.train.network import create_network
 
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
@@ -123,7 +123,7 @@ def head(file: Path) -> list[str]:
 def test_head_says_command_hardware_and_what_to_expect(file):
     command, hardware, expected, *_ = head(file)
     config = parse(command.removeprefix("# Command: "))
-    assert find_configuration(str(config.config)).samefile(file)
+    assert configurations()[str(config.config)].samefile(file)
     assert hardware.startswith("# Hardware: ")
     assert expected.startswith("# Expected top-1: ")
     assert config.output_dir.parent == Path("runs")

@@ -10,8 +10,8 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.api import evaluate, load_classifier, train
-from zoo.config import TrainConfig
-from zoo.data.sources.digits import digits_arrays
+from zoo.config import DataConfig, TrainConfig
+from zoo.data.sources.digits import Source
 from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
 from zoo.train import classification
@@ -57,7 +57,7 @@ def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, ch
 
 
 def test_many_images_come_in_order(classifier):
-    _, (images, _) = digits_arrays()
+    _, (images, _) = Source(DataConfig()).arrays()
     arrays = list(images[:40])  # more than a batch
     expected = [classifier(image, top=1)[0].name for image in arrays]
     assert [scores[0].name for scores in classifier(arrays, top=1)] == expected

@@ -73,14 +73,6 @@ def test_devices_that_are_not_there(monkeypatch):
         find_devices("mirrored")
     with pytest.raises(ValueError, match="expected TF_CONFIG in the environment"):
         find_devices("multi_worker")
-    with pytest.raises(ValueError, match="Received: 'gpu'"):
-        find_devices("gpu")
-
-
-def test_backend_that_cannot_train(monkeypatch):
-    monkeypatch.setattr(devices.keras.backend, "backend", lambda: "torch")
-    with pytest.raises(ValueError, match=r"tensorflow or jax for training\. Received: 'torch'"):
-        find_devices()
 
 
 def test_tpu_without_the_wheel_for_tpus_names_the_extra(monkeypatch):

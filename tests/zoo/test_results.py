@@ -11,9 +11,10 @@ from support.networks import GOLDEN
 from lambda_keras import applications
 from lambda_keras.applications import count_flops
 from zoo import list as command
-from zoo import results
+from zoo.list import RESULTS
 from zoo.registry import TABLE, create_model, trainable_parameters
-from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
+
+IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 
 pytestmark = pytest.mark.one_backend
 # Of each network with its arguments, one: counts differ by the image size alone.
@@ -37,7 +38,7 @@ def test_rows_name_networks_and_their_arguments():
 
 def test_counts_of_the_registry_stand_there_alone():
     """A row states a count only if its network differs from the registry's."""
-    with Path(results.__file__).with_name("results.csv").open(encoding="utf-8", newline="") as file:
+    with Path(command.__file__).with_name("results.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             has_size = int(row["img_size"]) == TABLE[row["model"]].image_size
             assert (row["param_count"] == "") == (row["arguments"] == "")

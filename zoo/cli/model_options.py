@@ -21,16 +21,15 @@ def _check_source(weights: str) -> None:
     # As `lambda_keras.weights` has it, whose import would bring Keras.
     if weights.startswith(HUB) or re.fullmatch(r"imagenet(-\w+)?", weights):
         return
-    if os.path.isdir(weights):
-        if any(os.path.isfile(os.path.join(weights, name)) for name in IN_FOLDERS):
-            return
-    elif os.path.isfile(weights) and weights.endswith((".h5", ".safetensors")):
-        return
-    raise ValueError(
-        f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
-        ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file. "
-        f"Received: {weights!r}"
-    )
+    files = [os.path.join(weights, name) for name in IN_FOLDERS]
+    if weights.endswith((".h5", ".safetensors")):
+        files.append(weights)
+    if not any(map(os.path.isfile, files)):
+        raise ValueError(
+            f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
+            ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file. "
+            f"Received: {weights!r}"
+        )
 
 
 def is_place(model: str) -> bool:
@@ -62,14 +61,13 @@ def published_task(place: str) -> str | None:
 
 
 def _check_place(model: str) -> None:
-    if model.startswith(HUB):
-        if not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", model):
-            raise ValueError(
-                f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {model!r}"
-            )
-    elif not os.path.isfile(os.path.join(model, NETWORK)):
+    if not is_published(model):
         raise ValueError(
             f"expected a folder of python -m zoo.publish, with {NETWORK}. Received: {model!r}"
+        )
+    if model.startswith(HUB) and not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", model):
+        raise ValueError(
+            f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {model!r}"
         )
 
 
@@ -139,11 +137,7 @@ class ModelOptions(PlaceOptions):
 
 
 def read_labels(path: Path) -> list[str]:
-    """Returns the names of classes, one from each line.
-
-    Raises:
-        ValueError: If the file is missing or not text, or a line is empty.
-    """
+    """Returns the names of classes, one from each line of a text file."""
     if not os.path.isfile(path):
         raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
     try:

@@ -6,7 +6,6 @@ from typing import Any
 import yaml
 
 MAX_CHARACTERS = 2**14  # the longest configuration of the zoo has 1,200
-MAX_DEPTH = 10  # nested lists and sections; settings need three
 
 
 def load(text: str) -> Any:
@@ -22,18 +21,11 @@ def load(text: str) -> Any:
             f"expected at most {MAX_CHARACTERS} characters of YAML. Received: {len(text)}"
         )
     try:
-        depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            line = event.start_mark.line + 1
             if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1
                 raise ValueError(
                     f"expected YAML without aliases. Received: *{event.anchor} in line {line}"
-                )
-            if depth > MAX_DEPTH:
-                raise ValueError(
-                    f"expected at most {MAX_DEPTH} levels of YAML. Received: more, in line {line}"
                 )
         return yaml.safe_load(text)
     except Exception as error:  # constructors of tags raise many kinds
@@ -41,16 +33,7 @@ def load(text: str) -> Any:
 
 
 def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Parses the strings among arguments, which are from a command line, as YAML.
-
-    Example:
-    >>> from zoo.cli.plain_yaml import typed
-    >>> typed({"scope": "7", "placement": "CCLL"})
-    {'scope': 7, 'placement': 'CCLL'}
-
-    Raises:
-        ValueError: If a value is not YAML.
-    """
+    """Parses the strings among arguments, which are from a command line, as YAML."""
     values = dict(overrides)
     for key, value in overrides.items():
         if isinstance(value, str):

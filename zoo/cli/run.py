@@ -5,23 +5,20 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 
-from zoo.errors import install, printable, shortened
+from zoo.errors import install, printable
 
 BACKENDS = ("tensorflow", "jax", "torch")
+LONGEST = 2000  # characters of an error message
 
 
 def run_command(
     command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACKENDS[:1]
 ) -> None:
-    """Runs a command with the arguments of this process.
+    """Runs a command, which supports some backends of Keras, with the arguments of this process.
 
     Bad input (`ValueError`), files that cannot be read or written (`OSError`) and missing packages
     end the process with one line and exit code 2, Ctrl-C with one line and 130. Any other error is
     a bug and keeps its traceback.
-
-    Args:
-        command: Function of the command line arguments, without the program's name.
-        backends: Keras backends that the command supports. Defaults to TensorFlow alone.
     """
     # TensorFlow reads the level once, at its import. Its log has errors about CUDA on machines
     # without a GPU; errors of a command are Python exceptions.
@@ -35,7 +32,11 @@ def run_command(
         if isinstance(error, ModuleNotFoundError):  # other errors name their extra
             extra = error.name if error.name in BACKENDS[1:] else "train"
             message = f"{error.name} is not installed: {install(extra)}"
-        print(f"error: {shortened(printable(' '.join(message.split())))}", file=sys.stderr)
+        line = printable(" ".join(message.split()))
+        if len(line) > LONGEST:
+            left_out = f" [{len(line) - LONGEST:,} characters left out] "
+            line = line[: LONGEST * 3 // 4] + left_out + line[-LONGEST // 4 :]
+        print(f"error: {line}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -51,11 +52,7 @@ def use_backend(name: str) -> None:
 
 
 def use_default_backend(allowed: Sequence[str]) -> None:
-    """Uses TensorFlow, unless KERAS_BACKEND is set or Keras is imported already.
-
-    Raises:
-        ValueError: If the backend is not allowed.
-    """
+    """Uses TensorFlow, unless KERAS_BACKEND or an imported Keras has another allowed backend."""
     keras = sys.modules.get("keras")
     if keras is None:
         _check_backend(allowed)
@@ -68,7 +65,7 @@ def use_default_backend(allowed: Sequence[str]) -> None:
 
 
 def use_onednn() -> None:
-    """Turns oneDNN on, unless TF_ENABLE_ONEDNN_OPTS is set; TensorFlow must not be imported yet.
+    """Turns oneDNN on before TensorFlow's import, unless TF_ENABLE_ONEDNN_OPTS is set.
 
     TensorFlow's default is on with AVX-512 alone, but AVX2 gains, too: see docs/performance.md.
     """

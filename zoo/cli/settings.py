@@ -3,14 +3,11 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
-from json import JSONDecodeError
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Self
 
 import yaml
 from pydantic import (
@@ -33,9 +30,16 @@ from pydantic_settings import (
 )
 
 from zoo.cli import plain_yaml
-from zoo.cli.configurations import find_configuration, is_name, list_configurations
 from zoo.errors import unknown
 from zoo.files import answering, check_output, local_copy, location
+
+
+def configurations() -> dict[str, Path]:
+    """Returns the files of the configurations that come with the zoo, by name."""
+    zoo = Path(__file__).parents[1]
+    installed = zoo / "tpu_configs"
+    folder = installed if installed.is_dir() else zoo.parent / "tpu_configs"  # of a checkout
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def _local(path: Any) -> Any:
@@ -65,11 +69,7 @@ def one_of(kind: str, names: Collection[str]) -> AfterValidator:
 
 
 def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Checks the name of a file to write.
-
-    Raises:
-        ValueError: If the suffix is another one, or a pipe or the like has this name.
-    """
+    """Checks the name of a file to write: its suffix, and that no pipe or the like has it."""
     is_other = os.path.lexists(path) and not os.path.isfile(path)
     if not path.name.endswith(suffixes) or path.name in suffixes or is_other:
         raise ValueError(f"expected a file named {' or '.join(suffixes)}. Received: {str(path)!r}")
@@ -102,9 +102,6 @@ class Section(BaseModel):
     model_config = STRICT
 
 
-AnySection = TypeVar("AnySection", bound=Section)
-
-
 class Settings(BaseSettings):
     """Settings of one command; the docstring of a subclass is the head of its `--help`.
 
@@ -128,17 +125,12 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_command_line(cls, arguments: Sequence[str]) -> Self:
-        """Reads `--section.key value` arguments and the YAML file given by `--config`.
-
-        Raises:
-            ValueError: One line that names the wrong key or value, and what is allowed.
-        """
-        sections = [f"--{name}" for name, field in cls.model_fields.items() if _is_section(field)]
+        """Reads `--section.key value` arguments and the YAML file given by `--config`."""
+        sections = {name.partition(".")[0] for name in _dotted(cls) if "." in name}
         for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
             if argument in sections and value.startswith("--"):
                 raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
-        with _errors_in_one_line(cls):
-            return cls(_cli_parse_args=_with_lists(arguments))  # pyright: ignore[reportCallIssue]
+        return cls.from_values({"_cli_parse_args": _with_lists(arguments)})
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
@@ -147,16 +139,16 @@ class Settings(BaseSettings):
         Raises:
             ValueError: One line that names the wrong key or value, and what is allowed.
         """
-        with _errors_in_one_line(cls):
+        try:
             return cls(**values)
+        except ValidationError as error:
+            raise ValueError(_one_line(cls, error.errors()[0])) from None
+        except SettingsError as error:
+            raise ValueError(_unrecognized(cls, error)) from None
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Reads a YAML file alone, such as the `config.yaml` of a run.
-
-        Raises:
-            ValueError: One line that names the wrong key or value, and what is allowed.
-        """
+        """Reads a YAML file alone, such as the `config.yaml` of a run."""
         return cls.from_command_line(["--config", str(path)])
 
     def to_yaml(self) -> str:
@@ -173,36 +165,35 @@ class ConfigFile(YamlConfigSettingsSource):
 
     @staticmethod
     def read(name: str) -> dict[str, Any]:
-        """Reads the settings in a file, or in a configuration of the zoo.
-
-        Raises:
-            SettingsError: If the file is missing, or not YAML of settings.
-        """
+        """Reads the settings in a file or a configuration of the zoo; raises `SettingsError`."""
         try:
-            path = location(name)
-            if is_name(name):
-                path = find_configuration(name)
+            path, known = location(name), configurations()
+            if name == path.stem and not path.exists():
+                if name not in known:
+                    expected = "expected a YAML file, or the name of a configuration"
+                    raise ValueError(f"{expected}. {unknown(name, known)}")
+                path = known[name]
             with answering(path):
                 if not path.is_file():
                     found = "not a file" if path.exists() else "not found"
-                    if path.stem in list_configurations():
+                    if path.stem in known:
                         found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
                     raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
                 with local_copy(path) as here, here.open("rb") as file:
                     content = file.read(4 * plain_yaml.MAX_CHARACTERS + 4)
+            try:
+                values = plain_yaml.load(content.decode())
+            except ValueError as error:
+                raise ValueError(f"{str(path)!r} is not YAML of settings: {error}") from None
+            if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+                raise ValueError(f"expected `key: value` lines in {str(path)!r}")
+            if "config" in values:
+                raise ValueError(
+                    f"expected a file that names no other one. Received: {str(path)!r} with "
+                    f"config={values['config']!r}"
+                )
         except ValueError as error:
             raise SettingsError(f"config: {error}") from None
-        try:
-            values = plain_yaml.load(content.decode())
-        except ValueError as error:
-            raise SettingsError(f"config: {str(path)!r} is not YAML of settings: {error}") from None
-        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-            raise SettingsError(f"config: expected `key: value` lines in {str(path)!r}")
-        if "config" in values:
-            raise SettingsError(
-                f"config: expected a file that names no other one. Received: {str(path)!r} with "
-                f"config={values['config']!r}"
-            )
         return values
 
 
@@ -213,50 +204,16 @@ def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, F
     return group.model_fields
 
 
-def check_section(section: type[AnySection], values: Mapping[str, Any], name: str) -> AnySection:
-    """Checks the settings of one section, whose name in messages is `name`.
-
-    Raises:
-        ValueError: One line that names the wrong key or value, and what is allowed.
-    """
-    with _errors_in_one_line(section, name):
-        return section(**values)
-
-
-@contextmanager
-def _errors_in_one_line(group: type[BaseModel], section: str = "") -> Iterator[None]:
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = section and f"{section}{'.' if first['loc'] else ': '}"
-        raise ValueError(where + _one_line(group, first)) from None
-    except SettingsError as error:
-        raise ValueError(_unrecognized(group, error)) from None
-
-
-def _is_section(field: FieldInfo) -> bool:
-    return isinstance(field.annotation, type) and issubclass(field.annotation, Section)
-
-
 def _dotted(group: type[BaseModel], prefix: str = "--") -> list[str]:
     """Returns the names of all settings on the command line."""
     names = []
     for name, field in group.model_fields.items():
-        if _is_section(field):
-            names += _dotted(field.annotation, f"{prefix}{name}.")  # pyright: ignore[reportArgumentType]
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            names += _dotted(section, f"{prefix}{name}.")
         else:
             names.append(prefix + name)
     return names
-
-
-def _choices(annotation: Any) -> list[str]:
-    """Returns the allowed values of a Literal, or of a Literal or None."""
-    if annotation is NoneType:
-        return ["None"]
-    if get_origin(annotation) is Literal:
-        return list(map(str, get_args(annotation)))
-    return [choice for part in get_args(annotation) for choice in _choices(part)]
 
 
 def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
@@ -266,7 +223,9 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"{name}: no such setting. {unknown(str(key), _fields(group, section))}"
     if error["type"] == "literal_error":
-        choices = _choices(_fields(group, section)[str(key)].annotation)
+        choices = re.findall("'(.*?)'", error.get("ctx", {})["expected"])
+        if _fields(group, section)[str(key)].default is None:
+            choices.append("None")
         return f"{name}: no such choice. {unknown(str(error['input']), choices)}"
     reason = error["msg"].removeprefix("Value error, ")
     if "Received" not in reason:
@@ -277,10 +236,6 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
 def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
     """Describes a wrong command line argument, and what is allowed."""
     reason = str(error).removeprefix("error parsing CLI: ")
-    if isinstance(error.__cause__, JSONDecodeError) and (
-        field := re.search('field "(.*?)"', reason)
-    ):
-        return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found:
         name = reason.partition("Parsing error encountered for ")[2].partition(":")[0]
@@ -303,17 +258,17 @@ def _with_lists(arguments: Sequence[str]) -> list[str]:
 def quoted(arguments: Sequence[str]) -> list[str]:
     """Quotes positional arguments, because pydantic-settings splits lists at commas.
 
-    Raises:
-        ValueError: If a name has characters that cannot be quoted; names within folders may.
+    Refuses characters that cannot be quoted; names within folders may have them.
     """
-    result, is_value = [], False
-    for argument in arguments:
-        is_option = argument.startswith("-")
-        if not (is_option or is_value) and re.search(r'["\x00-\x1f]', argument):
-            raise ValueError(
-                "photos: expected names without quotation marks and control characters. "
-                f"Received: {argument!r}"
-            )
-        result.append(argument if is_option or is_value else f'"{argument}"')
-        is_value = is_option and argument != "--" and "=" not in argument
+    result = []
+    for option, argument in pairwise(["", *arguments]):
+        is_value = option.startswith("-") and option != "--" and "=" not in option
+        if not is_value and not argument.startswith("-"):
+            if re.search(r'["\x00-\x1f]', argument):
+                raise ValueError(
+                    "photos: expected names without quotation marks and control characters. "
+                    f"Received: {argument!r}"
+                )
+            argument = f'"{argument}"'
+        result.append(argument)
     return result

@@ -7,9 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.data.errors import in_one_line, reason
+from zoo.data.errors import in_one_line, no_autograph, reason
 from zoo.data.image_files import JPEG, PNG, to_jpeg_or_png
-from zoo.data.records import no_autograph
 
 MAX_PIXELS = 2**29 // 3  # above which Pillow, too, refuses decompression bombs
 HEAD = 2**16  # bytes that hold the EXIF orientation and the transparency of a file
@@ -25,22 +24,19 @@ KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"
 Window = Callable[[tf.Tensor], tf.Tensor]
 
 
-def decode_centre(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes and crops a file as in evaluation, prediction and exports.
-
-    It is TensorFlow alone, so that it can be part of a graph; see `decode` and `resize_centre`.
-    """
-    return resize_centre(decode(encoded), preprocessing)
+def decode_center(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
+    """Decodes and crops a file as in evaluation, prediction and exports, in a graph too."""
+    return resize_center(decode(encoded), preprocessing)
 
 
-def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     """Resizes an image and crops its center, at the same place as `preprocessing` with Pillow.
 
     The image is uint8 of shape `(height, width, 3)`, the crop float32 in [0, 255].
     """
     size, shape = preprocessing.image_size, tf.shape(image)[:2]
     resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
-    centre = tf.raw_ops.ScaleAndTranslate(
+    center = tf.raw_ops.ScaleAndTranslate(
         images=image[None],
         size=[size, size],
         scale=tf.cast(resized / shape, tf.float32),
@@ -48,17 +44,13 @@ def resize_centre(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
         kernel_type=KERNELS[preprocessing.interpolation],
         antialias=True,
     )
-    return tf.clip_by_value(centre[0], 0, 255)  # bicubic overshoots
+    return tf.clip_by_value(center[0], 0, 255)  # bicubic overshoots
 
 
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
-    """Decodes an image as a viewer shows it: upright by EXIF, on white where it is transparent.
+    """Decodes a file as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    Args:
-        encoded: Bytes of a JPEG, PNG, GIF or BMP file, a scalar string.
-
-    Returns:
-        A uint8 image of shape `(height, width, 3)`.
+    The bytes are of a JPEG, PNG, GIF or BMP file; the image is uint8 `(height, width, 3)`.
     """
 
     def jpeg() -> tf.Tensor:
@@ -132,37 +124,28 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
     return tf.cond(tf.image.is_jpeg(encoded) & (orientation(encoded) == 1), part, whole)
 
 
-def check_header(content: bytes) -> None:
-    """Checks the header of a file, before it takes memory.
-
-    Raises:
-        ValueError: If it is no JPEG or PNG image, or has too many pixels.
-    """
+def check_header(content: bytes) -> tuple[int, int]:
+    """Returns height and width of a JPEG or PNG file, unless its pixels take too much memory."""
     if not content.startswith((JPEG, PNG)):
         raise ValueError("not a JPEG or PNG image")
-    height, width = stored_size(content)
+    if content.startswith(PNG):
+        height, width = int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
+    else:
+        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
     if height * width > MAX_PIXELS:
         raise ValueError(f"{width} x {height} pixels, more than {MAX_PIXELS:,}")
-
-
-def stored_size(content: bytes) -> tuple[int, int]:
-    """Returns height and width in pixels from the header of a JPEG or PNG file."""
-    if content.startswith(PNG):
-        return int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
-    height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
     return height, width
 
 
-def decode_small(content: bytes) -> tf.Tensor:
-    """Decodes a JPEG or PNG file, a JPEG at 1/8 of its size: a faster check than `decode`.
+def check_content(content: bytes) -> tuple[int, int]:
+    """Checks faster than `decode` that a file can be decoded, a JPEG file at 1/8 of its size.
 
-    Raises:
-        ValueError: If it cannot be decoded, or has too many pixels.
+    Returns height and width, and raises the errors of `check_header` or one with the reason.
     """
     try:
-        check_header(content)
-        # It decodes PNG files, too.
-        return tf.io.decode_jpeg(content, channels=3, ratio=8)
+        size = check_header(content)
+        tf.io.decode_jpeg(content, channels=3, ratio=8)  # decodes PNG files, too
+        return size
     except tf.errors.OpError as error:
         raise ValueError(reason(error)) from None
 
@@ -170,11 +153,10 @@ def decode_small(content: bytes) -> tf.Tensor:
 def attempt(
     read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the uint8 image of `read`, and whether it could be read.
+    """Returns the uint8 image of `read` and True, or if that fails, a black pixel and False.
 
-    If `read` fails, `skip` decides: either the name goes to stderr, and a black pixel and False
-    are returned, or an error names the image. TensorFlow graphs have no try and except, but
-    datasets of one element that ignore errors.
+    The name of the failed image goes to stderr, or without `skip` into an error. TensorFlow graphs
+    have no try and except, but datasets of one element that ignore errors.
     """
 
     @no_autograph

@@ -1,4 +1,4 @@
-"""One-line errors about bad data in a pipeline."""
+"""One-line errors about bad data in a pipeline, whose functions TensorFlow does not rewrite."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,9 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 from zoo.errors import printable
+
+# Autograph would convert Python's control flow, which these pipelines do not have.
+no_autograph = tf.autograph.experimental.do_not_convert
 
 
 def reason(error: Exception) -> str:
@@ -23,11 +26,7 @@ def in_one_line(text: tf.Tensor) -> tf.Tensor:
 
 @contextmanager
 def naming_errors() -> Iterator[None]:
-    """Turns TensorFlow's errors about data in the `with` block into errors of one line.
-
-    Raises:
-        ValueError: With the name of the image or file.
-    """
+    """Turns TensorFlow's errors about data in the `with` block into a `ValueError` of one line."""
     try:
         yield
     except tf.errors.DataLossError as error:

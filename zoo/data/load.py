@@ -1,6 +1,6 @@
 """Training and test images by their settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -10,25 +10,22 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import color_jitter, fold_in, random_erasing
-from zoo.data.crops import resize_centre
-from zoo.data.errors import naming_errors
-from zoo.data.labels import class_warnings
-from zoo.data.mix import either
+from zoo.data.augment import color_jitter, either, fold_in, random_erasing
+from zoo.data.crops import resize_center
+from zoo.data.errors import naming_errors, no_autograph
 from zoo.data.pipeline import EvalImages, ReadImage, TrainingImages
 from zoo.data.rand_augment import rand_augment
-from zoo.data.records import Record, no_autograph
-from zoo.data.sources.base import DataSource
+from zoo.data.sources.base import DataSource, Record
 from zoo.devices import ONLY_HOST
+from zoo.errors import printable, some
+
+FEW = 10  # images of a class, below which a network hardly learns it
+UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 
 
 @dataclass(frozen=True)
 class ImageData:
-    """Training images, held-out test images and the names of the classes.
-
-    Attributes:
-        warnings: Dataset warnings, one line each.
-    """
+    """Training images, held-out test images, class names, and dataset warnings of a line each."""
 
     train: TrainingImages
     test: EvalImages
@@ -49,10 +46,7 @@ def load_data(
         image_size: Height and width of the model's images in pixels.
         seed: Seed of shuffling and augmentation. Defaults to 0.
         preprocessing: Crop and interpolation of test images that are image files. Defaults to
-            None: 0.875 of the shorter side, bilinear.
-
-    Returns:
-        Training images, shuffled anew in every pass, and test images.
+            None: `held_out_preprocessing`.
 
     Raises:
         ValueError: If the dataset is missing or not as described, image files are unreadable, or
@@ -70,13 +64,11 @@ def load_data(
         preprocessing = held_out_preprocessing(config, image_size)
     read_train, read_test = _readers(config, source, preprocessing)
     train = TrainingImages(split.train, read_train, seed, either(config.mixup, config.cutmix))
-    warnings = list(split.warnings)
+    warnings = split.warnings
     if train.labels is not None:
-        warnings += class_warnings(
-            train.labels, split.class_names, config.class_weights is not None
-        )
-    test = EvalImages(split.test, read_test)
-    return ImageData(train, test, split.class_names, tuple(warnings))
+        weighted = config.class_weights is not None
+        warnings = (*warnings, *class_warnings(train.labels, split.class_names, weighted))
+    return ImageData(train, EvalImages(split.test, read_test), split.class_names, warnings)
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
@@ -87,15 +79,9 @@ def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing
 def held_out_files(
     config: DataConfig, image_size: int, limit: int
 ) -> tuple[list[bytes], np.ndarray]:
-    """Returns the first readable test images, undecoded, and the indices of their classes.
+    """Returns the first readable test images, at most `limit`, and the indices of their classes.
 
-    Args:
-        config: Settings of the images.
-        image_size: Height and width of the model's images in pixels.
-        limit: Largest number of images.
-
-    Returns:
-        Contents of image files (PNG for images in memory), and labels.
+    Images are the contents of image files (PNG for images in memory).
     """
     source, test = _source(config), load_data(config, image_size).test
 
@@ -113,6 +99,39 @@ def held_out_files(
     return list(files), np.asarray(labels)
 
 
+def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[float]:
+    """Returns weights that give all classes the same total weight, and images 1 on average."""
+    counts = np.bincount(labels, minlength=classes)
+    if not counts.all():
+        raise ValueError(
+            "data.class_weights: expected training images of every class. Received: none of class "
+            f"number {counts.argmin()}"
+        )
+    return (len(labels) / (classes * counts)).tolist()
+
+
+def class_warnings(
+    labels: Sequence[int] | np.ndarray, class_names: Sequence[str], weighted: bool
+) -> list[str]:
+    """Returns a line on classes with few training images, and one on very unequal classes.
+
+    `weighted` says whether classes have weights in the loss.
+    """
+    lines = []
+    counts = np.bincount(np.asarray(labels), minlength=len(class_names))
+    rare = np.flatnonzero(counts < FEW).tolist()
+    few = [f"{printable(class_names[i])} ({counts[i]})" for i in rare]
+    if few:
+        lines.append(f"classes with fewer than {FEW} training images: {some(few)}")
+    ratio = counts.max() / max(counts.min(), 1)
+    if ratio >= UNEQUAL and not weighted:
+        lines.append(
+            f"the largest class has {ratio:.0f} times the images of the smallest: "
+            "--data.class_weights balanced lets every class count as much"
+        )
+    return lines
+
+
 def _source(config: DataConfig) -> DataSource:
     return import_module(f"zoo.data.sources.{config.source}").Source(config)
 
@@ -125,11 +144,18 @@ def _readers(
 
     def test(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = source.read(record)
-        return resize_centre(image, preprocessing), readable
+        return resize_center(image, preprocessing), readable
 
     if not config.augment:
         return test, test
-    changes = _changes(config, size)
+    # Optional augmentations, each with the constant that is folded into its seed.
+    changes: dict[int, Callable[..., tf.Tensor]] = {}
+    if config.color_jitter is not None:
+        changes[3] = partial(color_jitter, strength=config.color_jitter)
+    if config.randaugment_magnitude is not None:
+        changes[2] = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
+    if config.random_erasing is not None:
+        changes[4] = partial(random_erasing, probability=config.random_erasing)
 
     def train(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = source.augmented(record, seed, size)
@@ -138,15 +164,3 @@ def _readers(
         return image, readable
 
     return train, test
-
-
-def _changes(config: DataConfig, size: int) -> dict[int, Callable[..., tf.Tensor]]:
-    """Optional augmentations, each with the constant that is folded into its seed."""
-    changes: dict[int, Callable[..., tf.Tensor]] = {}
-    if config.color_jitter is not None:
-        changes[3] = partial(color_jitter, strength=config.color_jitter)
-    if config.randaugment_magnitude is not None:
-        changes[2] = rand_augment(config.randaugment_layers, config.randaugment_magnitude, size)
-    if config.random_erasing is not None:
-        changes[4] = partial(random_erasing, probability=config.random_erasing)
-    return changes

@@ -1,5 +1,6 @@
 """Batches for `model.fit` and `model.evaluate`, made of the records of a data source."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
-from zoo.data.augment import fold_in
-from zoo.data.errors import naming_errors
-from zoo.data.mix import Mix
-from zoo.data.records import IndexedSource, Record, Records, no_autograph
+from zoo.data.augment import Mix, fold_in
+from zoo.data.errors import naming_errors, no_autograph
+from zoo.data.sources.base import IndexedSource, Record, Records
 from zoo.devices import ONLY_HOST, Host
 
 MIXING = 100  # folded into the seeds of batches, so that they differ from those of images
@@ -22,21 +22,49 @@ ReadImage = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
 @dataclass(frozen=True)
-class Images:
-    """Images to train or to test on.
+class Images(ABC):
+    """Images to train or to test on: undecoded in `source`, decoded and augmented by `read_image`.
 
-    Attributes:
-        source: Undecoded images and their labels.
-        read_image: Decodes an image, and augments it for training.
+    `seed` is that of the order and of augmentation.
     """
 
     source: Records
     read_image: ReadImage
+    seed: int = 0
 
     @property
     def count(self) -> int:
         """Number of images."""
         return self.source.count
+
+    def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
+        readable = no_autograph(lambda image, label, readable: readable)
+        examples = self.examples(min(limit, self.count)).filter(readable).take(limit)
+        with naming_errors():
+            images, labels, _ = zip(*_finish(examples).as_numpy_iterator(), strict=True)
+        return np.stack(images), np.asarray(labels)
+
+    def examples(
+        self,
+        batch_size: int,
+        first_step: int = 0,
+        host: Host = ONLY_HOST,
+        finish: Callable[[tf.Tensor], Any] = tf.identity,
+    ) -> tf.data.Dataset:
+        """Returns images in [0, 255], labels, and whether the image could be read."""
+
+        @no_autograph
+        def decode(record: Record, number: Any = 0) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            seed = tf.stack([tf.constant(self.seed, tf.int64), tf.cast(number, tf.int64)])
+            image, readable = self.read_image(record, seed)
+            return finish(image), record["label"], readable
+
+        return self._records(batch_size, first_step, host).map(decode, tf.data.AUTOTUNE)
+
+    @abstractmethod
+    def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
+        """Records; for training, endless ones with their numbers."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +73,9 @@ class TrainingImages(Images):
 
     Order and augmentation are functions of the seed and the step, so that a resumed run gets the
     same images as an uninterrupted one. Another image of the batch replaces an unreadable one.
-
-    Attributes:
-        seed: Seed of the order and of augmentation.
-        mix: Mixes the images of a batch, within each host's part; None: without.
+    `mix` mixes the images of a batch, within each host's part.
     """
 
-    seed: int
     mix: Mix | None = None
 
     @property
@@ -76,49 +100,33 @@ class TrainingImages(Images):
         Labels are probabilities of the classes: one-hot, unless images are mixed.
 
         Args:
-            batch_size: Images per step, over all hosts.
+            batch_size: Images per step, over all hosts; a multiple of hosts times `parts`.
             classes: Number of classes.
             first_step: Number of batches to skip. Defaults to 0.
             host: Host whose part of each batch is read. Defaults to the only one.
             parts: Micro-batches into which every batch is divided. Defaults to 1.
-
-        Raises:
-            ValueError: If hosts or micro-batches do not divide the batch.
         """
         size = host.size(batch_size)
         if size % parts:
             raise ValueError(f"expected a multiple of {parts} images on a host. Received: {size}")
+
+        @no_autograph
+        def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
+            seed = tf.stack([tf.constant(self.seed, tf.int64), step])
+            return self.mix(*batch, fold_in(seed, MIXING + host.index)) if self.mix else batch
+
         batches = (
             self.examples(batch_size, first_step, host, preprocess_input)
             .batch(size, drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
+            .enumerate(first_step)
+            .map(mixed)
         )
-        if self.mix is not None:
-            batches = batches.enumerate(first_step).map(_mixed(self.mix, self.seed, host))
         return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
-    def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the first augmented images, in [0, 255], and labels, at most `limit` of them."""
-        return _sample(self.examples(min(limit, self.count)), limit)
-
-    def examples(
-        self,
-        batch_size: int,
-        first_step: int = 0,
-        host: Host = ONLY_HOST,
-        finish: Callable[[tf.Tensor], Any] = tf.identity,
-    ) -> tf.data.Dataset:
-        """Returns endless images in [0, 255], labels, and whether the image could be read."""
-
-        @no_autograph
-        def decode(record: Record, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            seed = tf.stack([tf.constant(self.seed, tf.int64), number])
-            image, readable = self.read_image(record, seed)
-            return finish(image), record["label"], readable
-
-        records = self.source.training(batch_size, first_step, host, self.seed)
-        return records.map(decode, tf.data.AUTOTUNE)
+    def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
+        return self.source.training(batch_size, first_step, host, self.seed)
 
 
 class EvalImages(Images):
@@ -134,33 +142,18 @@ class EvalImages(Images):
         All batches are full, and every host has the same number of them. Padding and unreadable
         images have weight 0. Arguments are those of `TrainingImages.batches`.
         """
-        examples = self._examples(batch_size, host, preprocess_input)
-        image, label, readable = (
-            tf.zeros(spec.shape, spec.dtype) for spec in tf.nest.flatten(examples.element_spec)
-        )
-        nothing = preprocess_input(image), label, readable
+        examples: Any = self.examples(batch_size, host=host, finish=preprocess_input)
+        nothing = [tf.zeros(spec.shape, spec.dtype) for spec in examples.element_spec]
+        padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
         return _finish(
-            examples.concatenate(tf.data.Dataset.from_tensors(nothing).repeat())
+            examples.concatenate(padding)
             .batch(host.size(batch_size), drop_remainder=True)
             .take(self.steps(batch_size))
             .map(_one_hot(classes))
         )
 
-    def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
-        return _sample(self._examples(1, ONLY_HOST), limit)
-
-    def _examples(
-        self, batch_size: int, host: Host, finish: Callable[[tf.Tensor], Any] = tf.identity
-    ) -> tf.data.Dataset:
-        """Images, labels, and whether the image could be read."""
-
-        @no_autograph
-        def decode(record: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            image, readable = self.read_image(record, tf.zeros(2, tf.int64))
-            return finish(image), record["label"], readable
-
-        return self.source.testing(batch_size, host).map(decode, tf.data.AUTOTUNE)
+    def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
+        return self.source.testing(batch_size, host)
 
 
 @no_autograph
@@ -184,23 +177,6 @@ def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
         return images, tf.one_hot(labels, classes), *(tf.cast(r, tf.float32) for r in readable)
 
     return one_hot
-
-
-def _mixed(mix: Mix, seed: int, host: Host) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-    @no_autograph
-    def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
-        own = fold_in(tf.stack([tf.constant(seed, tf.int64), step]), MIXING + host.index)
-        return mix(*batch, own)
-
-    return mixed
-
-
-def _sample(examples: tf.data.Dataset, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    readable = no_autograph(lambda image, label, readable: readable)
-    examples = _finish(examples.filter(readable).take(limit))
-    with naming_errors():
-        images, labels, _ = zip(*examples.as_numpy_iterator(), strict=True)
-    return np.stack(images), np.asarray(labels)
 
 
 def _finish(dataset: tf.data.Dataset) -> tf.data.Dataset:

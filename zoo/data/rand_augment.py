@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from zoo.data.augment import fold_in
+from zoo.data.augment import fold_in, in_window, random_pixel
 
 SMALLEST_IMAGE = 128  # pixels, in the paper: Table 20
 
@@ -18,25 +18,18 @@ Operation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of an image and a see
 
 
 def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
-    """Creates the augmentation of an image.
+    """Creates the augmentation of a float32 image in [0, 255].
 
     Each layer applies one operation of `operations`, or none: 17 choices with equal probability.
-
-    Args:
-        num_layers: Operations per image.
-        magnitude: Strength of the operations; 10 is nominally the highest.
-        size: Height and width of the images in pixels. Shifts and holes are in pixels, whatever the
-            size, down to 128 (the smallest in the paper); below that they shrink with it.
-
-    Returns:
-        Function of a float32 image in [0, 255] and a seed of two integers.
     """
     choices = [lambda image, seed: image, *operations(magnitude / 10, size).values()]
 
     def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         image = tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8)
         for layer_seed in tf.unstack(tf.random.split(seed, num_layers)):
-            choice = _uniform_int(len(choices), fold_in(layer_seed, 0))
+            choice = tf.random.stateless_uniform(
+                [], fold_in(layer_seed, 0), 0, len(choices), tf.int32
+            )
             branches = [partial(op, image, fold_in(layer_seed, 1)) for op in choices]
             image = tf.switch_case(choice, branches)
         return tf.cast(image, tf.float32)
@@ -47,30 +40,39 @@ def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
 def operations(strength: float, size: int) -> Mapping[str, Operation]:
     """Creates the 16 operations of a strength by name, for images of a size in pixels.
 
-    The Model Garden's table of levels. Its quirks are kept: `solarize` inverts the whole image at
-    strength 1, as its threshold of 256 is 0 in 8 bits, and the part above 128 at 1.5.
+    Shifts and holes are in pixels, whatever the size, down to 128 (the smallest in the paper);
+    below that they shrink with it. It is the Model Garden's table of levels with its quirks:
+    `solarize` inverts the whole image at strength 1, as its threshold of 256 is 0 in 8 bits.
     """
     scale = min(1.0, size / SMALLEST_IMAGE)
     factor = 1.8 * strength + 0.1
     mask = 256 - 2 ** (8 - min(8, max(1, int(4 * strength))))
-    half, shift = int(40 * scale * strength), 100 * scale * strength
+    half, shift, shear = int(40 * scale * strength), 100 * scale * strength, 0.3 * strength
+    threshold, addition = int(256 * strength) % 256, int(110 * strength)
+
+    def solarize_add(image: tf.Tensor) -> tf.Tensor:
+        return tf.where(image < 128, _to_uint8(tf.cast(image, tf.int32) + addition), image)
+
+    def signed(level: float, seed: tf.Tensor) -> tf.Tensor:
+        return tf.where(tf.random.stateless_uniform([], seed) < 0.5, level, -level)
+
     return {
-        "auto_contrast": _seedless(auto_contrast),
-        "equalize": _seedless(equalize),
-        "invert": _seedless(lambda image: 255 - image),
-        "rotate": _signed(rotate, 30 * strength),
-        "posterize": _seedless(lambda image: image & mask),
-        "solarize": _seedless(partial(solarize, threshold=int(256 * strength) % 256)),
-        "color": _seedless(lambda image: blend(_gray(image), image, factor)),
-        "contrast": _seedless(lambda image: tf.image.adjust_contrast(image, factor)),
-        "brightness": _seedless(lambda image: blend(tf.zeros_like(image), image, factor)),
-        "sharpness": _seedless(partial(sharpness, factor=factor)),
-        "shear_x": _signed(lambda image, by: _affine(image, 1, by, 0, 0, 1, 0), 0.3 * strength),
-        "shear_y": _signed(lambda image, by: _affine(image, 1, 0, 0, by, 1, 0), 0.3 * strength),
-        "translate_x": _signed(lambda image, by: _affine(image, 1, 0, by, 0, 1, 0), shift),
-        "translate_y": _signed(lambda image, by: _affine(image, 1, 0, 0, 0, 1, by), shift),
+        "auto_contrast": lambda image, _: auto_contrast(image),
+        "equalize": lambda image, _: equalize(image),
+        "invert": lambda image, _: 255 - image,
+        "rotate": lambda image, seed: rotate(image, signed(30 * strength, seed)),
+        "posterize": lambda image, _: image & mask,
+        "solarize": lambda image, _: tf.where(image < threshold, image, 255 - image),
+        "color": lambda image, _: blend(tf.image.rgb_to_grayscale(image), image, factor),
+        "contrast": lambda image, _: tf.image.adjust_contrast(image, factor),
+        "brightness": lambda image, _: blend(tf.zeros_like(image), image, factor),
+        "sharpness": lambda image, _: sharpness(image, factor),
+        "shear_x": lambda image, seed: _affine(image, 1, signed(shear, seed), 0, 0, 1, 0),
+        "shear_y": lambda image, seed: _affine(image, 1, 0, 0, signed(shear, seed), 1, 0),
+        "translate_x": lambda image, seed: _affine(image, 1, 0, signed(shift, seed), 0, 1, 0),
+        "translate_y": lambda image, seed: _affine(image, 1, 0, 0, 0, 1, signed(shift, seed)),
         "cutout": partial(cutout, half=half),
-        "solarize_add": _seedless(partial(solarize_add, addition=int(110 * strength))),
+        "solarize_add": lambda image, _: solarize_add(image),
     }
 
 
@@ -86,19 +88,18 @@ def auto_contrast(image: tf.Tensor) -> tf.Tensor:
 
 def equalize(image: tf.Tensor) -> tf.Tensor:
     """Flattens each channel's histogram, as PIL's `ImageOps.equalize`."""
-    return tf.stack([_equalize_channel(channel) for channel in tf.unstack(image, axis=-1)], -1)
-
-
-def _equalize_channel(channel: tf.Tensor) -> tf.Tensor:
-    values = tf.cast(channel, tf.int32)
-    histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
-    # The number of pixels, without those of the highest value, over 255.
-    step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
-    ranks = tf.cumsum(histogram, exclusive=True) + step // 2
-    # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
-    ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
-    equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
-    return tf.where(step > 0, equalized, channel)
+    channels = []
+    for channel in tf.unstack(image, axis=-1):
+        values = tf.cast(channel, tf.int32)
+        histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
+        # The number of pixels, without those of the highest value, over 255.
+        step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
+        ranks = tf.cumsum(histogram, exclusive=True) + step // 2
+        # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
+        ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
+        equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
+        channels.append(tf.where(step > 0, equalized, channel))
+    return tf.stack(channels, -1)
 
 
 def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
@@ -109,17 +110,6 @@ def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
     x = (width - (cos * width - sin * height)) / 2
     y = (height - (sin * width + cos * height)) / 2
     return _affine(image, cos, -sin, x, sin, cos, y)
-
-
-def solarize(image: tf.Tensor, threshold: int) -> tf.Tensor:
-    """Inverts the pixels at or above a threshold."""
-    return tf.where(image < threshold, image, 255 - image)
-
-
-def solarize_add(image: tf.Tensor, addition: int) -> tf.Tensor:
-    """Brightens the pixels below 128."""
-    brighter = tf.minimum(tf.cast(image, tf.int32) + addition, 255)
-    return tf.where(image < 128, tf.cast(brighter, tf.uint8), image)
 
 
 def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
@@ -136,24 +126,15 @@ def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
 
 def cutout(image: tf.Tensor, seed: tf.Tensor, half: int) -> tf.Tensor:
     """Grays a square of twice `half` pixels (arXiv:1708.04552), whose center is in the image."""
-    inside: Any = True
-    for axis in (0, 1):
-        length = tf.shape(image)[axis]
-        center = _uniform_int(length, fold_in(seed, axis))
-        place = tf.range(length)
-        row = (place >= center - half) & (place < center + half)
-        inside &= row[:, None] if axis == 0 else row[None, :]
-    return tf.where(inside[..., None], tf.constant(128, tf.uint8), image)
+    center = random_pixel(tf.shape(image), seed, 0)
+    window = in_window(tf.shape(image), center - half, center + half)
+    return tf.where(window, tf.constant(128, tf.uint8), image)
 
 
 def blend(start: tf.Tensor, end: tf.Tensor, factor: float) -> tf.Tensor:
     """Interpolates two images, or extrapolates for factors above 1, and clips to [0, 255]."""
     begin = tf.cast(start, tf.float32)
     return _to_uint8(begin + factor * (tf.cast(end, tf.float32) - begin))
-
-
-def _gray(image: tf.Tensor) -> tf.Tensor:
-    return tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
 
 
 def _to_uint8(values: Any) -> tf.Tensor:
@@ -171,21 +152,3 @@ def _affine(image: tf.Tensor, *matrix: Any) -> tf.Tensor:
         interpolation="NEAREST",
         fill_mode="REFLECT",
     )[0]
-
-
-def _seedless(function: Callable[[tf.Tensor], tf.Tensor]) -> Operation:
-    return lambda image, seed: function(image)
-
-
-def _signed(function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], level: float) -> Operation:
-    """Applies a function with a level, half of the time with its negative."""
-
-    def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        positive = tf.random.stateless_uniform([], seed) < 0.5
-        return function(image, tf.where(positive, level, -level))
-
-    return apply
-
-
-def _uniform_int(limit: Any, seed: tf.Tensor) -> tf.Tensor:
-    return tf.random.stateless_uniform([], seed, 0, limit, tf.int32)

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic import ValidationInfo as Info
 
-from zoo.data.readable import read_files
+from zoo.data.image_files import check_readable
 from zoo.errors import first_wrong, needs_extra, printable, some
 from zoo.files import why_no_file
 
@@ -201,7 +201,8 @@ def _images(found: list[Json], faults: list[str]) -> dict[int, Json]:
 
 def _check_files(images: dict[int, Json], folder: Path, faults: list[str]) -> None:
     """Removes images whose files are faulty, and describes them in `faults`."""
-    files = read_files([str(folder / one["file_name"]) for one in images.values()])
+    paths = [str(folder / one["file_name"]) for one in images.values()]
+    files = check_readable(paths, skip=True)
     for one, file in zip(list(images.values()), files, strict=True):
         why = file.why
         if not why and (file.height, file.width) != (one["height"], one["width"]):

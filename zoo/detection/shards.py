@@ -145,7 +145,8 @@ class TrainingOrder:
 
     def records(self, _: Any = None) -> Any:
         """Returns an endless `tf.data.Dataset` of serialized `tf.train.Example`s."""
-        from zoo.data.records import StreamSource, no_autograph
+        from zoo.data.errors import no_autograph
+        from zoo.data.sources.base import StreamSource
         from zoo.devices import ONLY_HOST
 
         source = StreamSource(self.images, self._read, self.shuffle_buffer)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
-from zoo.data.crops import PNG, decode_centre
+from zoo.data.crops import PNG, decode_center
 from zoo.inference.classifier import Classifier, with_constants
 from zoo.registry import CLASSIFIER
 
@@ -56,7 +56,7 @@ def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
 
     def of_files(image_bytes: tf.Tensor) -> Outputs:
         images = tf.map_fn(
-            lambda file: decode_centre(check_file(file), classifier.preprocessing),
+            lambda file: decode_center(check_file(file), classifier.preprocessing),
             image_bytes,
             fn_output_signature=tf.TensorSpec((size, size, 3), tf.float32),
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lambda_keras.applications import feature_extractor
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.export.exporter import Check, Export, Outputs, largest_difference
 from zoo.export.formats import FORMATS
 from zoo.export.runtimes import Arrays
@@ -30,7 +30,7 @@ def export_of(
     """
     form, quantize = FORMATS[format_name], options.get("quantize")
     files, labels = source.held_out_files(MAX_IMAGES)
-    images = np.stack([decode_centre(file, classifier.preprocessing) for file in files])
+    images = np.stack([decode_center(file, classifier.preprocessing) for file in files])
     expected = predict(classifier.model, images)
     checks = checks_of(classifier, files, images, expected)
 

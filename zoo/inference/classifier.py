@@ -13,7 +13,7 @@ import tensorflow as tf
 from lambda_keras.applications import fold_batch_normalization, preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
-from zoo.data.crops import resize_centre
+from zoo.data.crops import resize_center
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.model_card import LABELS, versions
@@ -123,7 +123,7 @@ class Classifier:
 
     def view(self, image: Image) -> np.ndarray:
         """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255]."""
-        return resize_centre(tf.constant(read_pixels(image)), self.preprocessing).numpy()
+        return resize_center(tf.constant(read_pixels(image)), self.preprocessing).numpy()
 
     def card(self, normalizes: str) -> dict[str, str]:
         """Returns card fields about inputs, classes and size; `normalizes` names a step."""

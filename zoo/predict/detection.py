@@ -9,7 +9,6 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFile, named, quoted
 from zoo.data.image_files import SUFFIXES
-from zoo.data.readable import read_files, refuse_unreadable
 from zoo.detection import objects
 from zoo.errors import printable
 from zoo.inference.photos import check_replaces_none, find_photos
@@ -40,8 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
     objects.check_output(config.output, photos)
-    files = read_files([str(photo) for photo in photos])
-    refuse_unreadable(files)
+    files = check_readable([str(photo) for photo in photos])
     from zoo.detection.shards import check_shape
     from zoo.detection.source import choose
 

@@ -12,8 +12,7 @@ import tensorflow as tf
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
-from zoo.data.labels import balanced_weights
-from zoo.data.load import load_data
+from zoo.data.load import balanced_weights, load_data
 from zoo.errors import printable, some
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict

@@ -9,7 +9,7 @@ from zoo.benchmark import __main__ as command
 from zoo.benchmark import attention
 from zoo.benchmark.attention import Config, MixerLayer
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
-from zoo.results import RESULTS
+from zoo.list import RESULTS
 
 ALL = ("lambda", *Config().mixers)
 

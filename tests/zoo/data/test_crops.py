@@ -11,11 +11,11 @@ from support.record_files import jpeg
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.crops import (
     attempt,
+    check_content,
     decode,
-    decode_small,
     decode_window,
     orientation,
-    resize_centre,
+    resize_center,
 )
 
 UPRIGHT = (  # by EXIF orientation from 1: how a camera stores an upright picture
@@ -50,7 +50,7 @@ def test_the_centre_is_nearly_that_of_pillow(interpolation, crop_fraction):
     preprocessing = Preprocessing(24, crop_fraction, interpolation)
     for size in ((51, 37), (37, 51), (9, 7), (8, 8), (1, 1), (1, 90)):
         image = np.asarray(PICTURE.resize(size))
-        got = np.asarray(resize_centre(tf.constant(image), preprocessing))
+        got = np.asarray(resize_center(tf.constant(image), preprocessing))
         np.testing.assert_allclose(got, preprocessing(image), atol=2)
 
 
@@ -182,8 +182,8 @@ def test_the_quick_check_fails_where_decoding_does(kind):
         else:
             damaged[random.integers(len(content))] ^= 1 << random.integers(8)
         damaged = bytes(damaged)
-        found.append(readable(decode_small, damaged))
+        found.append(readable(check_content, damaged))
         assert found[-1] == readable(decode, damaged)
-    assert readable(decode_small, content)
+    assert readable(check_content, content)
     assert not all(found)
     assert kind == "png" or any(found)

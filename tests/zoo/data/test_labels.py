@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 
 from zoo.config import DataConfig
-from zoo.data.labels import balanced_weights, class_warnings
-from zoo.data.load import load_data
+from zoo.data.load import balanced_weights, class_warnings, load_data
 
 
 def warnings(folder, size=24, **settings):

@@ -10,7 +10,7 @@ from support.record_files import jpeg, write_tfds, write_tfrecords
 
 from lambda_keras.applications import preprocess_input
 from zoo.config import DataConfig
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.data.errors import naming_errors
 from zoo.data.load import held_out_files, held_out_preprocessing, load_data
 
@@ -165,7 +165,7 @@ def test_held_out_files_are_what_the_test_sees(every_config):
     images, expected = load_data(every_config, 16).test.sample(9)
     np.testing.assert_array_equal(labels, expected)
     preprocessing = held_out_preprocessing(every_config, 16)
-    got = np.stack([decode_centre(tf.constant(file), preprocessing) for file in files])
+    got = np.stack([decode_center(tf.constant(file), preprocessing) for file in files])
     np.testing.assert_array_equal(got, images)
 
 

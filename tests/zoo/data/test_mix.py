@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from zoo.config import DataConfig
+from zoo.data.augment import beta, cut_mix, either, mix_up
 from zoo.data.load import load_data
-from zoo.data.mix import beta, cut_mix, either, mix_up
 
 IMAGES = np.random.default_rng(0).uniform(1, 255, (4, 12, 8, 3)).astype("float32")
 LABELS = np.eye(4, dtype="float32")

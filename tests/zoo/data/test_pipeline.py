@@ -108,8 +108,7 @@ def test_test_batches_are_full_and_the_same_number_on_every_host(data):
                 assert weights.shape == (BATCH // hosts,)
                 assert weights.dtype == "float32"
                 assert set(weights) <= {0, 1}
-                black = got[weights == 0]
-                np.testing.assert_allclose(black, preprocess_input(np.zeros_like(black)), atol=1e-6)
+                assert not got[len(got) - int((weights == 0).sum()) :].any()
                 real_images.extend(got[weights == 1])
                 real_labels.extend(one_hot[weights == 1].argmax(-1))
         assert len(real_labels) == data.test.count

@@ -9,7 +9,7 @@ import yaml
 from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
-from zoo.cli.configurations import find_configuration
+from zoo.cli.settings import configurations
 from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
 from zoo.detection.experiment import BASE, Task, create_experiment
@@ -53,7 +53,7 @@ def test_recipes_are_those_of_the_paper(file):
     assert program == "zoo.train"
     assert find_task(arguments) == "detection"
     named = DetectionConfig.from_command_line(arguments).config
-    assert find_configuration(str(named)).samefile(file)
+    assert configurations()[str(named)].samefile(file)
     figures = re.findall(r"\d+\.\d", "\n".join(head[2:4]))
     assert tuple(map(float, figures)) == tuple(sum(TABLE_6[name], ()))
     cores, images = map(int, re.findall(r"(\d+) (?:TPU|images|image)", head[1]))

@@ -13,7 +13,7 @@ from PIL import Image
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.data.pipeline import EvalImages
-from zoo.data.records import IndexedSource
+from zoo.data.sources.base import IndexedSource
 from zoo.evaluate import metrics, report
 from zoo.evaluate.metrics import Evaluation, Mistake, evaluate
 from zoo.evaluate.report import readable

@@ -15,7 +15,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from lambda_keras.applications import feature_extractor, preprocess_input
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.export import saved_model
 from zoo.export.saved_model import WARM_UP
 from zoo.inference.classifier import predict
@@ -116,7 +116,7 @@ def test_features(signatures, servable, images):
 def test_files(signatures, servable, count):
     photos = files()[:count]
     got = signatures["image_bytes"](image_bytes=tf.constant(photos))
-    images = np.stack([decode_centre(photo, servable.preprocessing) for photo in photos])
+    images = np.stack([decode_center(photo, servable.preprocessing) for photo in photos])
     expected = predict(servable.model, images)
     assert np.ptp(expected, axis=0).max() > 1e-3 or count == 1, "images that all look alike"
     order = np.argsort(-expected, axis=-1)[:, :5]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.export.exporter import largest_difference
 from zoo.export.runtimes import run as run_export
 from zoo.export.saved_model import SIGNATURES
@@ -26,7 +26,7 @@ def export(weights, servable):
 def examples(weights, servable):
     """Files, images and Keras' probabilities."""
     files, _ = Weights("lambda_resnet14", weights).held_out_files(99)
-    images = np.stack([decode_centre(file, servable.preprocessing) for file in files])
+    images = np.stack([decode_center(file, servable.preprocessing) for file in files])
     return files, images, predict(servable.model, images)
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_sample_images
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
 from zoo.cli.model_options import ClassifierOptions
-from zoo.data.crops import decode_centre
+from zoo.data.crops import decode_center
 from zoo.inference import classifier as inference
 from zoo.inference import images as image_reading
 from zoo.inference.classifier import Classifier, predict
@@ -69,7 +69,7 @@ def test_answers_are_those_of_the_model(china, tmp_path, weights):
 
     model = create_model("lambda_resnet14", classes=3, input_shape=(32, 32, 3), weights=weights)
     preprocessing = preprocessing_of("lambda_resnet14", 32)
-    images = np.stack([decode_centre(photo.read_bytes(), preprocessing) for photo in photos])
+    images = np.stack([decode_center(photo.read_bytes(), preprocessing) for photo in photos])
     expected = np.asarray(model(preprocess_input(images), training=False))
     assert np.abs(expected[0] - expected[1]).max() > 1e-4
     assert [answer.photo for answer in answers] == photos

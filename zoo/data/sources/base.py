@@ -1,10 +1,11 @@
-"""The interface of data sources."""
+"""The interface of data sources, and the order and distribution of their records to hosts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,21 +13,139 @@ import tensorflow as tf
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_window
 from zoo.data.crops import attempt, decode, decode_window
-from zoo.data.records import IndexedSource, Record, Records
+from zoo.data.errors import no_autograph, reason
+from zoo.devices import Host
+from zoo.errors import printable
+from zoo.files import in_bucket, why_no_file
 
+# An undecoded image: `image` (a file's bytes, its path, or pixels), `label` (index of its class)
+# and `name` (for messages).
+Record = dict[str, tf.Tensor]
 Decoder = Callable[[tf.Tensor], tf.Tensor]
+
+TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
 
 @dataclass(frozen=True)
-class Split:
-    """Training and test records of a data source.
+class IndexedSource:
+    """Records in memory: pixels or paths, indices of the classes, and names for messages.
 
-    Attributes:
-        train: Records to train on.
-        test: Records to test on.
-        class_names: Names of the classes.
-        warnings: Dataset warnings, one line each.
+    The parts of all hosts make up the batch of a single host.
     """
+
+    images: np.ndarray
+    labels: np.ndarray
+    names: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return len(self.images)
+
+    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
+        """Returns endless records with unique numbers, in another order in every epoch.
+
+        They are functions of the seed and the step. An epoch is all full batches, of each of which
+        every host has a part.
+        """
+        epoch_size = self.count // batch_size * batch_size
+        records = self._records(np.arange(self.count))
+
+        @no_autograph
+        def example(position: tf.Tensor) -> tuple[Record, Any]:
+            number = host.number(position, batch_size)
+            order = tf.stack([tf.constant(seed, tf.int64), number // epoch_size])
+            index = tf.random.experimental.index_shuffle(  # pyright: ignore
+                number % epoch_size, order, tf.constant(self.count - 1, tf.int64)
+            )
+            return {name: tf.gather(values, index) for name, values in records.items()}, number
+
+        positions = tf.data.Dataset.range(first_step * host.size(batch_size), tf.int64.max)
+        return positions.map(example, tf.data.AUTOTUNE)
+
+    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
+        """Returns every record once, on each host those of its part of the batches."""
+        order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
+        own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
+        return tf.data.Dataset.from_tensor_slices(self._records(order[own]))
+
+    def _records(self, indices: np.ndarray) -> Any:
+        return {
+            "image": tf.constant(self.images[indices]),
+            "label": tf.constant(self.labels[indices], tf.int64),
+            "name": tf.constant(self.names[indices]),
+        }
+
+
+def file_sizes(paths: Sequence[str]) -> list[int]:
+    """Returns the sizes in bytes of record files, none of which may be missing or empty."""
+
+    def size(path: str) -> int:
+        why = "" if in_bucket(path) else why_no_file(path)
+        try:
+            length = 0 if why else tf.io.gfile.stat(path).length
+        except tf.errors.OpError as error:
+            raise ValueError(f"data.dir: {reason(error)}") from None
+        if not length:
+            raise ValueError(
+                f"data.dir: expected a file of records. Received: {printable(path)} "
+                f"({why or 'empty'})"
+            )
+        return length
+
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
+        return list(pool.map(size, paths))
+
+
+# Takes the host whose part is read and, for training, the seed of the order of the files.
+Read = Callable[[Host, tf.Tensor | None], tf.data.Dataset]
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """Records that are read sequentially; every host reads a part of its own.
+
+    The sizes of parts differ by at most one record. A run that is resumed within an epoch skips
+    earlier records without decoding them. `shuffle_buffer` is in undecoded records.
+    """
+
+    count: int
+    read: Read
+    shuffle_buffer: int
+
+    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
+        """See `IndexedSource`."""
+        size, steps = host.size(batch_size), self.count // batch_size
+        first_epoch, done = divmod(first_step, steps)
+
+        @no_autograph
+        def epoch(number: tf.Tensor) -> tf.data.Dataset:
+            # The seed of this function alone: the order must not depend on the global seed.
+            tf.random.set_seed(1)
+            order = tf.stack([tf.constant(seed, tf.int64), number])
+            seeds: Any = tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
+            records: Any = self.read(host, seeds[0])
+            records = records.shuffle(self.shuffle_buffer, seeds[1], reshuffle_each_iteration=False)
+            over = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
+            return records.take(steps * size).skip(over)
+
+        @no_autograph
+        def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
+            return record, host.number(position, batch_size)
+
+        epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
+        return epochs.flat_map(epoch).enumerate(first_step * size).map(example)
+
+    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
+        """See `IndexedSource`."""
+        return self.read(host, None)
+
+
+Records = IndexedSource | StreamSource
+
+
+class Split(NamedTuple):
+    """Training and test records of a data source, class names, and warnings of a line each."""
 
     train: Records
     test: Records
@@ -34,28 +153,16 @@ class Split:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass
 class DataSource(ABC):
-    """Base class of data sources, which find, decode and augment images.
+    """Base class of data sources, which find, decode and augment images."""
 
-    Args:
-        config: Settings of the data.
-    """
-
+    config: DataConfig
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
-
-    def __init__(self, config: DataConfig) -> None:
-        self.config = config
 
     @abstractmethod
     def open(self, image_size: int) -> Split:
-        """Finds and checks the images.
-
-        Args:
-            image_size: Height and width of the model's images in pixels.
-
-        Raises:
-            ValueError: If the images are missing, damaged or not what the settings say.
-        """
+        """Finds and checks the images, for a model of images of this height and width."""
 
     def encoded(self, record: Record) -> tf.Tensor:
         """Returns the bytes of an image file."""

@@ -6,38 +6,30 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.augment import random_shift
-from zoo.data.labels import stratified_split
-from zoo.data.records import Record
-from zoo.data.sources.base import Arrays, ArraySource
+from zoo.data.sources.base import Arrays, ArraySource, Record
 from zoo.errors import needs_extra
 
-DIGITS_TEST_COUNT = 360
+TEST_COUNT = 360
 
 
 class Source(ArraySource):
-    """Scikit-learn's digits, shifted at random in training."""
+    """Scikit-learn's digits, shifted at random in training: flips would turn some into others."""
 
     class_names: ClassVar = tuple("0123456789")
 
     def arrays(self) -> tuple[Arrays, Arrays]:
-        return digits_arrays()
+        """Loads uint8 images `(count, 8, 8, 3)` and labels; the split is fixed and stratified."""
+        with needs_extra("train"):
+            from sklearn.datasets import load_digits
+            from sklearn.model_selection import train_test_split
+        gray, labels = load_digits(return_X_y=True)
+        gray = np.round(np.asarray(gray).reshape(-1, 8, 8, 1) * (255 / 16)).astype("uint8")
+        images = np.repeat(gray, 3, axis=-1)
+        train, test, train_labels, test_labels = train_test_split(
+            images, labels, test_size=TEST_COUNT, stratify=labels, random_state=0
+        )
+        return (train, train_labels), (test, test_labels)
 
     def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = self.read(record)
         return random_shift(tf.image.resize(image, (size, size)), seed, size), readable
-
-
-def digits_arrays() -> tuple[Arrays, Arrays]:
-    """Loads scikit-learn's handwritten digits with a fixed split.
-
-    Returns:
-        Training and test images with labels: uint8 of shape `(count, 8, 8, 3)`; integers.
-        The 360 test images are stratified by digit.
-    """
-    with needs_extra("train"):
-        from sklearn.datasets import load_digits
-    gray, labels = load_digits(return_X_y=True)
-    gray = np.round(np.asarray(gray).reshape(-1, 8, 8, 1) * (255 / 16)).astype("uint8")
-    images, labels = np.repeat(gray, 3, axis=-1), np.asarray(labels)
-    train, test = stratified_split(labels.tolist(), DIGITS_TEST_COUNT, seed=0)
-    return (images[train], labels[train]), (images[test], labels[test])

@@ -4,106 +4,94 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
 from zoo.data.crops import convert
-from zoo.data.image_files import SUFFIXES, divide, name_left_out
-from zoo.data.labels import stratified_split
-from zoo.data.readable import ImageFile, read_files, refuse_unreadable
-from zoo.data.records import IndexedSource, Record
-from zoo.data.sources.base import DataSource, Split
-from zoo.errors import printable, some
+from zoo.data.image_files import SUFFIXES, ImageFile, check_readable, divide, name_left_out
+from zoo.data.sources.base import DataSource, IndexedSource, Record, Split
+from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
 TEST_FOLDERS = ("val", "validation", "test")
-
-
-@dataclass(frozen=True)
-class Files:
-    """Image files and the indices of their classes."""
-
-    files: list[ImageFile]
-    labels: list[int]
-
-    @property
-    def paths(self) -> list[str]:
-        """Paths of the files."""
-        return [file.path for file in self.files]
-
-    def select(self, indices: Sequence[int]) -> Self:
-        """Returns some of the files."""
-        return type(self)([self.files[i] for i in indices], [self.labels[i] for i in indices])
 
 
 class Source(DataSource):
     """Image files in `train/CLASS/*` and `val/CLASS/*`, or in `CLASS/*` to split."""
 
     def open(self, image_size: int) -> Split:
-        train, test, class_names = list_folder(
-            Path(self.config.dir or ""),
-            self.config.test_fraction,
-            self.config.split_seed,
-            self.config.unreadable == "skip",
-        )
-        warnings = file_warnings(train.files, test.files, image_size)
-        return Split(_records(train), _records(test), class_names, tuple(warnings))
+        train, test, class_names = self.list_files()
+        warnings = tuple(file_warnings(train, test, image_size))
+        return Split(_records(train), _records(test), class_names, warnings)
 
     def encoded(self, record: Record) -> tf.Tensor:
         return convert(tf.io.read_file(record["image"]))
 
+    def list_files(self) -> tuple[list[ImageFile], list[ImageFile], tuple[str, ...]]:
+        """Lists training files, test files and class names (sorted), and reads every file once.
 
-def _records(files: Files) -> IndexedSource:
-    paths = np.asarray(list(map(os.fsencode, files.paths)))
-    return IndexedSource(paths, np.asarray(files.labels), paths)
+        Raises:
+            ValueError: If a folder is missing, has fewer than two classes, or a class is empty or
+                has a name that cannot be printed. If files are unreadable and not skipped.
+        """
+        folder, test_fraction = Path(self.config.dir or ""), self.config.test_fraction
+        if not os.path.isdir(folder):  # which is False, too, for a name that cannot be one
+            raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
+        if not (folder / "train").is_dir():
+            with needs_extra("train"):
+                from sklearn.model_selection import train_test_split
+            classes = _class_names(folder)
+            files = self._list_classes(folder, classes)
+            seed, labels = self.config.split_seed, [file.label for file in files]
+            try:
+                train, test = train_test_split(
+                    files, test_size=test_fraction, stratify=labels, random_state=seed
+                )
+            except ValueError as error:
+                raise ValueError(f"data.test_fraction={test_fraction}: {error}") from None
+            return train, test, classes
+        held_out = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
+        if held_out is None:
+            raise ValueError(f"data.dir: {folder} has train/ but none of {', '.join(TEST_FOLDERS)}")
+        classes = _class_names(folder / "train")
+        if differing := sorted(set(classes) ^ set(_class_names(held_out))):
+            raise ValueError(
+                f"data.dir: {folder / 'train'} and {held_out} differ in classes: {differing}"
+            )
+        train, test = (self._list_classes(part, classes) for part in (folder / "train", held_out))
+        return train, test, classes
+
+    def _list_classes(self, folder: Path, class_names: tuple[str, ...]) -> list[ImageFile]:
+        """Returns the readable files of every class, and names those left out."""
+        labels: dict[str, int] = {}
+        left_out: list[Path] = []
+        for label, name in enumerate(class_names):
+            found, others = divide((folder / name).rglob("*"))
+            if not found:
+                but = f", but {some(map(printable, others))}" if others else ""
+                expected = f"no images ({', '.join(SUFFIXES)}) in {folder / name}"
+                raise ValueError(f"data.dir: {expected}{but}")
+            labels.update(dict.fromkeys(map(str, found), label))
+            left_out += others
+        name_left_out(left_out)
+        readable = []
+        for file in check_readable([*labels], self.config.unreadable == "skip"):
+            if file.why:
+                line = f"unreadable image file left out: {printable(file.path)} ({file.why})"
+                print(line, file=sys.stderr)
+            else:
+                readable.append(file._replace(label=labels[file.path]))
+        empty = set(labels.values()) - {file.label for file in readable}
+        if empty:
+            raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
+        return readable
 
 
-def list_folder(
-    folder: Path, test_fraction: float, seed: int, skip_unreadable: bool = False
-) -> tuple[Files, Files, tuple[str, ...]]:
-    """Lists training files, test files and classes, and reads every file once.
-
-    Args:
-        folder: Folder with `train/CLASS/*` and `val/CLASS/*` (or `validation/`, `test/`), or
-            with `CLASS/*`, of which a stratified part is held out.
-        test_fraction: Held-out fraction, between 0 and 1.
-        seed: Seed of the split.
-        skip_unreadable: Whether unreadable files are named on stderr and left out, or refused.
-            Defaults to False.
-
-    Returns:
-        Training files, test files, class names in alphabetical order.
-
-    Raises:
-        ValueError: If a folder is missing, has fewer than two classes, or a class is empty or has
-            a name that cannot be printed. If files are unreadable and not skipped.
-    """
-    if not os.path.isdir(folder):  # which is False, too, for a name that cannot be one
-        raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
-    if not (folder / "train").is_dir():
-        classes = _class_names(folder)
-        files = _list_classes(folder, classes, skip_unreadable)
-        try:
-            train, test = stratified_split(files.labels, test_fraction, seed)
-        except ValueError as error:
-            raise ValueError(f"data.test_fraction={test_fraction}: {error}") from None
-        return files.select(train), files.select(test), classes
-    held_out = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
-    if held_out is None:
-        raise ValueError(f"data.dir: {folder} has train/ but none of {', '.join(TEST_FOLDERS)}")
-    classes = _class_names(folder / "train")
-    if differing := sorted(set(classes) ^ set(_class_names(held_out))):
-        raise ValueError(
-            f"data.dir: {folder / 'train'} and {held_out} differ in classes: {differing}"
-        )
-    train_files, test_files = (
-        _list_classes(part, classes, skip_unreadable) for part in (folder / "train", held_out)
-    )
-    return train_files, test_files, classes
+def _records(files: list[ImageFile]) -> IndexedSource:
+    paths = np.asarray([os.fsencode(file.path) for file in files])
+    return IndexedSource(paths, np.asarray([file.label for file in files]), paths)
 
 
 def file_warnings(
@@ -157,33 +145,3 @@ def _class_names(folder: Path) -> tuple[str, ...]:
                 f"Received: {name!r}"
             )
     return tuple(names)
-
-
-def _list_classes(folder: Path, class_names: tuple[str, ...], skip: bool) -> Files:
-    """Returns the readable files of every class, and names those left out."""
-    paths: list[str] = []
-    labels: list[int] = []
-    left_out: list[Path] = []
-    for label, name in enumerate(class_names):
-        found, others = divide((folder / name).rglob("*"))
-        if not found:
-            but = f", but {some(map(printable, others))}" if others else ""
-            expected = f"no images ({', '.join(SUFFIXES)}) in {folder / name}"
-            raise ValueError(f"data.dir: {expected}{but}")
-        paths.extend(map(str, found))
-        labels.extend([label] * len(found))
-        left_out += others
-    name_left_out(left_out)
-    files = Files(read_files(paths), labels)
-    if not skip:
-        refuse_unreadable(files.files)
-        return files
-    for file in files.files:
-        if file.why:
-            line = f"unreadable image file left out: {printable(file.path)} ({file.why})"
-            print(line, file=sys.stderr)
-    files = files.select([i for i, file in enumerate(files.files) if not file.why])
-    empty = set(range(len(class_names))) - set(files.labels)
-    if empty:
-        raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
-    return files

@@ -1,13 +1,11 @@
 """Pathfinder: drawings of paths, whose class is the color at the other end of the marked one."""
 
-from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 
-from zoo.data.records import Record
-from zoo.data.sources.base import Arrays, ArraySource
+from zoo.data.sources.base import Arrays, ArraySource, Record
 
 # RGB colors of the right ends of the paths, all of which are in every image.
 COLORS = {
@@ -27,28 +25,13 @@ LENGTHS = (6, 26)  # least and largest number of columns of a path
 POINTS = 2 * SIZE  # drawn points of a path
 
 
-class Drawings(NamedTuple):
-    """Images, labels and lengths, all read-only.
-
-    Attributes:
-        images: uint8 of shape `(count, 32, 32, 3)`.
-        labels: int64 of shape `(count,)`, indices in `CLASS_NAMES`.
-        lengths: int64 of shape `(count,)`, columns from the mark to the color of the class.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    lengths: np.ndarray
-
-
 class Source(ArraySource):
     """Drawings of paths, flipped upside down at random in training."""
 
     class_names: ClassVar = CLASS_NAMES
 
     def arrays(self) -> tuple[Arrays, Arrays]:
-        train, test = draw_pathfinder(TRAIN_COUNT, seed=0), held_out_drawings()
-        return (train.images, train.labels), (test.images, test.labels)
+        return draw_pathfinder(TRAIN_COUNT, seed=0)[:2], draw_pathfinder(TEST_COUNT, seed=1)[:2]
 
     def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = self.read(record)
@@ -56,32 +39,16 @@ class Source(ArraySource):
         return tf.image.stateless_random_flip_up_down(image, seed), readable
 
 
-def held_out_drawings() -> Drawings:
-    """Returns the test images of the source `pathfinder`."""
-    return draw_pathfinder(TEST_COUNT, seed=1)
-
-
-@cache
-def draw_pathfinder(count: int, seed: int) -> Drawings:
+def draw_pathfinder(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws an easy Pathfinder task (after Linsley et al., 2018, arXiv:1805.08315).
 
     Four paths run from the left to the right and do not touch. Their right ends are squares of the
     four colors, in random order. A white square marks one of the left ends; the label is the color
-    at the other end of that path. Every image has all colors, so that neither the colors nor the
-    surroundings of the mark tell the label: a network has to relate two distant positions.
-
-    Args:
-        count: Number of images.
-        seed: Seed of all random choices, from 0.
+    at the other end of that path, so that a network has to relate two distant positions.
 
     Returns:
-        Images, labels, and lengths of the marked paths.
-
-    Example:
-    >>> from zoo.data.sources.pathfinder import draw_pathfinder
-    >>> images, labels, lengths = draw_pathfinder(8, seed=0)
-    >>> images.shape, labels.shape
-    ((8, 32, 32, 3), (8,))
+        Images, uint8 of shape `(count, 32, 32, 3)`, labels, and lengths of the marked paths, from
+        the mark to the color.
     """
     rng = np.random.default_rng(seed)
     shape = count, len(COLORS)  # a row of paths for each image
@@ -99,10 +66,7 @@ def draw_pathfinder(count: int, seed: int) -> Drawings:
     _paint(images, rows, begin[..., None] + lengths[..., None] * t, PATH)
     _paint_squares(images, right, begin + lengths, np.array([*COLORS.values()])[colors])
     _paint_squares(images, left[marked][:, None], begin[marked][:, None], np.full(3, MARK))
-    drawings = Drawings(images, colors[marked], lengths[marked])
-    for array in drawings:
-        array.setflags(write=False)
-    return drawings
+    return images, colors[marked], lengths[marked]
 
 
 def _paint(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, color: Any) -> None:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from zoo.data.errors import in_one_line, naming_errors, reason
-from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
-from zoo.data.sources.base import DataSource, Split
+from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
+from zoo.data.sources.base import DataSource, Read, Record, Split, StreamSource, file_sizes
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import needs_extra
 
@@ -26,13 +25,10 @@ class Source(DataSource):
             import tensorflow_datasets as tfds
         name = self.config.name or ""
         builder = _builder(tfds, name, self.config.dir)
-        features = builder.info.features
-        label: Any = features["label"] if "label" in features else None  # noqa: SIM401
-        if (
-            "image" not in features
-            or not isinstance(features["image"], tfds.features.Image)
-            or not isinstance(label, tfds.features.ClassLabel)
-        ):
+        features: dict[str, Any] = dict(builder.info.features.items())
+        label: Any = features.get("label")
+        wanted = {"image": tfds.features.Image, "label": tfds.features.ClassLabel}
+        if not all(isinstance(features.get(name), kind) for name, kind in wanted.items()):
             raise ValueError(
                 "data.name: expected a data set with the features image (Image) and label "
                 f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
@@ -80,8 +76,8 @@ def _check_split(builder: Any, split: str, setting: str) -> int:
     try:
         count = builder.info.splits[split].num_examples
     except (ValueError, KeyError, AssertionError) as error:
-        known = {name: info.num_examples for name, info in builder.info.splits.items()}
-        described = ", ".join(f"{name} ({count} images)" for name, count in known.items())
+        known = builder.info.splits.items()
+        described = ", ".join(f"{name} ({part.num_examples} images)" for name, part in known)
         raise ValueError(
             f"{setting}: expected a split, or a part of one, of {builder.name}, which has "
             f"{described}. Received: {split!r}: {reason(error)}"
@@ -134,10 +130,9 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
         name = example.get("file_name", tf.constant(""))
         name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])
         label = example["label"]
-        message = f"data: expected a label from 0 to {classes - 1}. Received: "
-        of = in_one_line(tf.strings.join([", of ", name]))
-        message = tf.strings.join([message, tf.strings.as_string(label), of])
-        in_range = tf.debugging.Assert((label >= 0) & (label < classes), [message])
+        expected = f"data: expected a label from 0 to {classes - 1}. Received: "
+        message = tf.strings.join([expected, tf.strings.as_string(label), ", of ", name])
+        in_range = tf.debugging.Assert((label >= 0) & (label < classes), [in_one_line(message)])
         with tf.control_dependencies([in_range]):
             return {"image": example["image"], "label": tf.identity(label), "name": name}
 

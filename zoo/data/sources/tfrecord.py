@@ -1,16 +1,13 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from zoo.data.errors import reason
-from zoo.data.records import Read, Record, StreamSource, file_sizes, no_autograph
-from zoo.data.sources.base import DataSource, Split
+from zoo.data.errors import no_autograph, reason
+from zoo.data.sources.base import DataSource, Read, Record, Split, StreamSource, file_sizes
 from zoo.devices import Host
 from zoo.errors import needs_extra
 
@@ -22,23 +19,14 @@ NEEDED = {
 }
 TRAIN, TEST = "train-*", "validation-*"
 SCAN_BATCH = 256
-FILES_AT_ONCE, RECORDS_AT_ONCE = 16, 16  # as TFDS reads its files
+AT_ONCE = 16  # files, and records of each, as TFDS reads its files
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Contents of record files: fields, classes, number of records.
-
-    Attributes:
-        files: Paths.
-        counts: Number of records of each file.
-        labels: All labels, as they are stored.
-        texts: Names of labels, where the records have them.
-    """
+class Contents(NamedTuple):
+    """Paths of record files, number of records of each, and names ("" without) by label."""
 
     files: list[str]
     counts: list[int]
-    labels: set[int]
     texts: dict[int, str]
 
 
@@ -47,17 +35,16 @@ class Source(DataSource):
 
     def open(self, image_size: int) -> Split:
         folder, classes = self.config.dir or "", self.config.classes or 0
-        train, test = (_scan(_find(folder, pattern)) for pattern in (TRAIN, TEST))
-        labels = train.labels | test.labels
-        first = int(0 not in labels and classes in labels)
-        wrong = sorted(label for label in labels if not first <= label < first + classes)
+        train, test = (_scan(folder, pattern) for pattern in (TRAIN, TEST))
+        texts = test.texts | train.texts
+        first = int(0 not in texts and classes in texts)
+        wrong = sorted(label for label in texts if not first <= label < first + classes)
         if wrong:
             raise ValueError(
                 f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
                 f"{folder}. Received: data.classes={classes} and labels such as "
                 f"{', '.join(map(str, wrong[:5]))}"
             )
-        texts = test.texts | train.texts
         names = tuple(texts.get(i + first) or str(i) for i in range(classes))
         train_records, test_records = (
             StreamSource(sum(part.counts), _reader(part, first), self.config.shuffle_buffer)
@@ -66,38 +53,30 @@ class Source(DataSource):
         return Split(train_records, test_records, names)
 
 
-def _find(folder: str, pattern: str) -> list[str]:
+def _scan(folder: str, pattern: str) -> Contents:
+    """Reads all labels, which checks the checksum of every record."""
+    with needs_extra("train"):
+        from rich.progress import Progress
+
     files = sorted(tf.io.gfile.glob(f"{folder.rstrip('/')}/{pattern}"))
     if not files:
         raise ValueError(
             f"data.dir: expected a folder with files {TRAIN} and {TEST}. Received: {folder!r}, "
             f"which has no {pattern}"
         )
-    return files
-
-
-def _scan(files: list[str]) -> Contents:
-    """Reads all labels, which checks the checksum of every record."""
-    with needs_extra("train"):
-        from rich.progress import Progress
-
     sizes = file_sizes(files)
-    contents = Contents(files, [0] * len(files), set(), {})
+    contents = Contents(files, [0] * len(files), {})
     scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
     scanned = scanned.interleave(
-        _scan_file, FILES_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+        _scan_file, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
     with Progress(transient=True) as progress:
-        task = progress.add_task(
-            f"Counting {PurePosixPath(files[0]).name.split('-')[0]} images",
-            total=sum(sizes),
-        )
+        task = progress.add_task(f"Counting {pattern[:-2]} images", total=sum(sizes))
         try:
             for file, size, labels, texts in scanned.as_numpy_iterator():
                 progress.advance(task, size)
                 contents.counts[file] += len(labels)
                 values, where = np.unique(labels, return_index=True)
-                contents.labels.update(values.tolist())
                 for label, text in zip(values.tolist(), texts[where].tolist(), strict=True):
                     contents.texts.setdefault(label, text.decode(errors="replace"))
         except tf.errors.OpError as error:
@@ -142,13 +121,10 @@ def _reader(contents: Contents, first_label: int) -> Read:
         files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, host))
         if order is not None:
             files = files.shuffle(len(contents.files), order, reshuffle_each_iteration=False)
-        return files.interleave(
-            read_file,
-            FILES_AT_ONCE,
-            RECORDS_AT_ONCE,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
-        ).map(parse)
+        records = files.interleave(
+            read_file, AT_ONCE, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+        return records.map(parse)
 
     @no_autograph
     def read_file(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:

@@ -5,7 +5,7 @@ import numpy as np
 from lambda_keras.applications import preprocess_input
 from zoo.config import DataConfig
 from zoo.data.load import load_data
-from zoo.data.sources.digits import DIGITS_TEST_COUNT, digits_arrays
+from zoo.data.sources.digits import TEST_COUNT, Source
 
 
 def as_rows(images):
@@ -13,15 +13,15 @@ def as_rows(images):
 
 
 def test_split_is_disjoint_fixed_and_even():
-    (train, train_labels), (test, test_labels) = digits_arrays()
-    assert (len(train), len(test)) == (1437, DIGITS_TEST_COUNT)
+    (train, train_labels), (test, test_labels) = Source(DataConfig()).arrays()
+    assert (len(train), len(test)) == (1437, TEST_COUNT)
     assert train.dtype == "uint8"
     assert train.shape[1:] == (8, 8, 3)
     assert train.max() == 255
     assert not as_rows(train) & as_rows(test)
     assert np.bincount(test_labels).tolist() == [36, 36, 35, 37, 36, 37, 36, 36, 35, 36]
     assert len(train_labels) == 1437
-    again = digits_arrays()
+    again = Source(DataConfig()).arrays()
     np.testing.assert_array_equal(again[1][0], test)
     # Another beginning would mean another held-out set.
     assert test_labels[:10].tolist() == [7, 6, 3, 7, 7, 3, 2, 8, 9, 3]
@@ -30,12 +30,12 @@ def test_split_is_disjoint_fixed_and_even():
 def test_test_images_are_those_of_the_split():
     data = load_data(DataConfig(), image_size=8)
     images, labels = data.test.sample(1000)
-    (_, _), (expected, expected_labels) = digits_arrays()
-    assert len(images) == data.test.count == DIGITS_TEST_COUNT
+    (_, _), (expected, expected_labels) = Source(DataConfig()).arrays()
+    assert len(images) == data.test.count == TEST_COUNT
     assert as_rows(images.astype("uint8")) == as_rows(expected)
     np.testing.assert_array_equal(np.bincount(labels), np.bincount(expected_labels))
     got = np.concatenate([images for images, _, _ in data.test.batches(100, 10)])
-    np.testing.assert_allclose(got[:DIGITS_TEST_COUNT], preprocess_input(images), atol=1e-6)
+    np.testing.assert_allclose(got[:TEST_COUNT], preprocess_input(images), atol=1e-6)
 
 
 def test_every_epoch_has_all_images_in_another_order():
@@ -48,7 +48,7 @@ def test_every_epoch_has_all_images_in_another_order():
     epochs = np.stack(images).reshape(2, 1437, -1)
     assert as_rows(epochs[0]) == as_rows(epochs[1])
     assert not np.array_equal(*epochs)
-    (expected, expected_labels), _ = digits_arrays()
+    (expected, expected_labels), _ = Source(DataConfig()).arrays()
     assert as_rows(epochs[0]) == as_rows(preprocess_input(expected).reshape(1437, -1))
     seen = np.concatenate(labels[:steps]).argmax(-1)
     np.testing.assert_array_equal(np.bincount(seen), np.bincount(expected_labels))

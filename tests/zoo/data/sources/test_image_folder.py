@@ -4,20 +4,26 @@ import shutil
 
 import pytest
 
-from zoo.data.readable import check_readable
-from zoo.data.sources.image_folder import list_folder
+from zoo.config import DataConfig
+from zoo.data.image_files import check_readable
+from zoo.data.sources.image_folder import Source
+
+
+def list_folder(folder, test_fraction, seed, unreadable="refuse"):
+    settings = {"test_fraction": test_fraction, "split_seed": seed, "unreadable": unreadable}
+    return Source(DataConfig(source="image_folder", dir=str(folder), **settings)).list_files()
 
 
 def test_plain_folder_is_split_evenly_and_always_alike(photos):
     train, test, classes = list_folder(photos, 0.2, seed=0)
     assert classes == ("blue", "red")
-    assert sorted(test.labels) == [0, 0, 1, 1]
-    assert len(train.paths) == 16
-    assert not set(train.paths) & set(test.paths)
+    assert sorted(file.label for file in test) == [0, 0, 1, 1]
+    assert len(train) == 16
+    assert not set(train) & set(test)
     assert list_folder(photos, 0.2, seed=0)[1] == test
     assert list_folder(photos, 0.2, seed=1)[1] != test
-    for path, label in zip(train.paths, train.labels, strict=True):
-        assert f"/{classes[label]}/" in path
+    for file in train:
+        assert f"/{classes[file.label]}/" in file.path
 
 
 def test_train_and_val_folders_are_taken_as_they_are(photos, tmp_path):
@@ -25,7 +31,7 @@ def test_train_and_val_folders_are_taken_as_they_are(photos, tmp_path):
     shutil.copytree(photos, folder / "train")
     shutil.copytree(photos, folder / "val", ignore=shutil.ignore_patterns("[1-9].*"))
     train, test, classes = list_folder(folder, 0.5, seed=0)
-    assert (len(train.paths), len(test.paths), classes) == (20, 2, ("blue", "red"))
+    assert (len(train), len(test), classes) == (20, 2, ("blue", "red"))
 
 
 def test_missing_folder(tmp_path):
@@ -107,9 +113,9 @@ def test_unreadable_files_are_left_out_and_named(photos, capsys):
     broken.write_bytes(b"")
     with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
         list_folder(photos, 0.2, seed=0)
-    train, test, classes = list_folder(photos, 0.2, seed=0, skip_unreadable=True)
-    assert str(broken) not in train.paths + test.paths
-    assert len(train.paths) + len(test.paths) == 19
+    train, test, classes = list_folder(photos, 0.2, seed=0, unreadable="skip")
+    assert str(broken) not in [file.path for file in train + test]
+    assert len(train + test) == 19
     assert classes == whole[2]
     assert f"unreadable image file left out: {broken}" in capsys.readouterr().err
 
@@ -118,4 +124,4 @@ def test_class_without_readable_files(photos):
     for path in (photos / "red").iterdir():
         path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
-        list_folder(photos, 0.2, seed=0, skip_unreadable=True)
+        list_folder(photos, 0.2, seed=0, unreadable="skip")

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from zoo.cli.configurations import find_configuration, is_name, list_configurations
+from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 
 CONFIGS = Path(__file__).parents[3] / "tpu_configs"
 
 
 def test_every_configuration_has_its_name():
-    assert list_configurations() == sorted(path.stem for path in CONFIGS.glob("*.yaml"))
-    for name in list_configurations():
-        assert find_configuration(name).samefile(CONFIGS / f"{name}.yaml")
+    assert list(configurations()) == sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+    for name, path in configurations().items():
+        assert path.samefile(CONFIGS / f"{name}.yaml")
 
 
 def test_a_name_is_understood_in_any_folder(tmp_path, monkeypatch):
@@ -32,13 +32,11 @@ def test_a_file_comes_before_a_name(tmp_path, monkeypatch):
     assert config.training.epochs == 7
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("some_name", True), ("name.yaml", False), ("a/name", False), ("gs://b/name", False)],
-)
-def test_what_is_a_name(tmp_path, monkeypatch, text, expected):
+@pytest.mark.parametrize("text", ["name.yaml", "a/name"])
+def test_what_is_no_name_is_a_file(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
-    assert is_name(text) is expected
+    with pytest.raises(ValueError, match=f"expected a YAML file. Received: '{text}', not found"):
+        TrainConfig.from_command_line(["--config", text])
 
 
 def test_an_unknown_name_has_a_hint():
