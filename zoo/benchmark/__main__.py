@@ -13,7 +13,7 @@ COMMANDS = {
     "attention": "lambda layers and attention: time, memory, growth (Table 4)",
     "models": "whole networks and those of keras.applications and timm",
     "serving": "latency of Keras and of every exported format",
-    "tpu-compile": "layers and training steps compiled for TPU v5e",
+    "compiled": "layers and training steps compiled for a GPU or TPU that is not there",
     "table": "a Markdown table of the JSON files of the others",
 }
 
@@ -26,7 +26,7 @@ def command_module(name: str) -> ModuleType:
     """
     if name not in COMMANDS:
         raise ValueError(f"no such command. {unknown(name, COMMANDS)}")
-    return import_module(f"zoo.benchmark.{name.replace('-', '_')}")
+    return import_module(f"zoo.benchmark.{name}")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -96,9 +96,8 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench.finish()
 
 
-def compare(mode: str, found: Mapping[str, dict[str, Any]]) -> None:
+def compare(found: Mapping[str, dict[str, Any]]) -> None:
     """Adds the ratios to the first layer."""
-    del mode
     first = next(iter(found.values()))["ms"]
     for one in found.values():
         one["ratio"] = quotient(one["ms"], first)

@@ -8,7 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.benchmark.report import Column, Report, print_table, progress, threads
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, BackendSettings
+from zoo.benchmark.settings import (
+    FORWARD,
+    FORWARD_BACKWARD,
+    BackendSettings,
+    BenchmarkSettings,
+)
 from zoo.benchmark.timing import Run, time_in_turn, together
 
 if TYPE_CHECKING:
@@ -128,48 +133,32 @@ class LayerCase(Case):
         return backend.forward_backward(layer, inputs, cotangent)
 
 
-class Bench(Report):
-    """Report of cases that are timed on a Keras backend.
+class CaseReport(Report):
+    """Report of cases: each is a row, with the results of every mode."""
 
-    Args:
-        config: Settings of the command.
-        arguments: Command line arguments.
-        conventions: Definitions of the measurements.
-        packages: Distributions to list, in addition to Keras and its backend.
+    def __init__(self, config: BenchmarkSettings, *details: Any):
+        super().__init__(config, *details)
+        self.config = config
 
-    Raises:
-        ImportError: If the backend is not installed.
-    """
-
-    def __init__(
-        self,
-        config: BackendSettings,
-        arguments: Sequence[str],
-        conventions: Mapping[str, str],
-        packages: Sequence[str] = (),
-    ):
-        self.config, self.backend = config, config.start_backend()
-        name = self.backend.package
-        hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
-        every = {**CONVENTIONS, **conventions}
-        super().__init__(config, arguments, [name, *packages], every, hardware)
-        self.content["backend"] = name
+    @abstractmethod
+    def results(self, cases: Sequence[Case], mode: str, head: str) -> Mapping[str, dict[str, Any]]:
+        """Measures the steps of the cases, by name; `head` begins the progress lines."""
 
     def measure(
         self,
         cases: Sequence[Case],
         modes: Sequence[str],
         columns: Sequence[Column],
-        compare: Callable[[str, Mapping[str, dict[str, Any]]], None],
+        compare: Callable[[Mapping[str, dict[str, Any]]], None],
         title: str = "",
     ) -> None:
-        """Times cases and prints a table for each mode; each case becomes a row of the report.
+        """Measures cases and prints a table for each mode; each case becomes a row of the report.
 
         Args:
-            cases: Cases to time.
+            cases: Cases to measure.
             modes: Modes of their steps.
             columns: Columns of the tables.
-            compare: Function that adds comparisons to the measurements of a mode, by name of case.
+            compare: Function that adds comparisons to the results of a mode, by name of case.
             title: Prefix of the headings of the tables.
         """
         rows = {}
@@ -179,8 +168,8 @@ class Bench(Report):
         self.rows += rows.values()
         for mode in modes:
             head = f"{title}{mode.replace('_', ' + ')}"
-            found = measure_in_turn(cases, mode, self.config, self.backend, head)
-            compare(mode, found)
+            found = self.results(cases, mode, head)
+            compare(found)
             for name, row in rows.items():
                 row[mode] = found[name]
             self.write()  # after every table, so that interruptions lose nothing
@@ -195,45 +184,63 @@ class Bench(Report):
             self.draw = plot_layers
 
 
+class Bench(CaseReport):
+    """Report of cases that are timed on a Keras backend, in turn in this process.
+
+    Args:
+        config: Settings of the command.
+        arguments: Command line arguments.
+        conventions: Definitions of the measurements.
+        packages: Distributions to list, in addition to Keras and its backend.
+
+    Raises:
+        ImportError: If the backend is not installed.
+    """
+
+    config: BackendSettings
+
+    def __init__(
+        self,
+        config: BackendSettings,
+        arguments: Sequence[str],
+        conventions: Mapping[str, str],
+        packages: Sequence[str] = (),
+    ):
+        self.backend = config.start_backend()
+        name = self.backend.package
+        hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
+        every = {**CONVENTIONS, **conventions}
+        super().__init__(config, arguments, [name, *packages], every, hardware)
+        self.content["backend"] = name
+
+    def results(self, cases, mode, head):
+        steps: dict[str, Step] = {}
+
+        def prepare(case: Case) -> Run:
+            steps[case.name] = case.step(mode, self.backend)
+            return together(steps[case.name].run)
+
+        computations = {case.name: partial(prepare, case) for case in cases}
+        failures: dict[str, str] = {}
+        rounds, shortest = self.config.repeats, self.config.min_ms / 1e3
+        timings = time_in_turn(computations, rounds, shortest, f"{head}: ", failures)
+        results = {
+            case.name: {**dict.fromkeys(MEASURED), "reason": failures.get(case.name)}
+            for case in cases
+        }
+        for name, timing in timings.items():
+            found, step = results[name], steps[name]
+            found["ms"] = 1e3 * timing.seconds
+            found["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
+            found["calls"] = timing.calls
+            if self.config.memory:
+                progress(f"{head}: memory of {name}")
+                found["temporary_bytes"] = step.backend.temporary_bytes(step)
+                found["memory_method"] = step.backend.memory_method
+        progress("")
+        return results
+
+
 def quotient(numerator: float | None, denominator: float | None) -> float | None:
     """Divides two measurements; None if one is missing."""
     return numerator / denominator if numerator and denominator else None
-
-
-def measure_in_turn(
-    cases: Sequence[Case], mode: str, config: BackendSettings, backend: "Backend", head: str
-) -> dict[str, dict[str, Any]]:
-    """Measures cases, all timed in turn in this process; returns the results by name.
-
-    Args:
-        cases: Cases to time.
-        mode: Mode of their steps.
-        config: Settings of rounds and memory measurement.
-        backend: Backend that Keras runs on.
-        head: Prefix of the progress lines.
-    """
-    steps: dict[str, Step] = {}
-
-    def prepare(case: Case) -> Run:
-        steps[case.name] = case.step(mode, backend)
-        return together(steps[case.name].run)
-
-    computations = {case.name: partial(prepare, case) for case in cases}
-    failures: dict[str, str] = {}
-    timings = time_in_turn(computations, config.repeats, config.min_ms / 1e3, f"{head}: ", failures)
-    results = {}
-    for case in cases:
-        results[case.name] = found = dict.fromkeys(MEASURED)
-        if case.name in failures:
-            found["reason"] = failures[case.name]
-            continue
-        timing, step = timings[case.name], steps[case.name]
-        found["ms"] = 1e3 * timing.seconds
-        found["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
-        found["calls"] = timing.calls
-        if config.memory:
-            progress(f"{head}: memory of {case.name}")
-            found["temporary_bytes"] = step.backend.temporary_bytes(step)
-            found["memory_method"] = step.backend.memory_method
-    progress("")
-    return results

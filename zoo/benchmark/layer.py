@@ -180,13 +180,11 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench.finish()
 
 
-def compare(case: LayerCase, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
+def compare(case: LayerCase, found: Mapping[str, dict[str, Any]], key: str = "ms") -> None:
     """Adds the time per position, and the ratios to the baseline and to the fastest."""
-    del mode
-    others = [one["ms"] for name, one in found.items() if name != "auto"]
-    best = min(filter(None, others), default=None)
-    for one in found.values():
-        us = one["ms"] and 1e3 * one["ms"]
-        one["us_per_position"] = quotient(us, case.batch * case.positions)
-        one["speedup"] = quotient(found[BASELINE]["ms"], one["ms"])
-        one["of_best"] = quotient(best, one["ms"])
+    times = {name: one[key] for name, one in found.items()}
+    best = min((ms for name, ms in times.items() if ms and name != "auto"), default=None)
+    for name, ms in times.items():
+        us = quotient(1e3 * ms, case.batch * case.positions) if ms else None
+        found[name] |= {"us_per_position": us, "speedup": quotient(times[BASELINE], ms)}
+        found[name]["of_best"] = quotient(best, ms)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from zoo.benchmark.cases import Bench, quotient
-from zoo.benchmark.networks import MODES, Modes, parse
+from zoo.benchmark.networks import MODES, Modes, Network, parse
 from zoo.benchmark.report import columns, installed
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype
 from zoo.cli.settings import checked_by
@@ -34,7 +34,7 @@ COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_b
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, compared with keras.applications.
 
-    --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
+    --models lists NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
     zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or timm.NAME
     of timm on PyTorch. For networks of the zoo, SIZE defaults to the image size of their published
     accuracy. Arguments are the arguments of the zoo's constructors, as in
@@ -54,7 +54,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     )
     """Networks; the first one is what the others are compared with."""
     batch: int = Field(default=8, ge=1)
-    """Images per step."""
+    """Images per step, for networks that do not say."""
     dtype: MixedDtype = "float32"
     """Keras dtype policy of the networks."""
     modes: Modes = MODES
@@ -68,14 +68,15 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     for package in packages:
         import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
     bench = Bench(config, arguments, CONVENTIONS, packages)
-    bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
+    bench.measure(networks, config.modes, COLUMNS, partial(compare, networks))
     bench.finish()
 
 
-def compare(batch: int, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
+def compare(networks: Sequence[Network], found: Mapping[str, dict[str, Any]]) -> None:
     """Adds images per second, and their ratio to the first network."""
-    del mode
-    first = next(iter(found.values()))["ms"]
-    for one in found.values():
-        one["images_per_second"] = quotient(1e3 * batch, one["ms"])
-        one["ratio"] = quotient(first, one["ms"])
+    for network in networks:
+        one = found[network.name]
+        one["images_per_second"] = quotient(1e3 * network.batch, one["ms"])
+        one["ratio"] = quotient(
+            one["images_per_second"], found[networks[0].name]["images_per_second"]
+        )

@@ -24,7 +24,7 @@ MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments that are not options
 FOLDED = "folded"  # extra argument of the zoo's networks, unknown to their constructors
 FORM = (
-    "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
+    "expected NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
     "resnet50@224:placement=LLLL"
 )
 Modes = Annotated[
@@ -134,11 +134,11 @@ class ZooNetwork(Network):
             return backend.forward(self.built, self.images)
         classes = self.built.output_shape[-1]
         labels = ops.one_hot(ops.arange(self.batch) % classes, classes)
-        self.compile()
-        self.built.optimizer.build(self.built.trainable_variables)
-        return backend.train(self.built, self.images, labels)
+        model = self.compile()
+        model.optimizer.build(model.trainable_variables)
+        return backend.train(model, self.images, labels)
 
-    def compile(self) -> None:
+    def compile(self) -> Any:
         """Compiles the model with a loss and an optimizer.
 
         The learning rate is 0: weights stay the same, so that no step can run into NaN.
@@ -147,6 +147,7 @@ class ZooNetwork(Network):
 
         optimizer = keras.optimizers.SGD(learning_rate=0.0, momentum=0.9)
         self.built.compile(optimizer, "categorical_crossentropy", jit_compile=False)
+        return self.built
 
 
 class KerasNetwork(ZooNetwork):
@@ -238,7 +239,7 @@ def parse(
     dtype: Dtype = "float32",
     libraries: Mapping[str, type[Network]] = LIBRARIES,
 ) -> Network:
-    """Parses `NAME[@SIZE][:ARGUMENT=VALUE]...`; the size defaults to the published one.
+    """Parses `NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]...`; the size defaults to the published one.
 
     `libraries` maps the prefix of the name to the kind of network.
 
@@ -251,10 +252,10 @@ def parse(
     {'placement': 'LLLL'}
     """
     entry, overrides = read_arguments(text)
-    match = re.fullmatch(r"([\w.]+)(?:@(\d+))?", entry)
+    match = re.fullmatch(r"([\w.]+)(?:@(\d+)(?:x([1-9]\d*))?)?", entry)
     if not match:
         raise ValueError(f"{FORM}. Received: {text!r}")
-    name, given_size = match.groups()
+    name, given_size, given_batch = match.groups()
     library, _, model = name.rpartition(".")
     if library not in libraries:
         raise ValueError(f"expected LIBRARY.NAME. {unknown(library, filter(None, libraries))}")
@@ -272,7 +273,7 @@ def parse(
         raise ValueError(
             f"expected other arguments than {', '.join(sorted(taken))}. Received: {text!r}"
         )
-    return kind(text, model, size, overrides, batch, dtype)
+    return kind(text, model, size, overrides, int(given_batch or batch), dtype)
 
 
 def read_arguments(text: str) -> tuple[str, dict[str, Any]]:

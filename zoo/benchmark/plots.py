@@ -40,6 +40,7 @@ LOOKS: dict[Any, Any] = {
 Panel = tuple[str, str, str, float]
 TIME: Panel = ("ms", "Time", "ms", 1.0)
 TIME_PER_POSITION: Panel = ("us_per_position", "Time per position", "µs", 1.0)
+IDEAL: Panel = ("ideal_ms", "Ideal time", "ms", 1.0)
 MEMORY: Panel = ("temporary_bytes", "Temporary memory", "MB", 1e-6)
 
 
@@ -56,6 +57,8 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
     scopes = sorted({row.get("scope", 0) for row in rows})
     one_depth = len({row["depth"] for row in rows}) == 1
     time = TIME_PER_POSITION if one_depth and "us_per_position" in rows[0][FORWARD] else TIME
+    if "ideal_ms" in rows[0][FORWARD]:
+        time = IDEAL
     panels = [(mode, *time) for mode in (FORWARD, FORWARD_BACKWARD)]
     if any(row[FORWARD]["temporary_bytes"] for row in rows):
         panels.append((FORWARD, *MEMORY))
@@ -71,7 +74,7 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
         axis.set(xlabel=f"{what}, {depth}", ylabel=unit)
         _scale(axis, _labels(rows, one_depth))
     settings = result["settings"]
-    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings['xla'] else ''}"
+    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
     title = f"One layer, batch {batch}, {how}, {place(result)}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]

@@ -1,0 +1,204 @@
+"""Compiles for devices that are not there: `python -m zoo.benchmark compiled`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from multiprocessing import get_context
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from zoo.benchmark.cases import Case, CaseReport
+from zoo.benchmark.devices import DEVICES, Device
+from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
+from zoo.benchmark.networks import KerasNetwork, Network, ZooNetwork, parse
+from zoo.benchmark.report import columns, installed, print_table, progress
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, MixedDtype
+from zoo.benchmark.timing import reason
+from zoo.cli.run import use_backend
+from zoo.cli.settings import checked_by, one_of
+
+LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
+
+CONVENTIONS = {
+    "how": "compiled by XLA for a device that is not there, not run; no time was measured on it",
+    "ideal_ms": "sum over the kernels of the longer of bytes / bandwidth and operations / peak, and "
+    "the time of a launch; where the device has a clock here (TPU), XLA's estimated cycles, which "
+    "asynchronous copies have not",
+    "speedup": "ideal time of einsum, the paper's order of computation, divided by this",
+    "of_best": "least ideal time of the implementations besides auto, divided by this",
+    "us_per_position": "ideal microseconds per position of all examples",
+    "kernels": "kernels of a call, those of loops as often as they run",
+    "bytes_accessed": "bytes that kernels read and write in the device's memory, by the program's "
+    "text; what is sliced counts by the slice, what stays on a TPU's chip not at all",
+    "operations": "floating-point operations of products, convolutions (padding excluded), "
+    "reductions and elementwise arithmetic",
+    "argument_bytes": "inputs and outputs, for a step weights, momenta, averages, batch "
+    "statistics and images; what is updated in place counts once",
+    "temporary_bytes": "activations and whatever else is needed for a while, by XLA's own analysis",
+    "hbm_bytes": "arguments, temporary memory and the program itself",
+    "seconds": "compile time on this machine's CPU",
+    FORWARD: "one layer, training=False",
+    FORWARD_BACKWARD: "one layer, training=True, and the gradients by inputs and all weights",
+    TRAINING: f"training step of zoo.train: cross-entropy with label smoothing {LABEL_SMOOTHING}, "
+    f"L2 of {WEIGHT_DECAY}, SGD with momentum {MOMENTUM}, averages of all weights ({EMA}), "
+    "statistics of batch normalizations; dropout and stochastic depth if the network has them; "
+    "images in float32",
+}
+ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
+ANALYSIS += ("temporary_bytes", "hbm_bytes", "seconds")
+KERNEL = columns("calls", "ideal_us", "bytes_accessed", "operations", "source")
+
+
+class Trained(ZooNetwork):
+    """A network and its training step by `zoo.train`."""
+
+    def compile(self):
+        import keras
+
+        from zoo.train.model import TrainingModel
+        from zoo.train.network import give_logits
+        from zoo.train.optimizer import add_weight_decay
+
+        give_logits(self.built)
+        add_weight_decay(self.built, WEIGHT_DECAY)
+        model = TrainingModel(self.built, 1, 1, EMA)
+        loss = keras.losses.CategoricalCrossentropy(True, LABEL_SMOOTHING)
+        model.compile(keras.optimizers.SGD(LEARNING_RATE, MOMENTUM), loss)
+        return model
+
+
+class TrainedKeras(Trained, KerasNetwork):
+    """A network of keras.applications with the same step."""
+
+
+def parse_trained(text: str, batch: int = 1, dtype: MixedDtype = "mixed_bfloat16") -> Network:
+    """Parses the name of a network of the zoo or of keras.applications."""
+    return parse(text, batch, dtype, {"": Trained, "keras": TrainedKeras})
+
+
+class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
+    """Compiles for a GPU or a TPU on a machine without one: kernels, bytes, memory, ideal time.
+
+    Compiles all implementations of the lambda layer; or, with --models, whole training steps:
+    forward, backward, SGD with momentum, L2 and averages. Nothing is run: all numbers are of the
+    compiled program. Needs JAX and the compiler of the device. Example:
+
+      python -m zoo.benchmark compiled --device v5e --models lambda_resnet50@160:dropout_rate=0.2
+    """
+
+    device: Annotated[str, one_of("device", DEVICES)]
+    """Device to compile for."""
+    models: tuple[Annotated[str, checked_by(parse_trained)], ...] = ()
+    """Networks in place of the layer, separated by commas, as NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]...
+    or keras.NAME@SIZE[xBATCH], with the batch of one device. Minutes to hours each."""
+    dtype: MixedDtype = "mixed_bfloat16"
+    """Keras dtype policy."""
+    scopes: Scopes = (23,)
+    sizes: Sizes = ("56x64", "28x128", "20x256", "16x256", "14x256", "7x512")
+    batch: Batch = 128
+    kernels: int = Field(default=0, ge=0)
+    """Number of kernels to name for each program, the most expensive ones."""
+    seconds: int = Field(default=3 * 3600, ge=1)
+    """Time limit of one compilation with all that it needs."""
+
+
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Compiles, prints and writes."""
+    device = DEVICES[config.device]
+    pinned = " ".join(f"{name}=={version}" for name, version in device.packages.items())
+    installed(device.packages, f"pip install {pinned}")
+    use_backend("jax")
+    os.environ.update({"JAX_PLATFORMS": "cpu", **device.environment})
+    report = CompiledReport(config, arguments, device)
+    if config.models:
+        networks = [parse_trained(text, config.batch, config.dtype) for text in config.models]
+        report.measure(networks, [TRAINING], columns(*ANALYSIS), lambda *_: None)
+    else:
+        report.draws_layers()
+        shown = columns("of_best", *ANALYSIS)
+        for cases in config.cases():
+            beside = partial(compare, cases[0], key="ideal_ms")
+            report.measure(cases, MODES, shown, beside, f"{cases[0].title}, ")
+    report.finish()
+
+
+class CompiledReport(CaseReport):
+    """Report of programs that are compiled for a device, each in a new process.
+
+    Args:
+        config: Settings of the command.
+        arguments: Command line arguments.
+        device: Device to compile for.
+    """
+
+    config: Config
+
+    def __init__(self, config: Config, arguments: Sequence[str], device: Device):
+        accelerator = f"{device.title} (compiled, not run)"
+        hardware = {"accelerator": accelerator, "device": device.model_dump(mode="json")}
+        super().__init__(config, arguments, device.packages, CONVENTIONS, hardware)
+        self.content["backend"], self.device = "jax", device
+
+    def results(self, cases: Sequence[Case], mode: str, head: str) -> Mapping[str, dict[str, Any]]:
+        """Compiles the steps of the cases; returns the analyses by name."""
+        found = {}
+        calls = [(case, mode, self.device, self.config.kernels) for case in cases]
+        analyses = in_new_process(compile_one, calls, self.config.seconds)
+        for case in cases:
+            progress(f"{head}: compiling {case.name}, which may take minutes to hours")
+            analysis = next(analyses)
+            found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **analysis}
+            if kernels := analysis.get("most_expensive"):
+                print_table(f"{head}, {case.name}", "kernel", KERNEL, kernels)
+        progress("")
+        return found
+
+
+def compile_one(case: Case, mode: str, device: Device, kernels: int) -> dict[str, Any]:
+    """Returns the analysis of one compiled case."""
+    from zoo.benchmark.compiler import Compiler
+
+    return case.step(mode, Compiler(device, kernels))
+
+
+def in_new_process(
+    function: Callable[..., dict[str, Any]], calls: Sequence[Sequence[Any]], seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Calls a function in a new process; yields `{"reason": ...}` for calls that fail.
+
+    A call that takes too long, or ends the process, is followed by another process.
+
+    Args:
+        function: Function to call.
+        calls: Arguments of each call.
+        seconds: Time limit of a call.
+    """
+    context, done = get_context("spawn"), 0
+    while done < len(calls):
+        receiver, sender = context.Pipe(duplex=False)
+        worker = context.Process(target=_send, args=(sender, function, calls[done:]))
+        worker.start()
+        sender.close()  # the pipe then ends with the worker
+        failure = None
+        while done < len(calls) and failure is None:
+            done += 1
+            try:
+                if receiver.poll(seconds):
+                    yield receiver.recv()
+                    continue
+                failure = f"did not end in {seconds} s"
+            except EOFError:
+                worker.join()
+                failure = f"the compiler's process ended with exit code {worker.exitcode}"
+            yield {"reason": failure}
+        worker.kill()  # libtpu never exits by itself
+
+
+def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # compilers warn of a device that is not there
+    for arguments in calls:
+        try:
+            sender.send(function(*arguments))
+        except Exception as error:  # libraries raise many kinds; the next case may work
+            sender.send({"reason": reason(error)})

@@ -1,0 +1,263 @@
+"""Kernels of a compiled XLA program, with their operations and bytes, from its text.
+
+The text is that of a scheduled program, `Compiled.as_text()` of JAX: every instruction of its entry
+is a kernel, most of them fusions of several instructions.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
+# No kernels: names of other results, and beginnings of copies that count where they end.
+FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
+CALLS = {"while", "call", "conditional"}  # run other computations, whose kernels count
+SLICES = {"slice", "dynamic-slice", "gather"}  # read a part of their first operand
+UPDATES = {"dynamic-update-slice": 1, "scatter": 2}  # position of what they write in place
+ARITHMETIC = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "negate"}
+ARITHMETIC |= {"exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"}
+ARITHMETIC |= {"rsqrt", "sqrt", "tanh"}
+# Positions of input, kernel and output of a convolution among its operands and, last, its result.
+ROLES = {"BackwardInput": (2, 1, 0), "BackwardFilter": (0, 2, 1)}
+
+
+@dataclass(frozen=True)
+class Array:
+    """Type of an array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> float:
+        """Bytes, whatever memory they lie in."""
+        bits = re.search(r"\d+", self.dtype)
+        return self.size * (int(bits[0]) / 8 if bits else 1)  # `pred` takes a byte
+
+    @property
+    def on_chip(self) -> bool:
+        """Whether a TPU holds it in another memory than the large one."""
+        return re.search(r"S\([1-9]", self.layout) is not None
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction.
+
+    Attributes:
+        name: Name, unique in a program.
+        arrays: Types of its results.
+        opcode: What it does.
+        operands: Names of its operands.
+        rest: Text after the opcode: operands and attributes.
+    """
+
+    name: str
+    arrays: tuple[Array, ...]
+    opcode: str
+    operands: tuple[str, ...]
+    rest: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements of all results."""
+        return sum(array.size for array in self.arrays)
+
+    def find(self, pattern: str) -> str:
+        """Finds the first group of a pattern in the attributes; empty if there is none."""
+        found = re.search(pattern, self.rest)
+        return found[1] if found else ""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel and its cost each time that it runs.
+
+    Attributes:
+        name: Name of its instruction.
+        source: Operation of the JAX program that it computes, or the last of several.
+        calls: How many times it runs.
+        operations: Floating-point operations.
+        bytes_accessed: Bytes read and written in the device's memory.
+        cycles: XLA's estimate; 0 if there is none.
+    """
+
+    name: str
+    source: str
+    calls: int
+    operations: float
+    bytes_accessed: float
+    cycles: float
+
+
+class Program:
+    """A scheduled program.
+
+    Args:
+        text: Its text.
+    """
+
+    def __init__(self, text: str):
+        self.computations: dict[str, list[Instruction]] = {}
+        self.instructions: dict[str, Instruction] = {}
+        inside: list[Instruction] = []
+        for line in text.splitlines():
+            if head := _COMPUTATION.match(line):
+                self.computations[head[2]] = inside = []
+                if head[1]:
+                    self.entry = head[2]
+            elif found := _INSTRUCTION.match(line):
+                _, name, result, opcode, rest = found.groups()
+                arrays = tuple(
+                    Array(dtype, tuple(map(int, filter(None, shape.split(",")))), layout)
+                    for dtype, shape, layout in _ARRAY.findall(result)
+                )
+                operands = tuple(re.findall(r"%([\w.-]+)", rest.split(")")[0]))
+                self.instructions[name] = Instruction(name, arrays, opcode, operands, rest)
+                inside.append(self.instructions[name])  # the result of a computation stands last
+
+    @cached_property
+    def kernels(self) -> list[Kernel]:
+        """Kernels in the order of the program."""
+        return list(self._kernels(self.entry, 1))
+
+    def _kernels(self, computation: str, calls: int) -> Iterator[Kernel]:
+        for one in self.computations[computation]:
+            if one.opcode in CALLS:
+                for name in self._called(one):
+                    yield from self._kernels(name, calls * self._trips(one))
+            elif one.opcode not in FREE and not one.opcode.endswith("-start"):
+                source, cycles = (
+                    one.find('op_name="([^"]*)"'),
+                    one.find('estimated_cycles":"(\\d+)'),
+                )
+                yield Kernel(
+                    one.name,
+                    source,
+                    calls,
+                    self.operations(one),
+                    self.bytes_accessed(one),
+                    float(cycles or 0),
+                )
+
+    def _called(self, one: Instruction) -> list[str]:
+        names = re.findall(r"%([\w.-]+)", one.rest.partition(")")[2])
+        return [name for name in names if name in self.computations]
+
+    def _trips(self, one: Instruction) -> int:
+        """Counts the rounds of a loop by the bound that its condition compares with."""
+        known = one.find('known_trip_count":{"n":"(\\d+)')
+        condition = self.computations.get(one.find(r"condition=%([\w.-]+)"), [])
+        bounds = [int(other.find(r"^(\d+)\)") or 0) for other in condition]
+        return int(known) if known else max(bounds, default=1)
+
+    def _results(self, one: Instruction) -> list[Instruction]:
+        """Instructions that compute the results of a kernel."""
+        if one.opcode == "fusion":
+            return self._results(self.computations[self._called(one)[0]][-1])
+        if one.opcode in ("tuple", "bitcast"):
+            return [other for name in one.operands for other in self._results(self[name])]
+        return [one]
+
+    def __getitem__(self, name: str) -> Instruction:
+        return self.instructions[name]
+
+    def bytes_accessed(self, one: Instruction) -> float:
+        """Counts the bytes that a kernel reads and writes; what it slices, by the slice."""
+        if one.opcode.endswith("-done"):  # copied from one memory to another
+            return sum(array.bytes for array in one.arrays)
+        if "AllocateBuffer" in one.rest:
+            return 0
+        moved = 0.0
+        in_place = [other for other in self._results(one) if other.opcode in UPDATES]
+        for array in one.arrays:
+            update = [other for other in in_place if other.arrays[0].shape == array.shape]
+            if update:
+                array = self[update[0].operands[UPDATES[update[0].opcode]]].arrays[0]
+            moved += 0 if array.on_chip else array.bytes
+        for name, part in zip(one.operands, self._parts_read(one), strict=True):
+            arrays = self[name].arrays
+            moved += min(part, 1) * sum(array.bytes for array in arrays if not array.on_chip)
+        return moved
+
+    def _parts_read(self, one: Instruction) -> list[float]:
+        """Fractions of the operands that an instruction reads."""
+        if one.opcode == "fusion":
+            inner = self.computations[self._called(one)[0]]
+            read: dict[str, float] = defaultdict(float, {inner[-1].name: 1.0})
+            for other in reversed(inner):
+                for name, part in zip(other.operands, self._parts_read(other), strict=True):
+                    read[name] += min(read[other.name], 1) * part
+            parameters = {
+                int(other.rest.split(")")[0]): read[other.name]
+                for other in inner
+                if other.opcode == "parameter"
+            }
+            return [parameters[position] for position in range(len(one.operands))]
+        parts = [1.0] * len(one.operands)
+        if one.opcode in SLICES:
+            parts[0] = min(one.size / max(self[one.operands[0]].size, 1), 1)
+        elif one.opcode in UPDATES:
+            parts[0] = 0.0
+        return parts
+
+    def operations(self, one: Instruction) -> float:
+        """Counts the floating-point operations of a kernel."""
+        if one.opcode == "fusion":
+            return sum(map(self.operations, self.computations[self._called(one)[0]]))
+        contracted = one.find(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([\d,"]*)')
+        if contracted:
+            shape = self[one.operands[0]].arrays[0].shape
+            depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
+            return 2 * one.arrays[0].size * depth
+        if labels := one.find(r"dim_labels=(\w+->\w+)"):
+            target = one.find(r"__cudnn\$conv(Backward\w+)")
+            shapes = [self[name].arrays[0].shape for name in one.operands[:2]]
+            shapes.append(one.arrays[0].shape)
+            ordered = [shapes[position] for position in ROLES.get(target, (0, 1, 2))]
+            return _convolution(ordered, re.split("_|->", labels), one.find(r"window=\{(.*?)\}"))
+        if one.opcode.startswith("reduce"):
+            return self[one.operands[0]].size
+        arithmetic = one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype
+        return one.size if arithmetic else 0
+
+
+def _convolution(shapes: Sequence[Sequence[int]], labels: Sequence[str], window: str) -> float:
+    """Counts the operations of a convolution; products with padding are none.
+
+    Args:
+        shapes: Shapes of input, kernel and output.
+        labels: Letters of their axes, as in `b01f`, `01io`, `b01f`.
+        window: Attributes of the window, as in `size=3x3 stride=2x2 pad=0_1x0_1`.
+    """
+    source, kernel, output = (
+        dict(zip(letters, shape, strict=True))
+        for letters, shape in zip(labels, shapes, strict=True)
+    )
+    fields = dict(field.split("=") for field in window.split())
+    count = 2 * output["b"] * kernel["i"] * kernel["o"]
+    for axis in filter(str.isdigit, labels[0]):
+
+        def value(name: str, default: int, axis: int = int(axis)) -> int:
+            parts = fields[name].split("x") if name in fields else [str(default)] * (axis + 1)
+            return int(parts[axis].split("_")[0])
+
+        spread = value("lhs_dilate", 1)
+        places = np.arange(output[axis])[:, None] * value("stride", 1) - value("pad", 0)
+        places = places + np.arange(kernel[axis]) * value("rhs_dilate", 1)
+        inside = (places >= 0) & (places <= (source[axis] - 1) * spread) & (places % spread == 0)
+        count *= int(inside.sum())
+    return count
