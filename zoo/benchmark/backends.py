@@ -3,9 +3,10 @@
 Import this after `zoo.cli.use_backend`: it imports Keras.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
+
+from zoo.benchmark.kernels import Device, Program
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,20 @@ class Backend(ABC):
     def wait(self, outputs: Any) -> None:
         """Waits until the outputs are computed."""
 
-    @abstractmethod
     def temporary_bytes(self, step: Step) -> int:
         """Peak memory of a step in addition to its inputs and weights."""
+        self.wait(step.start())
+        before = self.reset_peak()
+        self.wait(step.start())
+        return self.peak() - before
+
+    def reset_peak(self) -> int:
+        """Begins to measure peak memory; returns the memory that is in use."""
+        raise NotImplementedError
+
+    def peak(self) -> int:
+        """Peak memory since then."""
+        raise NotImplementedError
 
 
 class TensorFlow(Backend):
@@ -90,14 +104,14 @@ class TensorFlow(Backend):
     package = "tensorflow"
 
     @cached_property
-    def gpus(self) -> list[Any]:
-        """GPUs that TensorFlow sees."""
-        return self.module.config.list_physical_devices("GPU")
-
-    @cached_property
     def accelerator(self):
+        gpus = self.module.config.list_physical_devices("GPU")
         details = self.module.config.experimental.get_device_details
-        return details(self.gpus[0])["device_name"] if self.gpus else None
+        return details(gpus[0])["device_name"] if gpus else None
+
+    @property
+    def _device(self) -> str:
+        return "GPU:0" if self.accelerator else "CPU:0"
 
     def compile(self, function, *tensors):
         compiled = self.module.function(function, jit_compile=self.xla, autograph=False)
@@ -119,20 +133,13 @@ class TensorFlow(Backend):
         return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
 
     def wait(self, outputs):
-        if self.gpus:  # on CPUs, functions return after computing their outputs
+        if self.accelerator:  # on CPUs, functions return after computing their outputs
             self.module.test.experimental.sync_devices()
-
-    def _memory(self) -> dict[str, int]:
-        return self.module.config.experimental.get_memory_info(self._device)
-
-    @property
-    def _device(self) -> str:
-        return "GPU:0" if self.gpus else "CPU:0"
 
     @property
     def memory_method(self):
         try:
-            self._memory()
+            self._memory("current")
         except (RuntimeError, ValueError):  # without oneDNN, the CPU allocator is malloc
             return None
         return (
@@ -140,12 +147,15 @@ class TensorFlow(Backend):
             "on a CPU, tensors below 256 KiB are not counted"
         )
 
-    def temporary_bytes(self, step):
-        self.wait(step.start())
+    def _memory(self, kind: str) -> int:
+        return self.module.config.experimental.get_memory_info(self._device)[kind]
+
+    def reset_peak(self):
         self.module.config.experimental.reset_memory_stats(self._device)
-        before = self._memory()["current"]
-        self.wait(step.start())
-        return self._memory()["peak"] - before
+        return self._memory("current")
+
+    def peak(self):
+        return self._memory("peak")
 
 
 class Jax(Backend):
@@ -196,6 +206,58 @@ class Jax(Backend):
         return step.program.memory_analysis().temp_size_in_bytes
 
 
+class Compiler(Jax):
+    """Compiles for a device that is not there; returns analyses in place of steps.
+
+    Args:
+        device: Device to compile for.
+        shown: Number of kernels in an analysis, the most expensive ones.
+    """
+
+    def __init__(self, device: Device, shown: int):
+        super().__init__()
+        self.device, self.shown = device, shown
+
+    def compile(self, function, *tensors, donated=()):
+        from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
+
+        jax, platform = self.module, self.device.platform
+        target = topologies.get_topology_desc(platform=platform, **self.device.topology).devices[0]
+        placed = jax.sharding.SingleDeviceSharding(target)
+        described = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=placed), tensors
+        )
+        traced = jax.jit(function, donate_argnums=donated).trace(*described)
+        lowered = traced.lower(lowering_platforms=(platform,))
+        start = time.perf_counter()
+        compiled = lowered.compile()
+        seconds = time.perf_counter() - start
+        memory = compiled.memory_analysis()
+        # Buffers that are updated in place count once.
+        arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
+        arguments -= memory.alias_size_in_bytes
+        temporary = memory.temp_size_in_bytes
+        kernels = [
+            {"ideal_us": 1e6 * self.device.seconds(kernel), **asdict(kernel)}
+            for kernel in Program(compiled.as_text()).kernels()
+        ]
+        kernels.sort(key=lambda kernel: -kernel["ideal_us"])
+        return {
+            "ideal_ms": sum(kernel["ideal_us"] for kernel in kernels) / 1e3,
+            "kernels": sum(kernel["calls"] for kernel in kernels if kernel["ideal_us"]),
+            "bytes_accessed": sum(kernel["bytes_accessed"] for kernel in kernels),
+            "operations": sum(kernel["operations"] for kernel in kernels),
+            "argument_bytes": arguments,
+            "temporary_bytes": temporary,
+            "hbm_bytes": arguments + temporary + memory.generated_code_size_in_bytes,
+            "seconds": seconds,
+            "most_expensive": kernels[: self.shown],
+        }
+
+    def train(self, model, images, labels):
+        return self.compile(*self.training(model, images, labels), donated=0)
+
+
 class Torch(Backend):
     """PyTorch, eager."""
 
@@ -230,13 +292,12 @@ class Torch(Backend):
         method = "peak of PyTorch's CUDA allocator in a call, outputs included"
         return method if self.accelerator else None
 
-    def temporary_bytes(self, step):
-        cuda = self.module.cuda
-        self.wait(step.start())
-        cuda.reset_peak_memory_stats()
-        before = cuda.memory_allocated()
-        self.wait(step.start())
-        return cuda.max_memory_allocated() - before
+    def reset_peak(self):
+        self.module.cuda.reset_peak_memory_stats()
+        return self.module.cuda.memory_allocated()
+
+    def peak(self):
+        return self.module.cuda.max_memory_allocated()
 
 
 def _weights(layer: keras.layers.Layer) -> list[list]:

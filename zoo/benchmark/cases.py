@@ -1,33 +1,19 @@
 """Benchmark cases, and the benchmark that times them on a Keras backend."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from zoo.benchmark.report import Column, Report, print_table, progress, threads
-from zoo.benchmark.settings import (
-    FORWARD,
-    FORWARD_BACKWARD,
-    BackendSettings,
-    BenchmarkSettings,
-)
+from zoo.benchmark.settings import BackendSettings, BenchmarkSettings
 from zoo.benchmark.timing import Run, time_in_turn, together
 
 if TYPE_CHECKING:
-    import keras
-
     from zoo.benchmark.backends import Backend, Step
 
 MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
-CONVENTIONS = {
-    "ms": "median over the rounds, all in turn in one process",
-    "temporary_bytes": "memory of a call beside its inputs and weights, as memory_method says",
-    FORWARD: "training=False",
-    FORWARD_BACKWARD: "training=True, and the gradients by inputs and all weights",
-}
 
 
 @dataclass(frozen=True)
@@ -47,90 +33,6 @@ class Case(ABC):
 
     def __getstate__(self) -> dict[str, Any]:  # without cached objects
         return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerCase(Case):
-    """One layer on random inputs, on a square map or a sequence.
-
-    Args:
-        name: Name of the layer.
-        size: Height and width of the map, or length of the sequence.
-        depth: Number of input and output channels.
-        batch: Batch size.
-        axes: Number of spatial axes: 2 for maps, 1 for sequences.
-        dtype: Keras dtype policy.
-        dense_limit_gb: Largest size in GB of tensors over all pairs of positions.
-    """
-
-    size: int
-    depth: int
-    batch: int
-    axes: int = 2
-    dtype: str = "float32"
-    dense_limit_gb: float = math.inf
-
-    kind: ClassVar[str]  # key of `name` in reports
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """Sizes of the spatial axes."""
-        return (self.size,) * self.axes
-
-    @property
-    def positions(self) -> int:
-        """Number of positions per example."""
-        return math.prod(self.grid)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of the inputs and outputs."""
-        return (self.batch, *self.grid, self.depth)
-
-    @property
-    def title(self) -> str:
-        """Heading with the sizes that all compared cases share."""
-        return f"{'x'.join(map(str, self.grid))}, depth {self.depth}, batch {self.batch}"
-
-    @property
-    def identity(self):
-        names = ("size", "depth", "batch", "axes")
-        return {**{name: getattr(self, name) for name in names}, self.kind: self.name}
-
-    @abstractmethod
-    def layer(self) -> "keras.layers.Layer":
-        """Creates the layer. Imports Keras."""
-
-    @abstractmethod
-    def dense_numbers(self) -> int:
-        """Counts the elements of the largest tensor over all position pairs; 0 if there is none."""
-
-    def build(self) -> "keras.layers.Layer":
-        """Builds the layer, with weights drawn from a fixed seed.
-
-        Raises:
-            MemoryError: If it needs a tensor above the limit.
-        """
-        import keras
-
-        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
-        dense_gb = self.dense_numbers() * (4 if full else 2) / 1e9
-        if dense_gb > self.dense_limit_gb:
-            raise MemoryError(f"one of its tensors takes {dense_gb:.1f} GB, more than the limit")
-        keras.utils.set_random_seed(0)
-        layer = self.layer()
-        layer.build((None, *self.input_shape[1:]))
-        return layer
-
-    def step(self, mode, backend):
-        from zoo.benchmark.backends import random_tensor
-
-        layer = self.build()
-        inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
-        if mode == FORWARD:
-            return backend.forward(layer, inputs)
-        cotangent = random_tensor(self.input_shape, layer.compute_dtype, 2)
-        return backend.forward_backward(layer, inputs, cotangent)
 
 
 class CaseReport(Report):
@@ -190,7 +92,6 @@ class Bench(CaseReport):
     Args:
         config: Settings of the command.
         arguments: Command line arguments.
-        conventions: Definitions of the measurements.
         packages: Distributions to list, in addition to Keras and its backend.
 
     Raises:
@@ -203,14 +104,12 @@ class Bench(CaseReport):
         self,
         config: BackendSettings,
         arguments: Sequence[str],
-        conventions: Mapping[str, str],
         packages: Sequence[str] = (),
     ):
         self.backend = config.start_backend()
         name = self.backend.package
         hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
-        every = {**CONVENTIONS, **conventions}
-        super().__init__(config, arguments, [name, *packages], every, hardware)
+        super().__init__(config, arguments, [name, *packages], hardware)
         self.content["backend"] = name
 
     def results(self, cases, mode, head):

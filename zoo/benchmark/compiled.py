@@ -9,42 +9,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from zoo.benchmark.cases import Case, CaseReport
-from zoo.benchmark.devices import DEVICES, Device
+from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.networks import KerasNetwork, Network, ZooNetwork, parse
 from zoo.benchmark.report import columns, installed, print_table, progress
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, MixedDtype
+from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import use_backend
 from zoo.cli.settings import checked_by, one_of
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
 
-CONVENTIONS = {
-    "how": "compiled by XLA for a device that is not there, not run; no time was measured on it",
-    "ideal_ms": "sum over the kernels of the longer of bytes / bandwidth and operations / peak, and "
-    "the time of a launch; where the device has a clock here (TPU), XLA's estimated cycles, which "
-    "asynchronous copies have not",
-    "speedup": "ideal time of einsum, the paper's order of computation, divided by this",
-    "of_best": "least ideal time of the implementations besides auto, divided by this",
-    "us_per_position": "ideal microseconds per position of all examples",
-    "kernels": "kernels of a call, those of loops as often as they run",
-    "bytes_accessed": "bytes that kernels read and write in the device's memory, by the program's "
-    "text; what is sliced counts by the slice, what stays on a TPU's chip not at all",
-    "operations": "floating-point operations of products, convolutions (padding excluded), "
-    "reductions and elementwise arithmetic",
-    "argument_bytes": "inputs and outputs, for a step weights, momenta, averages, batch "
-    "statistics and images; what is updated in place counts once",
-    "temporary_bytes": "activations and whatever else is needed for a while, by XLA's own analysis",
-    "hbm_bytes": "arguments, temporary memory and the program itself",
-    "seconds": "compile time on this machine's CPU",
-    FORWARD: "one layer, training=False",
-    FORWARD_BACKWARD: "one layer, training=True, and the gradients by inputs and all weights",
-    TRAINING: f"training step of zoo.train: cross-entropy with label smoothing {LABEL_SMOOTHING}, "
-    f"L2 of {WEIGHT_DECAY}, SGD with momentum {MOMENTUM}, averages of all weights ({EMA}), "
-    "statistics of batch normalizations; dropout and stochastic depth if the network has them; "
-    "images in float32",
-}
 ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
 ANALYSIS += ("temporary_bytes", "hbm_bytes", "seconds")
 KERNEL = columns("calls", "ideal_us", "bytes_accessed", "operations", "source")
@@ -90,8 +65,8 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
     device: Annotated[str, one_of("device", DEVICES)]
     """Device to compile for."""
     models: tuple[Annotated[str, checked_by(parse_trained)], ...] = ()
-    """Networks in place of the layer, separated by commas, as NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]...
-    or keras.NAME@SIZE[xBATCH], with the batch of one device. Minutes to hours each."""
+    """Networks in place of the layer: [keras.]NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by
+    commas, with the batch of one device. Minutes to hours each."""
     dtype: MixedDtype = "mixed_bfloat16"
     """Keras dtype policy."""
     scopes: Scopes = (23,)
@@ -137,7 +112,7 @@ class CompiledReport(CaseReport):
     def __init__(self, config: Config, arguments: Sequence[str], device: Device):
         accelerator = f"{device.title} (compiled, not run)"
         hardware = {"accelerator": accelerator, "device": device.model_dump(mode="json")}
-        super().__init__(config, arguments, device.packages, CONVENTIONS, hardware)
+        super().__init__(config, arguments, device.packages, hardware)
         self.content["backend"], self.device = "jax", device
 
     def results(self, cases: Sequence[Case], mode: str, head: str) -> Mapping[str, dict[str, Any]]:
@@ -150,14 +125,14 @@ class CompiledReport(CaseReport):
             analysis = next(analyses)
             found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **analysis}
             if kernels := analysis.get("most_expensive"):
-                print_table(f"{head}, {case.name}", "kernel", KERNEL, kernels)
+                print_table(f"{head}, {case.name}", "name", KERNEL, kernels)
         progress("")
         return found
 
 
 def compile_one(case: Case, mode: str, device: Device, kernels: int) -> dict[str, Any]:
     """Returns the analysis of one compiled case."""
-    from zoo.benchmark.compiler import Compiler
+    from zoo.benchmark.backends import Compiler
 
     return case.step(mode, Compiler(device, kernels))
 

@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Bench, LayerCase, quotient
+from zoo.benchmark.cases import Bench, Case, quotient
+from zoo.benchmark.networks import read_arguments
 from zoo.benchmark.report import columns
 from zoo.benchmark.settings import (
     BASELINE,
@@ -23,19 +24,115 @@ from zoo.benchmark.settings import (
 from zoo.cli.settings import checked_by
 from zoo.errors import unknown
 
-HEADS, KEY_DIM = 4, 16  # the paper's, and the defaults of LambdaLayer
+if TYPE_CHECKING:
+    import keras
+
+KEY_DIM = 16  # of lambda layers in the paper, and the default
+HEADS = {"lambda": 4, "global": 8}  # defaults; local attention also needs keys of an even depth
 MODES = (FORWARD, FORWARD_BACKWARD)
-CONVENTIONS = {
-    "layer": "the whole layer: projections, batch normalizations, content and position lambdas",
-    "speedup": f"time of {BASELINE}, the paper's order of computation, divided by this time",
-    "us_per_position": "microseconds per position of all examples",
-    "of_best": "time of the fastest implementation besides auto, divided by this time",
-}
 COLUMNS = columns("ms", "us_per_position", "speedup", "of_best", "temporary_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Implementation(LayerCase):
+class MixerLayer(Case):
+    """A layer that mixes positions, on random inputs: square maps or sequences.
+
+    Args:
+        name: Name and arguments of its mixer, `NAME[:ARGUMENT=VALUE]...`.
+        size: Height and width of the map, or length of the sequence.
+        depth: Number of input and output channels.
+        batch: Batch size.
+        axes: Number of spatial axes: 2 for maps, 1 for sequences.
+        dtype: Keras dtype policy.
+        dense_limit_gb: Largest size in GB of tensors over all pairs of positions.
+    """
+
+    size: int
+    depth: int
+    batch: int
+    axes: int = 2
+    dtype: str = "float32"
+    dense_limit_gb: float = math.inf
+
+    kind: ClassVar = "mixer"  # key of `name` in reports
+
+    @property
+    def mixer(self) -> tuple[str, dict[str, Any]]:
+        """Name of the mixer, and the arguments of its layer."""
+        return read_arguments(self.name)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Sizes of the spatial axes."""
+        return (self.size,) * self.axes
+
+    @property
+    def positions(self) -> int:
+        """Number of positions per example."""
+        return math.prod(self.grid)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of the inputs and outputs."""
+        return (self.batch, *self.grid, self.depth)
+
+    @property
+    def title(self) -> str:
+        """Heading with the sizes that all compared cases share."""
+        return f"{'x'.join(map(str, self.grid))}, depth {self.depth}, batch {self.batch}"
+
+    @property
+    def identity(self):
+        names = ("size", "depth", "batch", "axes")
+        return {**{name: getattr(self, name) for name in names}, self.kind: self.name}
+
+    def dense_numbers(self) -> int:
+        """Counts the elements of the largest tensor over all position pairs; 0 if there is none."""
+        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS, dense_tiles
+
+        mixer, arguments = self.mixer
+        if mixer == "global":  # attention maps `(b, h, n, m)`
+            return self.batch * arguments.get("num_heads", HEADS[mixer]) * self.positions**2
+        name = arguments.get("implementation")
+        if name not in IMPLEMENTATIONS or not IMPLEMENTATIONS[name].any_pairs:
+            return 0
+        in_tiles = dense_tiles(self.grid, (arguments["scope"],) * self.axes)
+        return 0 if in_tiles and name == "query_first" else self.positions**2 * KEY_DIM
+
+    def build(self) -> "keras.layers.Layer":
+        """Builds the layer, with weights drawn from a fixed seed.
+
+        Raises:
+            MemoryError: If it needs a tensor above the limit.
+        """
+        import keras
+
+        from lambda_keras.models.mixers import MIXERS
+
+        full = keras.dtype_policies.get(self.dtype).compute_dtype == "float32"
+        dense_gb = self.dense_numbers() * (4 if full else 2) / 1e9
+        if dense_gb > self.dense_limit_gb:
+            raise MemoryError(f"one of its tensors takes {dense_gb:.1f} GB, more than the limit")
+        keras.utils.set_random_seed(0)
+        name, arguments = self.mixer
+        mixer = MIXERS[name]
+        layer = mixer.layer(self.depth, **{**mixer.arguments, **arguments}, dtype=self.dtype)
+        layer.build((None, *self.input_shape[1:]))
+        return layer
+
+    def step(self, mode, backend):
+        from zoo.benchmark.backends import random_tensor
+
+        layer = self.build()
+        inputs = random_tensor(self.input_shape, layer.compute_dtype, 1)
+        if mode == FORWARD:
+            return backend.forward(layer, inputs)
+        cotangent = random_tensor(self.input_shape, layer.compute_dtype, 2)
+        return backend.forward_backward(layer, inputs, cotangent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Implementation(MixerLayer):
     """An implementation of the lambda layer, by its name in `lambda_keras.layers.LambdaLayer`.
 
     Args:
@@ -49,6 +146,11 @@ class Implementation(LayerCase):
     kind: ClassVar = "implementation"
 
     @property
+    def mixer(self):
+        arguments = {"scope": self.scope, "causal": self.causal, "implementation": self.name}
+        return "lambda", arguments
+
+    @property
     def identity(self):
         return {**super().identity, "scope": self.scope, "causal": self.causal}
 
@@ -56,49 +158,22 @@ class Implementation(LayerCase):
     def title(self):
         return f"{'causal, ' * self.causal}{super().title}, scope {self.scope}"
 
-    def dense_numbers(self):
-        from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS, dense_tiles
-
-        chosen = IMPLEMENTATIONS.get(self.name)  # auto has no row
-        in_tiles = dense_tiles(self.grid, (self.scope,) * self.axes) and self.name == "query_first"
-        dense = chosen and chosen.any_pairs and not in_tiles
-        return self.positions**2 * KEY_DIM if dense else 0  # embeddings `(n, m, u, k)`
-
-    def layer(self):
-        from lambda_keras.layers import LambdaLayer
-
-        return LambdaLayer(
-            self.depth,
-            num_heads=HEADS,
-            key_dim=KEY_DIM,
-            scope=self.scope,
-            implementation=self.name,
-            causal=self.causal,
-            dtype=self.dtype,
-        )
-
 
 def _check_odd(scope: int) -> None:
     if scope < 1 or scope % 2 == 0:
         raise ValueError(f"expected positive odd numbers. Received: {scope}")
 
 
-def parse_size(size: str, divisor: int = HEADS) -> list[int]:
+def parse_size(size: str, batch: int = 1, divisor: int = HEADS["lambda"]) -> dict[str, int]:
     """Parses `SIZExDEPTH` or `SIZExDEPTHxBATCH`; `divisor` has to divide the depth."""
-    if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(x[1-9]\d*)?", size):
+    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", size)
+    if not found:
         raise ValueError(
             f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
         )
-    numbers = [int(number) for number in size.split("x")]
-    if numbers[1] % divisor:
+    if int(found[2]) % divisor:
         raise ValueError(f"expected depths divisible by {divisor}. Received: {size!r}")
-    return numbers
-
-
-def shapes(sizes: Sequence[str], batch: int) -> list[dict[str, int]]:
-    """Parses the sizes of cases; `batch` is the default batch size."""
-    names = ("size", "depth", "batch")
-    return [{"batch": batch, **dict(zip(names, parse_size(size), strict=False))} for size in sizes]
+    return {"size": int(found[1]), "depth": int(found[2]), "batch": int(found[3] or batch)}
 
 
 Scopes = Annotated[
@@ -154,9 +229,12 @@ class LayerSettings(BenchmarkSettings):
         common = {"axes": self.axes, "dtype": self.dtype, "causal": self.causal}
         common["dense_limit_gb"] = dense_limit_gb
         return [
-            [Implementation(name, scope=scope, **shape, **common) for name in ordered]
+            [
+                Implementation(name, scope=scope, **parse_size(size, self.batch), **common)
+                for name in ordered
+            ]
             for scope in self.scopes
-            for shape in shapes(self.sizes, self.batch)
+            for size in self.sizes
         ]
 
 
@@ -172,7 +250,7 @@ class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchm
 
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Runs the benchmark, and prints and writes the results."""
-    bench = Bench(config, arguments, CONVENTIONS)
+    bench = Bench(config, arguments)
     bench.draws_layers()
     for cases in config.cases(config.dense_limit_gb):
         beside = partial(compare, cases[0])
@@ -180,7 +258,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench.finish()
 
 
-def compare(case: LayerCase, found: Mapping[str, dict[str, Any]], key: str = "ms") -> None:
+def compare(case: MixerLayer, found: Mapping[str, dict[str, Any]], key: str = "ms") -> None:
     """Adds the time per position, and the ratios to the baseline and to the fastest."""
     times = {name: one[key] for name, one in found.items()}
     best = min((ms for name, ms in times.items() if ms and name != "auto"), default=None)

@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic_core import to_jsonable_python
 
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings
@@ -121,6 +122,10 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
     return versions
 
 
+_TEXT = Path(__file__).with_name("conventions.yaml").read_text(encoding="utf-8")
+_CONVENTIONS = yaml.safe_load(_TEXT)
+
+
 class Report:
     """Results of a benchmark. Create it after the backend is chosen: it imports Keras.
 
@@ -128,7 +133,6 @@ class Report:
         config: Settings of the benchmark.
         arguments: Command line arguments.
         packages: Distributions to list, in addition to Keras and NumPy.
-        conventions: Definitions of the measurements.
         hardware: Hardware in addition to the CPU.
     """
 
@@ -137,7 +141,6 @@ class Report:
         config: BenchmarkSettings,
         arguments: Sequence[str],
         packages: Iterable[str],
-        conventions: Mapping[str, str],
         hardware: Mapping[str, Any] | None = None,
     ):
         import lambda_keras
@@ -165,7 +168,7 @@ class Report:
                 **versions,
             },
             "settings": config.model_dump(mode="json"),
-            "conventions": conventions,
+            "conventions": _CONVENTIONS[program.split()[-1]],
             "rows": self.rows,
         }
         print(place(self.content))

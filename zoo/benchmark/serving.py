@@ -25,22 +25,6 @@ Predict = Callable[["np.ndarray"], "np.ndarray"]  # from images in [0, 255] to p
 
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
-CONVENTIONS = {
-    "call": "from a float32 NumPy array of images in [0, 255] to a NumPy array of probabilities, "
-    "preprocessing included, in one process on the CPU; one call after another",
-    KERAS: "preprocess_input, then model.predict",
-    PREDICT: "preprocess_input, then one compiled function of the model with batch normalization "
-    "folded, as in zoo.predict, zoo.evaluate and zoo.demo",
-    BARE: "preprocessing and the folded model in one tf.function",
-    "formats": "as zoo.export writes them, in the runtime that zoo/export has for each",
-    "threads": "of each runtime; TensorFlow's are those of a single operation",
-    "order": "rounds, in each of which every path has its turn of several calls, in an order that "
-    "changes; the first call of a turn, which finds the caches and threads of another path, is not "
-    "counted",
-    "p50_ms, p99_ms": "percentiles of the single calls of all rounds",
-    "ratio_to_keras, ratio_to_function": "images per second divided by those of these paths",
-    "max_difference": "of probabilities from those of Keras predict, with random weights",
-}
 
 
 def _of_the_zoo(text: str) -> None:
@@ -79,7 +63,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
     use_backend("tensorflow")
     packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
-    report = Report(config, arguments, packages, CONVENTIONS, {"threads": threads()})
+    report = Report(config, arguments, packages, {"threads": threads()})
     for network in map(parse, config.models):
         for rows in measure(network, config):
             report.table(f"{network.name}, batch {rows[0]['batch']}", "path", COLUMNS, rows)

@@ -1,7 +1,7 @@
-"""Kernels of a compiled XLA program, with their operations and bytes, from its text.
+"""Kernels of compiled XLA programs: operations, bytes and ideal times on devices.
 
-The text is that of a scheduled program, `Compiled.as_text()` of JAX: every instruction of its entry
-is a kernel, most of them fusions of several instructions.
+A program is read from the text of its schedule, `Compiled.as_text()` of JAX: every instruction of
+its entry is a kernel, most of them fusions of several instructions.
 """
 
 import math
@@ -9,9 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+import yaml
+from pydantic import Field
+
+from zoo.cli.settings import Section
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
@@ -55,21 +59,13 @@ class Array:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """One instruction of a program."""
 
-    Attributes:
-        name: Name, unique in a program.
-        arrays: Types of its results.
-        opcode: What it does.
-        operands: Names of its operands.
-        rest: Text after the opcode: operands and attributes.
-    """
-
-    name: str
-    arrays: tuple[Array, ...]
+    name: str  # unique in the program
+    arrays: tuple[Array, ...]  # types of its results
     opcode: str
-    operands: tuple[str, ...]
-    rest: str
+    operands: tuple[str, ...]  # names of other instructions
+    rest: str  # text after the opcode
 
     @property
     def size(self) -> int:
@@ -84,23 +80,41 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and its cost each time that it runs.
+    """A kernel, and the cost of all its calls together."""
 
-    Attributes:
-        name: Name of its instruction.
-        source: Operation of the JAX program that it computes, or the last of several.
-        calls: How many times it runs.
-        operations: Floating-point operations.
-        bytes_accessed: Bytes read and written in the device's memory.
-        cycles: XLA's estimate; 0 if there is none.
-    """
+    name: str  # of its instruction
+    source: str  # operation of the JAX program that it computes, or the last of several
+    calls: int  # how many times it runs
+    bytes_accessed: float  # in the device's memory
+    operations: float  # floating-point ones
+    cycles: float  # XLA's estimate; 0 if there is none
 
-    name: str
+
+class Device(Section):
+    """A device that programs are compiled for, as `devices.yaml` has it."""
+
+    title: str
     source: str
-    calls: int
-    operations: float
-    bytes_accessed: float
-    cycles: float
+    packages: dict[str, str]
+    platform: str
+    topology: dict[str, str]
+    environment: dict[str, str] = Field(default={})
+    memory_bytes: int
+    flops: float
+    bandwidth: float
+    launch_seconds: float = 0.0
+    hertz: float | None = None
+
+    def seconds(self, kernel: Kernel) -> float:
+        """Ideal time of all calls of a kernel."""
+        if self.hertz is not None:
+            return kernel.cycles / self.hertz
+        slowest = max(kernel.bytes_accessed / self.bandwidth, kernel.operations / self.flops)
+        return slowest + kernel.calls * self.launch_seconds
+
+
+_TEXT = Path(__file__).with_name("devices.yaml").read_text(encoding="utf-8")
+DEVICES = {name: Device(**fields) for name, fields in yaml.safe_load(_TEXT).items()}
 
 
 class Program:
@@ -129,28 +143,20 @@ class Program:
                 self.instructions[name] = Instruction(name, arrays, opcode, operands, rest)
                 inside.append(self.instructions[name])  # the result of a computation stands last
 
-    @cached_property
-    def kernels(self) -> list[Kernel]:
-        """Kernels in the order of the program."""
-        return list(self._kernels(self.entry, 1))
-
-    def _kernels(self, computation: str, calls: int) -> Iterator[Kernel]:
-        for one in self.computations[computation]:
+    def kernels(self, computation: str | None = None, calls: int = 1) -> Iterator[Kernel]:
+        """Yields the kernels of a computation that runs so many times; None: of the program."""
+        for one in self.computations[computation or self.entry]:
             if one.opcode in CALLS:
                 for name in self._called(one):
-                    yield from self._kernels(name, calls * self._trips(one))
+                    yield from self.kernels(name, calls * self._trips(one))
             elif one.opcode not in FREE and not one.opcode.endswith("-start"):
-                source, cycles = (
-                    one.find('op_name="([^"]*)"'),
-                    one.find('estimated_cycles":"(\\d+)'),
-                )
                 yield Kernel(
                     one.name,
-                    source,
+                    one.find('op_name="([^"]*)"'),
                     calls,
-                    self.operations(one),
-                    self.bytes_accessed(one),
-                    float(cycles or 0),
+                    calls * self.bytes_accessed(one),
+                    calls * self.operations(one),
+                    calls * float(one.find('estimated_cycles":"(\\d+)') or 0),
                 )
 
     def _called(self, one: Instruction) -> list[str]:
@@ -169,11 +175,11 @@ class Program:
         if one.opcode == "fusion":
             return self._results(self.computations[self._called(one)[0]][-1])
         if one.opcode in ("tuple", "bitcast"):
-            return [other for name in one.operands for other in self._results(self[name])]
+            return [other for operand in self._operands(one) for other in self._results(operand)]
         return [one]
 
-    def __getitem__(self, name: str) -> Instruction:
-        return self.instructions[name]
+    def _operands(self, one: Instruction) -> list[Instruction]:
+        return [self.instructions[name] for name in one.operands]
 
     def bytes_accessed(self, one: Instruction) -> float:
         """Counts the bytes that a kernel reads and writes; what it slices, by the slice."""
@@ -181,17 +187,16 @@ class Program:
             return sum(array.bytes for array in one.arrays)
         if "AllocateBuffer" in one.rest:
             return 0
-        moved = 0.0
-        in_place = [other for other in self._results(one) if other.opcode in UPDATES]
-        for array in one.arrays:
-            update = [other for other in in_place if other.arrays[0].shape == array.shape]
-            if update:
-                array = self[update[0].operands[UPDATES[update[0].opcode]]].arrays[0]
-            moved += 0 if array.on_chip else array.bytes
-        for name, part in zip(one.operands, self._parts_read(one), strict=True):
-            arrays = self[name].arrays
-            moved += min(part, 1) * sum(array.bytes for array in arrays if not array.on_chip)
-        return moved
+        moved = list(one.arrays)
+        for other in self._results(one):
+            if other.opcode in UPDATES:  # in place
+                moved.remove(other.arrays[0])
+                moved.append(self._operands(other)[UPDATES[other.opcode]].arrays[0])
+        written = sum(array.bytes for array in moved if not array.on_chip)
+        read = 0.0
+        for operand, part in zip(self._operands(one), self._parts_read(one), strict=True):
+            read += part * sum(array.bytes for array in operand.arrays if not array.on_chip)
+        return written + read
 
     def _parts_read(self, one: Instruction) -> list[float]:
         """Fractions of the operands that an instruction reads."""
@@ -200,7 +205,7 @@ class Program:
             read: dict[str, float] = defaultdict(float, {inner[-1].name: 1.0})
             for other in reversed(inner):
                 for name, part in zip(other.operands, self._parts_read(other), strict=True):
-                    read[name] += min(read[other.name], 1) * part
+                    read[name] = min(read[name] + read[other.name] * part, 1)
             parameters = {
                 int(other.rest.split(")")[0]): read[other.name]
                 for other in inner
@@ -209,7 +214,7 @@ class Program:
             return [parameters[position] for position in range(len(one.operands))]
         parts = [1.0] * len(one.operands)
         if one.opcode in SLICES:
-            parts[0] = min(one.size / max(self[one.operands[0]].size, 1), 1)
+            parts[0] = min(one.size / max(self._operands(one)[0].size, 1), 1)
         elif one.opcode in UPDATES:
             parts[0] = 0.0
         return parts
@@ -220,17 +225,16 @@ class Program:
             return sum(map(self.operations, self.computations[self._called(one)[0]]))
         contracted = one.find(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([\d,"]*)')
         if contracted:
-            shape = self[one.operands[0]].arrays[0].shape
+            shape = self._operands(one)[0].arrays[0].shape
             depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
             return 2 * one.arrays[0].size * depth
         if labels := one.find(r"dim_labels=(\w+->\w+)"):
             target = one.find(r"__cudnn\$conv(Backward\w+)")
-            shapes = [self[name].arrays[0].shape for name in one.operands[:2]]
-            shapes.append(one.arrays[0].shape)
-            ordered = [shapes[position] for position in ROLES.get(target, (0, 1, 2))]
+            arrays = [*self._operands(one)[:2], one]
+            ordered = [arrays[place].arrays[0].shape for place in ROLES.get(target, (0, 1, 2))]
             return _convolution(ordered, re.split("_|->", labels), one.find(r"window=\{(.*?)\}"))
         if one.opcode.startswith("reduce"):
-            return self[one.operands[0]].size
+            return self._operands(one)[0].size
         arithmetic = one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype
         return one.size if arithmetic else 0
 
@@ -250,14 +254,10 @@ def _convolution(shapes: Sequence[Sequence[int]], labels: Sequence[str], window:
     fields = dict(field.split("=") for field in window.split())
     count = 2 * output["b"] * kernel["i"] * kernel["o"]
     for axis in filter(str.isdigit, labels[0]):
-
-        def value(name: str, default: int, axis: int = int(axis)) -> int:
-            parts = fields[name].split("x") if name in fields else [str(default)] * (axis + 1)
-            return int(parts[axis].split("_")[0])
-
-        spread = value("lhs_dilate", 1)
-        places = np.arange(output[axis])[:, None] * value("stride", 1) - value("pad", 0)
-        places = places + np.arange(kernel[axis]) * value("rhs_dilate", 1)
+        of_axis = {name: texts.split("x")[int(axis)] for name, texts in fields.items()}
+        spread, before = int(of_axis.get("lhs_dilate", 1)), of_axis.get("pad", "0").split("_")[0]
+        places = np.arange(output[axis])[:, None] * int(of_axis.get("stride", 1)) - int(before)
+        places = places + np.arange(kernel[axis]) * int(of_axis.get("rhs_dilate", 1))
         inside = (places >= 0) & (places <= (source[axis] - 1) * spread) & (places % spread == 0)
         count *= int(inside.sum())
     return count
