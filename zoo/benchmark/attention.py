@@ -1,15 +1,15 @@
 """Times lambda layers and attention (Table 2): `python -m zoo.benchmark attention`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from zoo.benchmark.cases import Bench, quotient
 from zoo.benchmark.layer import AS, HEADS, MODES, Batch, DenseLimit, MixerLayer, Text, parse_size
 from zoo.benchmark.networks import read_arguments
-from zoo.benchmark.report import columns
+from zoo.benchmark.report import Results, columns
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.cli.settings import checked_by
 
@@ -67,7 +67,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench.finish()
 
 
-def compare(found: Mapping[str, dict[str, Any]]) -> None:
+def compare(found: Results) -> None:
     """Adds the ratios to the first layer."""
     first = next(iter(found.values()))["ms"]
     for one in found.values():

@@ -74,9 +74,9 @@ class Backend(ABC):
         would eliminate results that are not returned.
         """
 
-    @abstractmethod
     def train(self, model: keras.Model, images: Any, labels: Any) -> Step:
         """Compiles Keras' own training step of a compiled model with a built optimizer."""
+        return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
 
     @abstractmethod
     def wait(self, outputs: Any) -> None:
@@ -85,16 +85,12 @@ class Backend(ABC):
     def temporary_bytes(self, step: Step) -> int:
         """Peak memory of a step in addition to its inputs and weights."""
         self.wait(step.start())
-        before = self.reset_peak()
+        before = self.memory(reset=True)
         self.wait(step.start())
-        return self.peak() - before
+        return self.memory() - before
 
-    def reset_peak(self) -> int:
-        """Begins to measure peak memory; returns the memory that is in use."""
-        raise NotImplementedError
-
-    def peak(self) -> int:
-        """Peak memory since then."""
+    def memory(self, reset: bool = False) -> int:
+        """Peak memory since the last reset, or the memory now if it resets the peak."""
         raise NotImplementedError
 
 
@@ -108,10 +104,6 @@ class TensorFlow(Backend):
         gpus = self.module.config.list_physical_devices("GPU")
         details = self.module.config.experimental.get_device_details
         return details(gpus[0])["device_name"] if gpus else None
-
-    @property
-    def _device(self) -> str:
-        return "GPU:0" if self.accelerator else "CPU:0"
 
     def compile(self, function, *tensors):
         compiled = self.module.function(function, jit_compile=self.xla, autograph=False)
@@ -129,17 +121,18 @@ class TensorFlow(Backend):
 
         return self.compile(train, inputs, cotangent)
 
-    def train(self, model, images, labels):
-        return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
-
     def wait(self, outputs):
         if self.accelerator:  # on CPUs, functions return after computing their outputs
             self.module.test.experimental.sync_devices()
 
     @property
+    def _device(self) -> str:
+        return "GPU:0" if self.accelerator else "CPU:0"
+
+    @property
     def memory_method(self):
         try:
-            self._memory("current")
+            self.memory()
         except (RuntimeError, ValueError):  # without oneDNN, the CPU allocator is malloc
             return None
         return (
@@ -147,15 +140,11 @@ class TensorFlow(Backend):
             "on a CPU, tensors below 256 KiB are not counted"
         )
 
-    def _memory(self, kind: str) -> int:
-        return self.module.config.experimental.get_memory_info(self._device)[kind]
-
-    def reset_peak(self):
-        self.module.config.experimental.reset_memory_stats(self._device)
-        return self._memory("current")
-
-    def peak(self):
-        return self._memory("peak")
+    def memory(self, reset=False):
+        known = self.module.config.experimental
+        if reset:
+            known.reset_memory_stats(self._device)
+        return known.get_memory_info(self._device)["current" if reset else "peak"]
 
 
 class Jax(Backend):
@@ -209,9 +198,7 @@ class Jax(Backend):
 class Compiler(Jax):
     """Compiles for a device that is not there; returns analyses in place of steps.
 
-    Args:
-        device: Device to compile for.
-        shown: Number of kernels in an analysis, the most expensive ones.
+    They name the `shown` most expensive kernels.
     """
 
     def __init__(self, device: Device, shown: int):
@@ -245,8 +232,7 @@ class Compiler(Jax):
         return {
             "ideal_ms": sum(kernel["ideal_us"] for kernel in kernels) / 1e3,
             "kernels": sum(kernel["calls"] for kernel in kernels if kernel["ideal_us"]),
-            "bytes_accessed": sum(kernel["bytes_accessed"] for kernel in kernels),
-            "operations": sum(kernel["operations"] for kernel in kernels),
+            **{k: sum(one[k] for one in kernels) for k in ("bytes_accessed", "operations")},
             "argument_bytes": arguments,
             "temporary_bytes": temporary,
             "hbm_bytes": arguments + temporary + memory.generated_code_size_in_bytes,
@@ -292,12 +278,11 @@ class Torch(Backend):
         method = "peak of PyTorch's CUDA allocator in a call, outputs included"
         return method if self.accelerator else None
 
-    def reset_peak(self):
-        self.module.cuda.reset_peak_memory_stats()
-        return self.module.cuda.memory_allocated()
-
-    def peak(self):
-        return self.module.cuda.max_memory_allocated()
+    def memory(self, reset=False):
+        cuda = self.module.cuda
+        if reset:
+            cuda.reset_peak_memory_stats()
+        return cuda.memory_allocated() if reset else cuda.max_memory_allocated()
 
 
 def _weights(layer: keras.layers.Layer) -> list[list]:

@@ -1,13 +1,13 @@
 """Benchmark cases, and the benchmark that times them on a Keras backend."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from zoo.benchmark.report import Column, Report, print_table, progress, threads
-from zoo.benchmark.settings import BackendSettings, BenchmarkSettings
+from zoo.benchmark.report import Report, progress, threads
+from zoo.benchmark.settings import BackendSettings
 from zoo.benchmark.timing import Run, time_in_turn, together
 
 if TYPE_CHECKING:
@@ -35,58 +35,7 @@ class Case(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-class CaseReport(Report):
-    """Report of cases: each is a row, with the results of every mode."""
-
-    def __init__(self, config: BenchmarkSettings, *details: Any):
-        super().__init__(config, *details)
-        self.config = config
-
-    @abstractmethod
-    def results(self, cases: Sequence[Case], mode: str, head: str) -> Mapping[str, dict[str, Any]]:
-        """Measures the steps of the cases, by name; `head` begins the progress lines."""
-
-    def measure(
-        self,
-        cases: Sequence[Case],
-        modes: Sequence[str],
-        columns: Sequence[Column],
-        compare: Callable[[Mapping[str, dict[str, Any]]], None],
-        title: str = "",
-    ) -> None:
-        """Measures cases and prints a table for each mode; each case becomes a row of the report.
-
-        Args:
-            cases: Cases to measure.
-            modes: Modes of their steps.
-            columns: Columns of the tables.
-            compare: Function that adds comparisons to the results of a mode, by name of case.
-            title: Prefix of the headings of the tables.
-        """
-        rows = {}
-        for case in cases:
-            progress(f"building {case.name}")
-            rows[case.name] = case.identity
-        self.rows += rows.values()
-        for mode in modes:
-            head = f"{title}{mode.replace('_', ' + ')}"
-            found = self.results(cases, mode, head)
-            compare(found)
-            for name, row in rows.items():
-                row[mode] = found[name]
-            self.write()  # after every table, so that interruptions lose nothing
-            table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
-            print_table(head, "name", columns, table)
-
-    def draws_layers(self) -> None:
-        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
-        if self.output is not None:
-            from zoo.benchmark.plots import plot_layers
-
-            self.draw = plot_layers
-
-
-class Bench(CaseReport):
+class Bench(Report):
     """Report of cases that are timed on a Keras backend, in turn in this process.
 
     Args:
@@ -98,19 +47,14 @@ class Bench(CaseReport):
         ImportError: If the backend is not installed.
     """
 
-    config: BackendSettings
-
     def __init__(
-        self,
-        config: BackendSettings,
-        arguments: Sequence[str],
-        packages: Sequence[str] = (),
+        self, config: BackendSettings, arguments: Sequence[str], packages: Sequence[str] = ()
     ):
-        self.backend = config.start_backend()
-        name = self.backend.package
-        hardware = {"accelerator": self.backend.accelerator, "threads": threads()}
-        super().__init__(config, arguments, [name, *packages], hardware)
-        self.content["backend"] = name
+        self.config, backend = config, config.start_backend()
+        every = (backend.package, *packages)
+        accelerator = backend.accelerator
+        super().__init__(config, arguments, every, accelerator=accelerator, threads=threads())
+        self.backend, self.content["backend"] = backend, backend.package
 
     def results(self, cases, mode, head):
         steps: dict[str, Step] = {}
@@ -136,7 +80,6 @@ class Bench(CaseReport):
                 progress(f"{head}: memory of {name}")
                 found["temporary_bytes"] = step.backend.temporary_bytes(step)
                 found["memory_method"] = step.backend.memory_method
-        progress("")
         return results
 
 

@@ -1,18 +1,18 @@
 """Compiles for devices that are not there: `python -m zoo.benchmark compiled`."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Case, CaseReport
+from zoo.benchmark.cases import Case
 from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.networks import KerasNetwork, Network, ZooNetwork, parse
-from zoo.benchmark.report import columns, installed, print_table, progress
+from zoo.benchmark.report import Report, columns, installed, print_table, progress
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import use_backend
@@ -85,20 +85,20 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     installed(device.packages, f"pip install {pinned}")
     use_backend("jax")
     os.environ.update({"JAX_PLATFORMS": "cpu", **device.environment})
-    report = CompiledReport(config, arguments, device)
+    report, note = CompiledReport(config, arguments, device), "compiled, not run: "
     if config.models:
         networks = [parse_trained(text, config.batch, config.dtype) for text in config.models]
-        report.measure(networks, [TRAINING], columns(*ANALYSIS), lambda *_: None)
+        report.measure(networks, [TRAINING], columns(*ANALYSIS), lambda _: None, note)
     else:
         report.draws_layers()
         shown = columns("of_best", *ANALYSIS)
         for cases in config.cases():
             beside = partial(compare, cases[0], key="ideal_ms")
-            report.measure(cases, MODES, shown, beside, f"{cases[0].title}, ")
+            report.measure(cases, MODES, shown, beside, f"{note}{cases[0].title}, ")
     report.finish()
 
 
-class CompiledReport(CaseReport):
+class CompiledReport(Report):
     """Report of programs that are compiled for a device, each in a new process.
 
     Args:
@@ -107,16 +107,13 @@ class CompiledReport(CaseReport):
         device: Device to compile for.
     """
 
-    config: Config
-
     def __init__(self, config: Config, arguments: Sequence[str], device: Device):
-        accelerator = f"{device.title} (compiled, not run)"
-        hardware = {"accelerator": accelerator, "device": device.model_dump(mode="json")}
-        super().__init__(config, arguments, device.packages, hardware)
-        self.content["backend"], self.device = "jax", device
+        hardware = {"accelerator": f"{device.title} (compiled, not run)"}
+        hardware["device"] = device.model_dump(mode="json")
+        super().__init__(config, arguments, device.packages, **hardware)
+        self.config, self.device, self.content["backend"] = config, device, "jax"
 
-    def results(self, cases: Sequence[Case], mode: str, head: str) -> Mapping[str, dict[str, Any]]:
-        """Compiles the steps of the cases; returns the analyses by name."""
+    def results(self, cases, mode, head):
         found = {}
         calls = [(case, mode, self.device, self.config.kernels) for case in cases]
         analyses = in_new_process(compile_one, calls, self.config.seconds)
@@ -126,7 +123,6 @@ class CompiledReport(CaseReport):
             found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **analysis}
             if kernels := analysis.get("most_expensive"):
                 print_table(f"{head}, {case.name}", "name", KERNEL, kernels)
-        progress("")
         return found
 
 

@@ -20,7 +20,6 @@ from zoo.cli.settings import Section
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
-# No kernels: names of other results, and beginnings of copies that count where they end.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
 CALLS = {"while", "call", "conditional"}  # run other computations, whose kernels count
 SLICES = {"slice", "dynamic-slice", "gather"}  # read a part of their first operand
@@ -47,14 +46,14 @@ class Array:
 
     @property
     def bytes(self) -> float:
-        """Bytes, whatever memory they lie in."""
+        """Bytes in any memory."""
         bits = re.search(r"\d+", self.dtype)
         return self.size * (int(bits[0]) / 8 if bits else 1)  # `pred` takes a byte
 
     @property
-    def on_chip(self) -> bool:
-        """Whether a TPU holds it in another memory than the large one."""
-        return re.search(r"S\([1-9]", self.layout) is not None
+    def far_bytes(self) -> float:
+        """Bytes in the device's memory: 0 for arrays on a TPU's chip."""
+        return 0 if re.search(r"S\([1-9]", self.layout) else self.bytes
 
 
 @dataclass(frozen=True)
@@ -118,11 +117,7 @@ DEVICES = {name: Device(**fields) for name, fields in yaml.safe_load(_TEXT).item
 
 
 class Program:
-    """A scheduled program.
-
-    Args:
-        text: Its text.
-    """
+    """A scheduled program, from its text."""
 
     def __init__(self, text: str):
         self.computations: dict[str, list[Instruction]] = {}
@@ -149,6 +144,7 @@ class Program:
             if one.opcode in CALLS:
                 for name in self._called(one):
                     yield from self.kernels(name, calls * self._trips(one))
+            # Asynchronous copies count where they end.
             elif one.opcode not in FREE and not one.opcode.endswith("-start"):
                 yield Kernel(
                     one.name,
@@ -192,11 +188,10 @@ class Program:
             if other.opcode in UPDATES:  # in place
                 moved.remove(other.arrays[0])
                 moved.append(self._operands(other)[UPDATES[other.opcode]].arrays[0])
-        written = sum(array.bytes for array in moved if not array.on_chip)
-        read = 0.0
+        total = sum(array.far_bytes for array in moved)
         for operand, part in zip(self._operands(one), self._parts_read(one), strict=True):
-            read += part * sum(array.bytes for array in operand.arrays if not array.on_chip)
-        return written + read
+            total += part * sum(array.far_bytes for array in operand.arrays)
+        return total
 
     def _parts_read(self, one: Instruction) -> list[float]:
         """Fractions of the operands that an instruction reads."""
@@ -206,12 +201,9 @@ class Program:
             for other in reversed(inner):
                 for name, part in zip(other.operands, self._parts_read(other), strict=True):
                     read[name] = min(read[name] + read[other.name] * part, 1)
-            parameters = {
-                int(other.rest.split(")")[0]): read[other.name]
-                for other in inner
-                if other.opcode == "parameter"
-            }
-            return [parameters[position] for position in range(len(one.operands))]
+            parameters = [other for other in inner if other.opcode == "parameter"]
+            parameters.sort(key=lambda other: int(other.rest.split(")")[0]))
+            return [read[other.name] for other in parameters]
         parts = [1.0] * len(one.operands)
         if one.opcode in SLICES:
             parts[0] = min(one.size / max(self._operands(one)[0].size, 1), 1)
@@ -242,14 +234,11 @@ class Program:
 def _convolution(shapes: Sequence[Sequence[int]], labels: Sequence[str], window: str) -> float:
     """Counts the operations of a convolution; products with padding are none.
 
-    Args:
-        shapes: Shapes of input, kernel and output.
-        labels: Letters of their axes, as in `b01f`, `01io`, `b01f`.
-        window: Attributes of the window, as in `size=3x3 stride=2x2 pad=0_1x0_1`.
+    The axes of `shapes` (input, kernel, output) have letters, such as `b01f`, `01io`, `b01f`; the
+    window is one such as `size=3x3 stride=2x2 pad=0_1x0_1`.
     """
     source, kernel, output = (
-        dict(zip(letters, shape, strict=True))
-        for letters, shape in zip(labels, shapes, strict=True)
+        dict(zip(*both, strict=True)) for both in zip(labels, shapes, strict=True)
     )
     fields = dict(field.split("=") for field in window.split())
     count = 2 * output["b"] * kernel["i"] * kernel["o"]

@@ -2,16 +2,16 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from zoo.benchmark.cases import Bench, Case, quotient
 from zoo.benchmark.networks import read_arguments
-from zoo.benchmark.report import columns
+from zoo.benchmark.report import Results, columns
 from zoo.benchmark.settings import (
     BASELINE,
     FORWARD,
@@ -24,9 +24,6 @@ from zoo.benchmark.settings import (
 from zoo.cli.settings import checked_by
 from zoo.errors import unknown
 
-if TYPE_CHECKING:
-    import keras
-
 KEY_DIM = 16  # of lambda layers in the paper, and the default
 HEADS = {"lambda": 4, "global": 8}  # defaults; local attention also needs keys of an even depth
 MODES = (FORWARD, FORWARD_BACKWARD)
@@ -35,24 +32,14 @@ COLUMNS = columns("ms", "us_per_position", "speedup", "of_best", "temporary_byte
 
 @dataclass(frozen=True, kw_only=True)
 class MixerLayer(Case):
-    """A layer that mixes positions, on random inputs: square maps or sequences.
+    """A layer that mixes positions, on random inputs; its name is NAME[:ARGUMENT=VALUE]..."""
 
-    Args:
-        name: Name and arguments of its mixer, `NAME[:ARGUMENT=VALUE]...`.
-        size: Height and width of the map, or length of the sequence.
-        depth: Number of input and output channels.
-        batch: Batch size.
-        axes: Number of spatial axes: 2 for maps, 1 for sequences.
-        dtype: Keras dtype policy.
-        dense_limit_gb: Largest size in GB of tensors over all pairs of positions.
-    """
-
-    size: int
-    depth: int
+    size: int  # height and width of the map, or length of the sequence
+    depth: int  # number of input and output channels
     batch: int
-    axes: int = 2
-    dtype: str = "float32"
-    dense_limit_gb: float = math.inf
+    axes: int = 2  # 2 for maps, 1 for sequences
+    dtype: str = "float32"  # Keras dtype policy
+    dense_limit_gb: float = math.inf  # largest size of tensors over all pairs of positions
 
     kind: ClassVar = "mixer"  # key of `name` in reports
 
@@ -67,11 +54,6 @@ class MixerLayer(Case):
         return (self.size,) * self.axes
 
     @property
-    def positions(self) -> int:
-        """Number of positions per example."""
-        return math.prod(self.grid)
-
-    @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of the inputs and outputs."""
         return (self.batch, *self.grid, self.depth)
@@ -83,8 +65,8 @@ class MixerLayer(Case):
 
     @property
     def identity(self):
-        names = ("size", "depth", "batch", "axes")
-        return {**{name: getattr(self, name) for name in names}, self.kind: self.name}
+        sizes = {"size": self.size, "depth": self.depth, "batch": self.batch, "axes": self.axes}
+        return {**sizes, self.kind: self.name}
 
     def dense_numbers(self) -> int:
         """Counts the elements of the largest tensor over all position pairs; 0 if there is none."""
@@ -92,14 +74,14 @@ class MixerLayer(Case):
 
         mixer, arguments = self.mixer
         if mixer == "global":  # attention maps `(b, h, n, m)`
-            return self.batch * arguments.get("num_heads", HEADS[mixer]) * self.positions**2
+            return self.batch * arguments.get("num_heads", HEADS[mixer]) * math.prod(self.grid) ** 2
         name = arguments.get("implementation")
         if name not in IMPLEMENTATIONS or not IMPLEMENTATIONS[name].any_pairs:
             return 0
         in_tiles = dense_tiles(self.grid, (arguments["scope"],) * self.axes)
-        return 0 if in_tiles and name == "query_first" else self.positions**2 * KEY_DIM
+        return 0 if in_tiles and name == "query_first" else math.prod(self.grid) ** 2 * KEY_DIM
 
-    def build(self) -> "keras.layers.Layer":
+    def build(self) -> Any:
         """Builds the layer, with weights drawn from a fixed seed.
 
         Raises:
@@ -133,12 +115,7 @@ class MixerLayer(Case):
 
 @dataclass(frozen=True, kw_only=True)
 class Implementation(MixerLayer):
-    """An implementation of the lambda layer, by its name in `lambda_keras.layers.LambdaLayer`.
-
-    Args:
-        scope: Size of the scope along each axis.
-        causal: Whether queries see only earlier positions.
-    """
+    """An implementation of the lambda layer, by its name in `lambda_keras.layers.LambdaLayer`."""
 
     scope: int
     causal: bool = False
@@ -176,22 +153,15 @@ def parse_size(size: str, batch: int = 1, divisor: int = HEADS["lambda"]) -> dic
     return {"size": int(found[1]), "depth": int(found[2]), "batch": int(found[3] or batch)}
 
 
-Scopes = Annotated[
-    tuple[Annotated[int, checked_by(_check_odd)], ...],
-    EachOnce,
-    Field(description="Scopes: odd numbers."),
-]
+Odd = Annotated[int, checked_by(_check_odd)]
+Scopes = Annotated[tuple[Odd, ...], EachOnce, Field(description="Scopes: odd numbers.")]
 AS = "Square feature maps or sequences, as SIZExDEPTH or SIZExDEPTHxBATCH."
 Text = Annotated[str, Field(coerce_numbers_to_str=True)]  # command lines also pass numbers
-Sizes = Annotated[
-    tuple[Annotated[Text, checked_by(parse_size)], ...], EachOnce, Field(description=AS)
-]
+Size = Annotated[Text, checked_by(parse_size)]
+Sizes = Annotated[tuple[Size, ...], EachOnce, Field(description=AS)]
 Batch = Annotated[int, Field(ge=1, description="Examples, for sizes that do not say.")]
-DenseLimit = Annotated[
-    float,
-    Field(gt=0, description="What has larger tensors of all pairs of positions is not tried."),
-]
-Axes = Annotated[int, Field(ge=1, le=2, description="2 for feature maps, 1 for sequences.")]
+_LIMIT = "What has larger tensors of all pairs of positions is not tried."
+DenseLimit = Annotated[float, Field(gt=0, description=_LIMIT)]
 
 
 class LayerSettings(BenchmarkSettings):
@@ -202,40 +172,31 @@ class LayerSettings(BenchmarkSettings):
     batch: Batch = 4
     scopes: Scopes = (7, 23)
     sizes: Sizes = ("56x64", "28x128", "14x256", "7x512", "64x256x1", "32x512x1")
-    axes: Axes = 2
+    axes: int = Field(default=2, ge=1, le=2)
+    """2 for feature maps, 1 for sequences."""
     causal: bool = False
     """Queries see only what comes before them."""
-    implementations: tuple[str, ...] = Field(
-        default=(),
-        description=f"Implementations to compare with {BASELINE}; empty: all.",
-    )
+    implementations: tuple[str, ...] = ()
+    """Implementations to compare with einsum, the paper's order; empty: all."""
 
     def cases(self, dense_limit_gb: float = math.inf) -> list[list[Implementation]]:
-        """Lists the cases of each feature map, the baseline first. Imports Keras.
-
-        Raises:
-            ValueError: If there is no such implementation.
-        """
+        """Lists the cases of each feature map, the baseline first. Imports Keras."""
         from lambda_keras.layers.position_lambdas import capable
 
         existing = capable(axes=self.axes, causal=self.causal)
         for name in self.implementations:
             if name not in existing:
-                raise ValueError(
-                    f"implementations: no such implementation. {unknown(name, existing)}"
-                )
+                raise ValueError(f"no such implementation. {unknown(name, existing)}")
         names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
         ordered = sorted(names, key=lambda name: name == "auto")  # last: it refers to the others
         common = {"axes": self.axes, "dtype": self.dtype, "causal": self.causal}
         common["dense_limit_gb"] = dense_limit_gb
-        return [
-            [
-                Implementation(name, scope=scope, **parse_size(size, self.batch), **common)
-                for name in ordered
-            ]
+        maps = [
+            {"scope": scope, **parse_size(size, self.batch), **common}
             for scope in self.scopes
             for size in self.sizes
         ]
+        return [[Implementation(name, **one) for name in ordered] for one in maps]
 
 
 class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchmark layer"):
@@ -253,16 +214,15 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench = Bench(config, arguments)
     bench.draws_layers()
     for cases in config.cases(config.dense_limit_gb):
-        beside = partial(compare, cases[0])
-        bench.measure(cases, MODES, COLUMNS, beside, f"{cases[0].title}, ")
+        bench.measure(cases, MODES, COLUMNS, partial(compare, cases[0]), f"{cases[0].title}, ")
     bench.finish()
 
 
-def compare(case: MixerLayer, found: Mapping[str, dict[str, Any]], key: str = "ms") -> None:
+def compare(case: MixerLayer, found: Results, key: str = "ms") -> None:
     """Adds the time per position, and the ratios to the baseline and to the fastest."""
     times = {name: one[key] for name, one in found.items()}
     best = min((ms for name, ms in times.items() if ms and name != "auto"), default=None)
     for name, ms in times.items():
-        us = quotient(1e3 * ms, case.batch * case.positions) if ms else None
+        us = quotient(1e3 * ms, case.batch * math.prod(case.grid)) if ms else None
         found[name] |= {"us_per_position": us, "speedup": quotient(times[BASELINE], ms)}
         found[name]["of_best"] = quotient(best, ms)

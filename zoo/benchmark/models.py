@@ -1,15 +1,15 @@
 """Times whole networks in turn: `python -m zoo.benchmark models`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from zoo.benchmark.cases import Bench, quotient
 from zoo.benchmark.networks import MODES, Modes, Network, parse
-from zoo.benchmark.report import columns, installed
+from zoo.benchmark.report import Results, columns, installed
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.cli.settings import checked_by
 
@@ -42,6 +42,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     dtype: MixedDtype = "float32"
     """Keras dtype policy of the networks."""
     modes: Modes = MODES
+    """Computations to time."""
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
@@ -56,11 +57,10 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     bench.finish()
 
 
-def compare(networks: Sequence[Network], found: Mapping[str, dict[str, Any]]) -> None:
+def compare(networks: Sequence[Network], found: Results) -> None:
     """Adds images per second, and their ratio to the first network."""
     for network in networks:
         one = found[network.name]
         one["images_per_second"] = quotient(1e3 * network.batch, one["ms"])
-        one["ratio"] = quotient(
-            one["images_per_second"], found[networks[0].name]["images_per_second"]
-        )
+        first = found[networks[0].name]["images_per_second"]
+        one["ratio"] = quotient(one["images_per_second"], first)

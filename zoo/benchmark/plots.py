@@ -36,12 +36,13 @@ LOOKS: dict[Any, Any] = {
     "grid.color": PALE,
     "grid.linewidth": 0.8,
 }
-# Key of the measurement, title, unit, factor.
-Panel = tuple[str, str, str, float]
-TIME: Panel = ("ms", "Time", "ms", 1.0)
-TIME_PER_POSITION: Panel = ("us_per_position", "Time per position", "µs", 1.0)
-IDEAL: Panel = ("ideal_ms", "Ideal time", "ms", 1.0)
-MEMORY: Panel = ("temporary_bytes", "Temporary memory", "MB", 1e-6)
+# Title, unit and factor of measurements.
+PANELS = {
+    "ms": ("Time", "ms", 1.0),
+    "us_per_position": ("Time per position", "µs", 1.0),
+    "ideal_ms": ("Ideal time", "ms", 1.0),
+    "temporary_bytes": ("Temporary memory", "MB", 1e-6),
+}
 
 
 @rc_context(LOOKS)
@@ -56,35 +57,31 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
     rows = [row for row in result["rows"] if row["batch"] == batch]
     scopes = sorted({row.get("scope", 0) for row in rows})
     one_depth = len({row["depth"] for row in rows}) == 1
-    time = TIME_PER_POSITION if one_depth and "us_per_position" in rows[0][FORWARD] else TIME
-    if "ideal_ms" in rows[0][FORWARD]:
-        time = IDEAL
-    panels = [(mode, *time) for mode in (FORWARD, FORWARD_BACKWARD)]
+    measured = rows[0][FORWARD]
+    time = "ideal_ms" if "ideal_ms" in measured else "ms"
+    if one_depth and "us_per_position" in measured:
+        time = "us_per_position"
+    panels = [(mode, time) for mode in (FORWARD, FORWARD_BACKWARD)]
     if any(row[FORWARD]["temporary_bytes"] for row in rows):
-        panels.append((FORWARD, *MEMORY))
-    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
+        panels.append((FORWARD, "temporary_bytes"))
+    settings = result["settings"]
+    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
+    heading = f"One layer, batch {batch}, {how}, {place(result)}"
+    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7, heading)
     axes = figure.subplots(len(scopes), len(panels), squeeze=False).flat
-    for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
-        mode, key, title, unit, factor = panel
-        _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key, factor)
+    for axis, (scope, (mode, key)) in zip(axes, product(scopes, panels), strict=True):
+        title, unit, _ = PANELS[key]
+        _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key)
         of_scope = f", scope {scope}" if scope else ""
         axis.set_title(f"{title}, {mode.replace('_', ' + ')}{of_scope}")
         depth = f"depth {rows[0]['depth']}" if one_depth else "depth"
         what = "Length" if rows[0]["axes"] == 1 else "Height and width"
         axis.set(xlabel=f"{what}, {depth}", ylabel=unit)
         _scale(axis, _labels(rows, one_depth))
-    settings = result["settings"]
-    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
-    title = f"One layer, batch {batch}, {how}, {place(result)}"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]
     handles = {line.get_label(): line for line in lines}
     figure.legend(handles=list(handles.values()), loc="outside right upper")
     save_figure(figure, path)
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return row["implementation"] if "implementation" in row else row["mixer"]
 
 
 def _labels(rows: list[dict[str, Any]], one_depth: bool) -> dict[int, str]:
@@ -102,27 +99,29 @@ def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
     axis.set_yscale("log")
     axis.set_xscale("log", base=2)
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axis.yaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter("{x:g}")
     ordered = sorted(sizes)
     # Labels that the next one would almost cover are left out.
     covered = {size for size, after in pairwise(ordered) if after < 1.2 * size}
     axis.set_xticks(ordered, ["" if size in covered else sizes[size] for size in ordered])
-    axis.xaxis.set_minor_locator(NullLocator())
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_minor_locator(NullLocator())
 
 
-def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str, factor: float) -> None:
+def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str) -> None:
     """Draws a measurement against size, one line per implementation."""
     others = zip(cycle(COLORS), cycle(MARKERS))
     crosses: dict[int, int] = {}
-    for name in dict.fromkeys(map(_name, rows)):
+    named: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        named.setdefault(row.get("implementation") or row["mixer"], []).append(row)
+    for name, own in named.items():
         style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, **STYLES.get(name, {})}
         if name not in STYLES:
             style["color"], style["marker"] = next(others)
-        own = [row for row in rows if _name(row) == name]
-        points = sorted((row["size"], factor * row[mode][key]) for row in own if row[mode][key])
-        order = 1 if name == "auto" else 2
-        axis.plot([size for size, _ in points], [y for _, y in points], zorder=order, **style)
+        points = {row["size"]: row[mode][key] * PANELS[key][2] for row in own if row[mode][key]}
+        style["zorder"] = 1 if name == "auto" else 2
+        axis.plot(sorted(points), [points[size] for size in sorted(points)], **style)
         for row in own:
             if row[mode]["reason"]:
                 above = crosses[row["size"]] = crosses.get(row["size"], -1) + 1

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic_core import to_jsonable_python
@@ -22,6 +22,12 @@ from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, Benchmar
 from zoo.errors import install
 from zoo.files import atomic_write
 from zoo.model_card import table
+
+if TYPE_CHECKING:
+    from zoo.benchmark.cases import Case
+
+
+Results = dict[str, dict[str, Any]]  # measurements by name of the case
 
 
 def digits(number: float, factor: float = 1.0) -> str:
@@ -40,10 +46,10 @@ class Column:
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Looks up the value of a row; None where there is none."""
-        value: Any = row
-        for part in self.key.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value
+        inner, _, rest = self.key.partition(".")
+        if rest:
+            return Column("", rest).value(row.get(inner) or {})
+        return row.get(inner)
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Formats the cell of a row."""
@@ -63,13 +69,7 @@ _KNOWN = {
 
 
 def column(key: str) -> Column:
-    """Returns the column of a key; the key may begin with a mode, as in `forward.ms`.
-
-    Example:
-    >>> from zoo.benchmark.report import column
-    >>> column("forward_backward.temporary_bytes").title
-    'forward + backward, temporary MB'
-    """
+    """Returns the column of a key; the key may begin with a mode, as in `forward.ms`."""
     mode, _, rest = key.partition(".")
     if mode in (FORWARD, FORWARD_BACKWARD, TRAINING) and rest:
         inner = column(rest)
@@ -95,24 +95,17 @@ def _plain(value: Any) -> str:
 def print_table(
     title: str, name: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Prints a Markdown table, followed by the reasons for missing measurements.
-
-    `name` is the key of the first column. Rows without measurements have a `reason`.
-    """
-    rows = list(rows)
-    cells = ([row[name], *(one.cell(row) for one in columns)] for row in rows)
-    print(f"\n{title}\n\n{table([name, *(one.title for one in columns)], cells)}")
+    """Prints a Markdown table, `name` first, and the reasons of rows without measurements."""
+    rows, columns = list(rows), (Column(name, name, str), *columns)
+    cells = ([one.cell(row) for one in columns] for row in rows)
+    print(f"\n{title}\n\n{table([one.title for one in columns], cells)}")
     for row in rows:
         if row.get("reason"):
             print(f"  - {row[name]}: {row['reason']}")
 
 
 def installed(packages: Iterable[str], command: str) -> dict[str, str]:
-    """Looks up the versions of packages.
-
-    Raises:
-        ImportError: If one is not installed; names the command that installs it.
-    """
+    """Looks up the versions of packages; an `ImportError` names the command that installs them."""
     versions = {}
     for package in packages:
         try:
@@ -133,7 +126,7 @@ class Report:
         config: Settings of the benchmark.
         arguments: Command line arguments.
         packages: Distributions to list, in addition to Keras and NumPy.
-        hardware: Hardware in addition to the CPU.
+        **hardware: Hardware in addition to the CPU.
     """
 
     def __init__(
@@ -141,12 +134,13 @@ class Report:
         config: BenchmarkSettings,
         arguments: Sequence[str],
         packages: Iterable[str],
-        hardware: Mapping[str, Any] | None = None,
+        **hardware: Any,
     ):
         import lambda_keras
 
         program = config.model_config.get("cli_prog_name") or ""
         versions = installed(("keras", "numpy", *packages), install(config.extra))
+        versions = {"lambda_keras": lambda_keras.__version__, **versions}
         self.output = config.output
         self.draw: Callable[[dict[str, Any], Path], None] | None = None
         self.rows: list[dict[str, Any]] = []
@@ -160,19 +154,47 @@ class Report:
                 "machine": platform.machine(),
                 "system": platform.system(),
                 "tf_enable_onednn_opts": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
-                **(hardware or {}),
+                **hardware,
             },
-            "versions": {
-                "python": platform.python_version(),
-                "lambda_keras": lambda_keras.__version__,
-                **versions,
-            },
+            "versions": {"python": platform.python_version(), **versions},
             "settings": config.model_dump(mode="json"),
             "conventions": _CONVENTIONS[program.split()[-1]],
             "rows": self.rows,
         }
         print(place(self.content))
         print(", ".join(f"{name} {version}" for name, version in self.content["versions"].items()))
+
+    def measure(
+        self,
+        cases: "Sequence[Case]",
+        modes: Sequence[str],
+        columns: Sequence[Column],
+        compare: Callable[[Results], None],
+        title: str = "",
+    ) -> None:
+        """Measures cases and prints a table for each mode; each case becomes a row of the report.
+
+        `compare` adds comparisons to the results of a mode; `title` begins the headings.
+        """
+        rows = {}
+        for case in cases:
+            progress(f"building {case.name}")
+            rows[case.name] = case.identity
+        self.rows += rows.values()
+        for mode in modes:
+            head = f"{title}{mode.replace('_', ' + ')}"
+            found = self.results(cases, mode, head)
+            progress("")
+            compare(found)
+            for name, row in rows.items():
+                row[mode] = found[name]
+            self.write()  # after every table, so that interruptions lose nothing
+            table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
+            print_table(head, "name", columns, table)
+
+    def results(self, cases: "Sequence[Case]", mode: str, head: str) -> Results:
+        """Measures the steps of cases; returns results by name. `head` begins progress lines."""
+        raise NotImplementedError
 
     def table(
         self, title: str, name: str, columns: Sequence[Column], rows: Iterable[dict[str, Any]]
@@ -188,15 +210,23 @@ class Report:
             with atomic_write(self.output) as beside:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
+    def draws_layers(self) -> None:
+        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
+        if self.output is not None:
+            from zoo.benchmark.plots import plot_layers
+
+            self.draw = plot_layers
+
     def finish(self) -> None:
         """Draws the figure, if there is one, and prints the names of the files."""
         if self.output is None:
             return
-        written = [self.output]
+        written = str(self.output)
         if self.draw is not None:
-            written.append(self.output.with_suffix(".png"))
-            self.draw(self.content, written[-1])
-        print("\nwrote", " and ".join(map(str, written)))
+            picture = self.output.with_suffix(".png")
+            self.draw(self.content, picture)
+            written += f" and {picture}"
+        print(f"\nwrote {written}")
 
 
 def cores() -> int:
@@ -212,15 +242,12 @@ def threads() -> int:
 
 def place(report: Mapping[str, Any]) -> str:
     """Describes the hardware of a report in a few words."""
-    hardware = report["hardware"]
-    return hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} CPU cores"
+    known = report["hardware"]
+    return known.get("accelerator") or f"{known['cpu']}, {known['cores']} CPU cores"
 
 
 def progress(text: str) -> None:
-    """Shows progress in a line that is overwritten, on terminals only.
-
-    A spinner would disturb measurements with its thread.
-    """
+    """Shows progress in a line that is overwritten, on terminals only, without a thread."""
     if sys.stderr.isatty():
         line = text[1 - shutil.get_terminal_size().columns :]  # must not wrap
         print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)

@@ -63,7 +63,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
     use_backend("tensorflow")
     packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
-    report = Report(config, arguments, packages, {"threads": threads()})
+    report = Report(config, arguments, packages, threads=threads())
     for network in map(parse, config.models):
         for rows in measure(network, config):
             report.table(f"{network.name}, batch {rows[0]['batch']}", "path", COLUMNS, rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from zoo.benchmark.report import Column, column
+from zoo.benchmark.report import Column, column, columns
 from zoo.cli.settings import Settings
 from zoo.errors import unknown
 from zoo.model_card import table
@@ -51,16 +51,11 @@ def run(config: Config, arguments: Sequence[str]) -> None:
             raise ValueError(f"expected a key of the rows. {unknown(key, rows[0])}")
     for key, _, value in wanted:
         rows = [row for row in rows if str(column(key).value(row)).lower() == value.lower()]
-    columns, values = map(column, config.columns), map(column, config.values)
-    print(markdown(rows, list(columns), config.across, list(values)))
+    print(markdown(rows, columns(*config.columns), config.across, columns(*config.values)))
 
 
 def read(path: Path) -> list[Row]:
-    """Reads the rows of a report, each with the report's own keys.
-
-    Raises:
-        ValueError: If the file is no report.
-    """
+    """Reads the rows of a report, each with the report's own keys."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         return [{**report, **row} for row in report["rows"]]
@@ -75,23 +70,20 @@ def markdown(
 ) -> str:
     """Formats rows as a table; merges rows that differ in `across` only."""
     if across is None:
-        head = [one.title for one in (*columns, *values)]
-        return table(head, ([one.cell(row) for one in (*columns, *values)] for row in rows))
-    lines: dict[tuple[str, ...], dict[str, Row]] = {}
-    names: dict[str, None] = {}
-    for row in rows:
-        name = _name(column(across), row)
-        names[name] = None
-        lines.setdefault(tuple(one.cell(row) for one in columns), {})[name] = row
+        columns, values = (*columns, *values), ()
+    lines: dict[Any, dict[str, Row]] = {}
+    for number, row in enumerate(rows):
+        cells = tuple(one.cell(row) for one in columns)
+        name = _name(column(across), row) if across else ""
+        lines.setdefault(cells if across else (*cells, number), {})[name] = row
+    names = dict.fromkeys(name for line in lines.values() for name in line)
     head = [one.title for one in columns]
-    if len(values) == 1:
-        head += names
-    else:
-        head += [f"{name}: {one.title}" for name in names for one in values]
+    for name in names:
+        head += [name] if len(values) == 1 else [f"{name}: {one.title}" for one in values]
     return table(
         head,
         (
-            [*cells, *(one.cell(line.get(name, {})) for name in names for one in values)]
+            [*cells[: len(columns)], *(v.cell(line.get(n, {})) for n in names for v in values)]
             for cells, line in lines.items()
         ),
     )

@@ -43,12 +43,8 @@ def together(compute: Callable[[int], Any]) -> Run:
 
 def singly(compute: Callable[[], Any]) -> Run:
     """Times each call separately, after an untimed one that warms up the caches."""
-
-    def run(calls: int) -> list[float]:
-        once = together(lambda _: compute())
-        return [once(1)[0] for _ in range(calls + 1)][1:]
-
-    return run
+    once = together(lambda _: compute())
+    return lambda calls: [once(1)[0] for _ in range(calls + 1)][1:]
 
 
 def time_in_turn(
@@ -68,11 +64,7 @@ def time_in_turn(
         rounds: Number of rounds.
         shortest: Duration in seconds; shorter computations are called repeatedly in a round.
         head: Prefix of the progress lines.
-        failures: Dictionary that receives the names of computations that fail, and the reasons;
-            None: none may fail.
-
-    Raises:
-        RuntimeError: If a computation fails that may not.
+        failures: Receives the reasons of computations that fail; None: raises a `RuntimeError`.
     """
     runs, calls, samples = {}, {}, {}
     for name, prepare in computations.items():
@@ -98,8 +90,11 @@ def time_in_turn(
         shuffle(order)  # caches hold data of the previous computation
         for name in order:
             progress(f"{head}round {i + 1} of {rounds}: {name}")
-            turn, share = _undisturbed(runs[name], calls[name])
-            samples[name].append(turn)
+            turns = [_turn(runs[name], calls[name])]
+            while turns[-1][0] > STOLEN and len(turns) < ATTEMPTS:
+                turns.append(_turn(runs[name], calls[name]))
+            share, times = min(turns)
+            samples[name].append(times)
             disturbed += share > STOLEN
     progress("")
     if disturbed:
@@ -107,25 +102,19 @@ def time_in_turn(
             f"{head}{disturbed} of {rounds * len(runs)} rounds ran while the host gave more than "
             f"{STOLEN:.0%} of the processors to others; they took longer for that"
         )
-    timings = {}
-    for name, turns in samples.items():
-        means = [fmean(turn) for turn in turns]
-        timings[name] = Timing(median(means), means, calls[name], list(chain(*turns)))
-    return timings
+    means = {name: [fmean(turn) for turn in turns] for name, turns in samples.items()}
+    return {
+        name: Timing(median(means[name]), means[name], calls[name], list(chain(*turns)))
+        for name, turns in samples.items()
+    }
 
 
-def _undisturbed(run: Run, calls: int) -> tuple[list[float], float]:
-    """Returns the result of a run, and the fraction of processor time that the host took away."""
-    attempts = []
-    for _ in range(ATTEMPTS):
-        start, stolen = time.perf_counter(), stolen_seconds()
-        times = run(calls)
-        lost = stolen_seconds() - stolen
-        share = lost / max(cores() * (time.perf_counter() - start), _TICK)
-        attempts.append((times, share))
-        if share <= STOLEN:
-            break
-    return min(attempts, key=lambda attempt: attempt[1])
+def _turn(run: Run, calls: int) -> tuple[float, list[float]]:
+    """Returns the fraction of processor time that the host took away, and the times of a run."""
+    start, stolen = time.perf_counter(), stolen_seconds()
+    times = run(calls)
+    lost = stolen_seconds() - stolen
+    return lost / max(cores() * (time.perf_counter() - start), _TICK), times
 
 
 def stolen_seconds() -> float:
