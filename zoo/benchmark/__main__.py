@@ -19,23 +19,14 @@ COMMANDS = {
 
 
 def command_module(name: str) -> ModuleType:
-    """Imports the module of a command.
-
-    Raises:
-        ValueError: If there is no such command.
-    """
+    """Imports the module of a command."""
     if name not in COMMANDS:
         raise ValueError(f"no such command. {unknown(name, COMMANDS)}")
     return import_module(f"zoo.benchmark.{name}")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the command that the first argument names, with the other arguments.
-
-    Raises:
-        ValueError: If there is no such command, or one of its settings is wrong.
-        ImportError: If a package that it needs is not installed.
-    """
+    """Runs the command that the first argument names, with the other arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m zoo.benchmark COMMAND [OPTIONS]\n\ncommands:")
         for name, summary in COMMANDS.items():

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Bench, quotient
 from zoo.benchmark.layer import AS, HEADS, MODES, Batch, DenseLimit, MixerLayer, Text, parse_size
 from zoo.benchmark.networks import read_arguments
-from zoo.benchmark.report import Results, columns
+from zoo.benchmark.report import Results, columns, quotient
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
+from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 
 LAMBDA = "lambda"  # baseline of the comparisons
@@ -25,13 +25,11 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
     resnet50@224:placement=LLLL:mixer=global and so on.
     """
 
-    mixers: Annotated[tuple[str, ...], EachOnce] = Field(
-        default=(
-            *("lambda:scope=7", "content", "global", "local", "halo", "axial"),
-            *("efficient", "linear", "favor"),
-        ),
-        description=f"Layers to compare with {LAMBDA}, NAME[:ARGUMENT=VALUE]...",
+    mixers: Annotated[tuple[str, ...], EachOnce] = (
+        *("lambda:scope=7", "content", "global", "local", "halo", "axial"),
+        *("efficient", "linear", "favor"),
     )
+    """Layers to compare with lambda, NAME[:ARGUMENT=VALUE]..."""
     sizes: Annotated[tuple[Size, ...], EachOnce, Field(description=AS)] = (
         *("56x64", "28x128", "14x256", "7x512"),
     )
@@ -41,11 +39,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
     dense_limit_gb: DenseLimit = 2
 
     def cases(self) -> list[list[MixerLayer]]:
-        """Lists the layers to compare on each map, lambda first. Imports Keras.
-
-        Raises:
-            ValueError: If a mixer, or an argument of it, is unknown.
-        """
+        """Lists the layers to compare on each map, lambda first. Imports Keras."""
         from lambda_keras.models.mixers import check_mixer
 
         for name in self.mixers:

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Case
 from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.networks import KerasNetwork, Network, ZooNetwork, parse
-from zoo.benchmark.report import Report, columns, installed, print_table, progress
+from zoo.benchmark.report import Case, Report, columns, installed, print_table, progress
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import use_backend
@@ -99,19 +98,13 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 
 class CompiledReport(Report):
-    """Report of programs that are compiled for a device, each in a new process.
-
-    Args:
-        config: Settings of the command.
-        arguments: Command line arguments.
-        device: Device to compile for.
-    """
+    """Report of programs that are compiled for a device, in other processes."""
 
     def __init__(self, config: Config, arguments: Sequence[str], device: Device):
         hardware = {"accelerator": f"{device.title} (compiled, not run)"}
         hardware["device"] = device.model_dump(mode="json")
-        super().__init__(config, arguments, device.packages, **hardware)
-        self.config, self.device, self.content["backend"] = config, device, "jax"
+        super().__init__(config, arguments, device.packages, "jax", **hardware)
+        self.config, self.device = config, device
 
     def results(self, cases, mode, head):
         found = {}

@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Bench, Case, quotient
 from zoo.benchmark.networks import read_arguments
-from zoo.benchmark.report import Results, columns
+from zoo.benchmark.report import Case, Results, columns, quotient
 from zoo.benchmark.settings import (
     BASELINE,
     FORWARD,
@@ -21,6 +20,7 @@ from zoo.benchmark.settings import (
     Dtype,
     EachOnce,
 )
+from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 from zoo.errors import unknown
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Bench, quotient
 from zoo.benchmark.networks import MODES, Modes, Network, parse
-from zoo.benchmark.report import Results, columns, installed
+from zoo.benchmark.report import Results, columns, installed, quotient
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
+from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 
 COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
@@ -26,8 +26,6 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
     zoo.predict runs it, for inference only; for networks of timm, compile=true for PyTorch's
     compiler, and channels_last=true for the other memory format.
-
-    All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch).
     """
 
     models: Annotated[tuple[Annotated[str, checked_by(parse)], ...], EachOnce] = (

@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from zoo.benchmark.cases import Case
-from zoo.benchmark.report import threads
+from zoo.benchmark.report import Case, threads
 from zoo.benchmark.settings import FORWARD, TRAINING, Dtype, EachOnce
 from zoo.cli.plain_yaml import typed
 from zoo.cli.settings import one_of

@@ -8,10 +8,9 @@ from typing import Any
 from zoo.benchmark.report import place
 from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD
 from zoo.errors import needs_extra
-from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
+from zoo.plots.style import INK, PALE, WRONG, new_figure, open_frame, save_figure
 
 with needs_extra("train"):
-    from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -26,16 +25,6 @@ STYLES = {
     BASELINE: {**FIRST, "label": f"{BASELINE} (the paper's)"},
     "lambda": FIRST,
 }
-LOOKS: dict[Any, Any] = {
-    **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
-    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.grid": True,
-    "grid.color": PALE,
-    "grid.linewidth": 0.8,
-}
 # Title, unit and factor of measurements.
 PANELS = {
     "ms": ("Time", "ms", 1.0),
@@ -45,7 +34,6 @@ PANELS = {
 }
 
 
-@rc_context(LOOKS)
 def plot_layers(result: dict[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
@@ -66,21 +54,22 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
         panels.append((FORWARD, "temporary_bytes"))
     settings = result["settings"]
     how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
-    heading = f"One layer, batch {batch}, {how}, {place(result)}"
-    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7, heading)
+    name = f"One layer, batch {batch}, {how}, {place(result)}"
+    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7, name)
     axes = figure.subplots(len(scopes), len(panels), squeeze=False).flat
     for axis, (scope, (mode, key)) in zip(axes, product(scopes, panels), strict=True):
         title, unit, _ = PANELS[key]
         _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key)
         of_scope = f", scope {scope}" if scope else ""
-        axis.set_title(f"{title}, {mode.replace('_', ' + ')}{of_scope}")
+        heading = f"{title}, {mode.replace('_', ' + ')}{of_scope}"
+        axis.set_title(heading, loc="left", fontsize=10.5, color=INK)
         depth = f"depth {rows[0]['depth']}" if one_depth else "depth"
         what = "Length" if rows[0]["axes"] == 1 else "Height and width"
         axis.set(xlabel=f"{what}, {depth}", ylabel=unit)
         _scale(axis, _labels(rows, one_depth))
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]
     handles = {line.get_label(): line for line in lines}
-    figure.legend(handles=list(handles.values()), loc="outside right upper")
+    figure.legend(handles=list(handles.values()), loc="outside right upper", frameon=False)
     save_figure(figure, path)
 
 
@@ -96,6 +85,8 @@ def _labels(rows: list[dict[str, Any]], one_depth: bool) -> dict[int, str]:
 
 def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
     """Makes both axes logarithmic, and labels the sizes."""
+    open_frame(axis)
+    axis.grid(color=PALE, lw=0.8)
     axis.set_yscale("log")
     axis.set_xscale("log", base=2)
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))

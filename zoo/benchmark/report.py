@@ -7,8 +7,9 @@ import re
 import shlex
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
@@ -24,7 +25,7 @@ from zoo.files import atomic_write
 from zoo.model_card import table
 
 if TYPE_CHECKING:
-    from zoo.benchmark.cases import Case
+    from zoo.benchmark.backends import Backend, Step
 
 
 Results = dict[str, dict[str, Any]]  # measurements by name of the case
@@ -115,6 +116,25 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
     return versions
 
 
+@dataclass(frozen=True)
+class Case(ABC):
+    """A benchmark case: plain data, from which other processes can build it, too."""
+
+    name: str  # name in tables
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Fields that identify the case in reports."""
+
+    @abstractmethod
+    def step(self, mode: str, backend: "Backend") -> "Step":
+        """Compiles the step of a mode."""
+
+    def __getstate__(self) -> dict[str, Any]:  # without cached objects
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
 _TEXT = Path(__file__).with_name("conventions.yaml").read_text(encoding="utf-8")
 _CONVENTIONS = yaml.safe_load(_TEXT)
 
@@ -126,6 +146,7 @@ class Report:
         config: Settings of the benchmark.
         arguments: Command line arguments.
         packages: Distributions to list, in addition to Keras and NumPy.
+        backend: Keras backend.
         **hardware: Hardware in addition to the CPU.
     """
 
@@ -134,6 +155,7 @@ class Report:
         config: BenchmarkSettings,
         arguments: Sequence[str],
         packages: Iterable[str],
+        backend: str = "tensorflow",
         **hardware: Any,
     ):
         import lambda_keras
@@ -159,6 +181,7 @@ class Report:
             "versions": {"python": platform.python_version(), **versions},
             "settings": config.model_dump(mode="json"),
             "conventions": _CONVENTIONS[program.split()[-1]],
+            "backend": backend,
             "rows": self.rows,
         }
         print(place(self.content))
@@ -166,7 +189,7 @@ class Report:
 
     def measure(
         self,
-        cases: "Sequence[Case]",
+        cases: Sequence[Case],
         modes: Sequence[str],
         columns: Sequence[Column],
         compare: Callable[[Results], None],
@@ -192,7 +215,7 @@ class Report:
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
 
-    def results(self, cases: "Sequence[Case]", mode: str, head: str) -> Results:
+    def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:
         """Measures the steps of cases; returns results by name. `head` begins progress lines."""
         raise NotImplementedError
 
@@ -227,6 +250,11 @@ class Report:
             self.draw(self.content, picture)
             written += f" and {picture}"
         print(f"\nwrote {written}")
+
+
+def quotient(numerator: float | None, denominator: float | None) -> float | None:
+    """Divides two measurements; None if one is missing."""
+    return numerator / denominator if numerator and denominator else None
 
 
 def cores() -> int:

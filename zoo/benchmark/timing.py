@@ -3,19 +3,22 @@
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from zoo.benchmark.report import cores, progress
+from zoo.benchmark.report import Case, Report, cores, progress, threads
+from zoo.benchmark.settings import BackendSettings
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
 STOLEN = 0.03  # fraction of processor time; rounds in which the host takes more are repeated
 ATTEMPTS = 6  # for an undisturbed round
 _TICK = 0.01  # s, resolution of Linux' statistics
+MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
 
 Run = Callable[[int], list[float]]  # from a number of calls to times, of which the mean counts
 
@@ -133,3 +136,44 @@ def reason(error: Exception) -> str:
     """Formats the kind and the first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+class Bench(Report):
+    """Report of cases that are timed on a Keras backend, in turn in this process.
+
+    `packages` are those to list in addition to Keras and its backend.
+    """
+
+    def __init__(
+        self, config: BackendSettings, arguments: Sequence[str], packages: Sequence[str] = ()
+    ):
+        self.config, self.backend = config, config.start_backend()
+        name, accelerator = self.backend.package, self.backend.accelerator
+        every, machine = (name, *packages), {"accelerator": accelerator, "threads": threads()}
+        super().__init__(config, arguments, every, backend=name, **machine)
+
+    def results(self, cases, mode, head):
+        steps: dict[str, Any] = {}
+
+        def prepare(case: Case) -> Run:
+            steps[case.name] = case.step(mode, self.backend)
+            return together(steps[case.name].run)
+
+        computations = {case.name: partial(prepare, case) for case in cases}
+        failures: dict[str, str] = {}
+        rounds, shortest = self.config.repeats, self.config.min_ms / 1e3
+        timings = time_in_turn(computations, rounds, shortest, f"{head}: ", failures)
+        results = {
+            case.name: {**dict.fromkeys(MEASURED), "reason": failures.get(case.name)}
+            for case in cases
+        }
+        for name, timing in timings.items():
+            found, step = results[name], steps[name]
+            found["ms"] = 1e3 * timing.seconds
+            found["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
+            found["calls"] = timing.calls
+            if self.config.memory:
+                progress(f"{head}: memory of {name}")
+                found["temporary_bytes"] = step.backend.temporary_bytes(step)
+                found["memory_method"] = step.backend.memory_method
+        return results
