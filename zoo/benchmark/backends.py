@@ -28,13 +28,11 @@ class Step:
 
     def run(self, calls: int) -> None:
         """Runs the computation `calls` times, and waits for the end."""
-        at_once = self.backend.accelerator is not None
-        outputs = None
-        for _ in range(calls):
+        for i in range(calls):
             outputs = self.start()
-            if not at_once:  # steps started together would share the cores
+            # Steps that start together would share the cores of a CPU.
+            if not self.backend.accelerator or i == calls - 1:
                 self.backend.wait(outputs)
-        self.backend.wait(outputs)
 
 
 def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
@@ -44,18 +42,14 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 
 class Backend(ABC):
-    """Compilation, synchronization and memory measurement of one Keras backend.
-
-    Args:
-        xla: Whether TensorFlow compiles with XLA.
-    """
+    """Compilation, synchronization and memory measurement of one Keras backend."""
 
     package: str  # module and distribution
     accelerator: Any = None  # name of the GPU or TPU, if there is one
     memory_method: Any = None  # method of `temporary_bytes`; None if there is none on this hardware
 
     def __init__(self, xla: bool = False):
-        self.xla = xla
+        self.xla = xla  # whether TensorFlow compiles with XLA
         self.module: Any = import_module(self.package)
 
     @abstractmethod

@@ -234,7 +234,7 @@ class Program:
 def _convolution(shapes: Sequence[Sequence[int]], labels: Sequence[str], window: str) -> float:
     """Counts the operations of a convolution; products with padding are none.
 
-    The axes of `shapes` (input, kernel, output) have letters, such as `b01f`, `01io`, `b01f`; the
+    Of input, kernel and output it takes shapes and labels such as `b01f`, `01io`, `b01f`; the
     window is one such as `size=3x3 stride=2x2 pad=0_1x0_1`.
     """
     source, kernel, output = (

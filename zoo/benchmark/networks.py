@@ -21,10 +21,7 @@ from zoo.registry import create_model, find_model, trainable_parameters
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments that are not options
 FOLDED = "folded"  # extra argument of the zoo's networks, unknown to their constructors
-FORM = (
-    "expected NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
-    "resnet50@224:placement=LLLL"
-)
+FORM = "expected NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., such as resnet50@224:placement=LLLL"
 Modes = Annotated[tuple[Annotated[str, one_of("mode", MODES)], ...], EachOnce]
 
 
@@ -53,8 +50,8 @@ class Network(Case):
 
     @property
     def identity(self):
-        sizes = {"image_size": self.image_size, "batch": self.batch}
-        return {"entry": self.name, **sizes, "parameters": self.parameters}
+        names = ("image_size", "batch", "parameters")
+        return {"entry": self.name, **{name: getattr(self, name) for name in names}}
 
 
 class ZooNetwork(Network):
@@ -99,14 +96,14 @@ class ZooNetwork(Network):
         from keras import ops
 
         from zoo.benchmark.backends import random_tensor
-        from zoo.inference.compiled import with_constants
 
-        folded = self.overrides.get(FOLDED)
-        if folded and mode == TRAINING:
-            raise ValueError("folded networks do not train")
         shape = (self.batch, self.image_size, self.image_size, 3)
         images = random_tensor(shape, "float32", 1)
-        if folded:
+        if self.overrides.get(FOLDED):
+            from zoo.inference.compiled import with_constants
+
+            if mode == TRAINING:
+                raise ValueError("folded networks do not train")
             return backend.compile(with_constants(self.built), images)
         if mode == FORWARD:
             return backend.forward(self.built, images)
@@ -117,12 +114,10 @@ class ZooNetwork(Network):
         return backend.train(model, images, labels)
 
     def compile(self) -> Any:
-        """Compiles the model with a loss and an optimizer.
-
-        The learning rate is 0: weights stay the same, so that no step can run into NaN.
-        """
+        """Compiles the model with a loss and an optimizer."""
         import keras
 
+        # Weights stay the same, so that no step can run into NaN.
         optimizer = keras.optimizers.SGD(learning_rate=0.0, momentum=0.9)
         self.built.compile(optimizer, "categorical_crossentropy", jit_compile=False)
         return self.built
@@ -187,19 +182,18 @@ class TimmNetwork(Network):
         optimizer = torch.optim.SGD(module.parameters(), lr=0.0, momentum=0.9)
         labels = torch.arange(self.batch, device=device)
 
-        def forward():
-            with torch.inference_mode(), mixed:
-                return network(images)
-
-        def train():
-            with mixed:
-                loss = torch.nn.functional.cross_entropy(network(images), labels)
+        def start():
+            with torch.inference_mode(not training), mixed:
+                outputs = network(images)
+                if not training:
+                    return outputs
+                loss = torch.nn.functional.cross_entropy(outputs, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             return loss
 
-        return Step(train if training else forward, backend)
+        return Step(start, backend)
 
 
 LIBRARIES: dict[str, type[Network]] = {"": ZooNetwork, "keras": KerasNetwork, "timm": TimmNetwork}

@@ -1,6 +1,5 @@
 """Figures of benchmarks: time and memory of layers against map size."""
 
-from collections.abc import Mapping
 from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import Any
@@ -66,35 +65,28 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
         depth = f"depth {rows[0]['depth']}" if one_depth else "depth"
         what = "Length" if rows[0]["axes"] == 1 else "Height and width"
         axis.set(xlabel=f"{what}, {depth}", ylabel=unit)
-        _scale(axis, _labels(rows, one_depth))
+        _scale(axis, rows, one_depth)
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]
     handles = {line.get_label(): line for line in lines}
     figure.legend(handles=list(handles.values()), loc="outside right upper", frameon=False)
     save_figure(figure, path)
 
 
-def _labels(rows: list[dict[str, Any]], one_depth: bool) -> dict[int, str]:
-    """Returns labels of sizes, with depths where these differ."""
-    depths: dict[int, list[str]] = {}
+def _scale(axis: Axes, rows: list[dict[str, Any]], one_depth: bool) -> None:
+    """Makes both axes logarithmic, and labels the sizes, with depths where these differ."""
+    sizes: dict[int, str] = {}
     for size, depth in sorted({(row["size"], row["depth"]) for row in rows}):
-        depths.setdefault(size, []).append(str(depth))
-    if one_depth:
-        return {size: str(size) for size in depths}
-    return {size: f"{size}\nd {', '.join(names)}" for size, names in depths.items()}
-
-
-def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
-    """Makes both axes logarithmic, and labels the sizes."""
+        before = f"{sizes[size]}, " if size in sizes else f"{size}\nd "
+        sizes[size] = str(size) if one_depth else f"{before}{depth}"
     open_frame(axis)
     axis.grid(color=PALE, lw=0.8)
     axis.set_yscale("log")
     axis.set_xscale("log", base=2)
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.yaxis.set_major_formatter("{x:g}")
-    ordered = sorted(sizes)
     # Labels that the next one would almost cover are left out.
-    covered = {size for size, after in pairwise(ordered) if after < 1.2 * size}
-    axis.set_xticks(ordered, ["" if size in covered else sizes[size] for size in ordered])
+    covered = {size: "" for size, after in pairwise(sizes) if after < 1.2 * size}
+    axis.set_xticks(list(sizes), list({**sizes, **covered}.values()))
     for one in (axis.xaxis, axis.yaxis):
         one.set_minor_locator(NullLocator())
 

@@ -27,7 +27,6 @@ from zoo.model_card import table
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
 
-
 Results = dict[str, dict[str, Any]]  # measurements by name of the case
 
 
@@ -75,13 +74,11 @@ def column(key: str) -> Column:
     if mode in (FORWARD, FORWARD_BACKWARD, TRAINING) and rest:
         inner = column(rest)
         return Column(f"{mode.replace('_', ' + ')}, {inner.title}", key, inner.form)
-    if key in _KNOWN:
-        title, form = _KNOWN[key]
-        return Column(title, key, form)
     title = key.rpartition(".")[-1].replace("_", " ")
-    if title.endswith(" bytes") and mode != "ratios":
-        return Column(f"{title.removesuffix('bytes')}MB", key, _mega)
-    return Column(f"x {title}" if mode == "ratios" else title, key, _plain)
+    is_size = title.endswith(" bytes")
+    default = (title.replace(" bytes", " MB"), _mega) if is_size else (title, _plain)
+    title, form = _KNOWN.get(key, default)
+    return Column(title, key, form)
 
 
 def columns(*keys: str) -> tuple[Column, ...]:
@@ -142,12 +139,7 @@ _CONVENTIONS = yaml.safe_load(_TEXT)
 class Report:
     """Results of a benchmark. Create it after the backend is chosen: it imports Keras.
 
-    Args:
-        config: Settings of the benchmark.
-        arguments: Command line arguments.
-        packages: Distributions to list, in addition to Keras and NumPy.
-        backend: Keras backend.
-        **hardware: Hardware in addition to the CPU.
+    It lists `packages` in addition to Keras and NumPy, and `hardware` in addition to the CPU.
     """
 
     def __init__(
@@ -218,14 +210,6 @@ class Report:
     def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:
         """Measures the steps of cases; returns results by name. `head` begins progress lines."""
         raise NotImplementedError
-
-    def table(
-        self, title: str, name: str, columns: Sequence[Column], rows: Iterable[dict[str, Any]]
-    ) -> None:
-        """Adds the rows of a table, prints it, and writes the report so far."""
-        self.rows += (rows := list(rows))
-        self.write()
-        print_table(title, name, columns, rows)
 
     def write(self) -> None:
         """Writes the JSON file atomically, if there is an output."""

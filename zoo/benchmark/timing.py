@@ -63,9 +63,9 @@ def time_in_turn(
     times at most; the least disturbed one counts.
 
     Args:
-        computations: Functions, by name, that compile a computation and return its timed `Run`.
+        computations: Functions that compile a computation and return its timed `Run`.
         rounds: Number of rounds.
-        shortest: Duration in seconds; shorter computations are called repeatedly in a round.
+        shortest: Seconds; shorter computations are called repeatedly in a round.
         head: Prefix of the progress lines.
         failures: Receives the reasons of computations that fail; None: raises a `RuntimeError`.
     """
@@ -121,10 +121,7 @@ def _turn(run: Run, calls: int) -> tuple[float, list[float]]:
 
 
 def stolen_seconds() -> float:
-    """Returns the steal time of this virtual machine: its processors had work, but did not run.
-
-    Sum over processors since boot, in seconds; 0 where Linux does not report it.
-    """
+    """Returns the steal time of this virtual machine's processors since boot; 0 if unknown."""
     try:
         cpu = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
         return int(cpu[8]) * _TICK
