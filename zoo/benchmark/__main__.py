@@ -29,8 +29,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the command that the first argument names, with the other arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m zoo.benchmark COMMAND [OPTIONS]\n\ncommands:")
-        for name, summary in COMMANDS.items():
-            print(f"  {name:13}{summary}")
+        print(*(f"  {name:13}{summary}" for name, summary in COMMANDS.items()), sep="\n")
         print("\npython -m zoo.benchmark COMMAND --help shows the options of one.")
         return
     command = command_module(arguments[0])

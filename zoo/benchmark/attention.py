@@ -13,7 +13,6 @@ from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 
-LAMBDA = "lambda"  # baseline of the comparisons
 COLUMNS = columns("ms", "ratio", "temporary_bytes")
 Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS["global"]))]
 
@@ -44,7 +43,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
 
         for name in self.mixers:
             check_mixer(*read_arguments(name))
-        names = dict.fromkeys((LAMBDA, *self.mixers))
+        names = dict.fromkeys(("lambda", *self.mixers))
         common = {"dtype": self.dtype, "dense_limit_gb": self.dense_limit_gb}
         return [
             [MixerLayer(name, **parse_size(size, self.batch), **common) for name in names]

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from zoo.benchmark.kernels import Device, Program
+from zoo.benchmark.kernels import Device, kernels_of
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,11 @@ class Jax(Backend):
 
 
 class Compiler(Jax):
-    """Compiles for a device that is not there; returns analyses in place of steps.
-
-    They name the `shown` most expensive kernels.
-    """
+    """Compiles for a device that is not there; returns analyses in place of steps."""
 
     def __init__(self, device: Device, shown: int):
         super().__init__()
-        self.device, self.shown = device, shown
+        self.device, self.shown = device, shown  # number of kernels to name
 
     def compile(self, function, *tensors, donated=()):
         from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
@@ -214,13 +211,12 @@ class Compiler(Jax):
         compiled = lowered.compile()
         seconds = time.perf_counter() - start
         memory = compiled.memory_analysis()
-        # Buffers that are updated in place count once.
-        arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
-        arguments -= memory.alias_size_in_bytes
         temporary = memory.temp_size_in_bytes
+        arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
+        arguments -= memory.alias_size_in_bytes  # what is updated in place counts once
         kernels = [
             {"ideal_us": 1e6 * self.device.seconds(kernel), **asdict(kernel)}
-            for kernel in Program(compiled.as_text()).kernels()
+            for kernel in kernels_of(compiled.as_text())
         ]
         kernels.sort(key=lambda kernel: -kernel["ideal_us"])
         return {

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
-from zoo.benchmark.networks import KerasNetwork, Network, ZooNetwork, parse
+from zoo.benchmark.networks import KerasNetwork, ZooNetwork, parse
 from zoo.benchmark.report import Case, Report, columns, installed, print_table, progress
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
@@ -18,7 +18,6 @@ from zoo.cli.run import use_backend
 from zoo.cli.settings import checked_by, one_of
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
-
 ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
 ANALYSIS += ("temporary_bytes", "hbm_bytes", "seconds")
 KERNEL = columns("calls", "ideal_us", "bytes_accessed", "operations", "source")
@@ -46,9 +45,7 @@ class TrainedKeras(Trained, KerasNetwork):
     """A network of keras.applications with the same step."""
 
 
-def parse_trained(text: str, batch: int = 1, dtype: MixedDtype = "mixed_bfloat16") -> Network:
-    """Parses the name of a network of the zoo or of keras.applications."""
-    return parse(text, batch, dtype, {"": Trained, "keras": TrainedKeras})
+parse_trained = partial(parse, libraries={"": Trained, "keras": TrainedKeras})
 
 
 class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
@@ -101,9 +98,8 @@ class CompiledReport(Report):
     """Report of programs that are compiled for a device, in other processes."""
 
     def __init__(self, config: Config, arguments: Sequence[str], device: Device):
-        hardware = {"accelerator": f"{device.title} (compiled, not run)"}
-        hardware["device"] = device.model_dump(mode="json")
-        super().__init__(config, arguments, device.packages, "jax", **hardware)
+        title, known = f"{device.title} (compiled, not run)", device.model_dump(mode="json")
+        super().__init__(config, arguments, device.packages, "jax", accelerator=title, device=known)
         self.config, self.device = config, device
 
     def results(self, cases, mode, head):
@@ -119,7 +115,7 @@ class CompiledReport(Report):
         return found
 
 
-def compile_one(case: Case, mode: str, device: Device, kernels: int) -> dict[str, Any]:
+def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:
     """Returns the analysis of one compiled case."""
     from zoo.benchmark.backends import Compiler
 
@@ -131,12 +127,7 @@ def in_new_process(
 ) -> Iterator[dict[str, Any]]:
     """Calls a function in a new process; yields `{"reason": ...}` for calls that fail.
 
-    A call that takes too long, or ends the process, is followed by another process.
-
-    Args:
-        function: Function to call.
-        calls: Arguments of each call.
-        seconds: Time limit of a call.
+    A call that takes more `seconds`, or ends the process, is followed by another process.
     """
     context, done = get_context("spawn"), 0
     while done < len(calls):

@@ -17,8 +17,9 @@ from pydantic import Field
 
 from zoo.cli.settings import Section
 
-_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
-_INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
+_NAME = re.compile(r"%([\w.-]+)")
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
 CALLS = {"while", "call", "conditional"}  # run other computations, whose kernels count
@@ -37,44 +38,32 @@ class Array:
 
     dtype: str
     shape: tuple[int, ...]
-    layout: str
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def bytes(self) -> float:
-        """Bytes in any memory."""
-        bits = re.search(r"\d+", self.dtype)
-        return self.size * (int(bits[0]) / 8 if bits else 1)  # `pred` takes a byte
-
-    @property
-    def far_bytes(self) -> float:
-        """Bytes in the device's memory: 0 for arrays on a TPU's chip."""
-        return 0 if re.search(r"S\([1-9]", self.layout) else self.bytes
+    bytes: float
+    far_bytes: float  # in the device's memory: 0 for arrays on a TPU's chip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
     """One instruction of a program."""
 
     name: str  # unique in the program
     arrays: tuple[Array, ...]  # types of its results
     opcode: str
-    operands: tuple[str, ...]  # names of other instructions
+    operands: tuple["Instruction", ...]
+    called: tuple["Computation", ...]
     rest: str  # text after the opcode
 
     @property
     def size(self) -> int:
         """Number of elements of all results."""
-        return sum(array.size for array in self.arrays)
+        return sum(math.prod(array.shape) for array in self.arrays)
 
     def find(self, pattern: str) -> str:
         """Finds the first group of a pattern in the attributes; empty if there is none."""
-        found = re.search(pattern, self.rest)
-        return found[1] if found else ""
+        return found[1] if (found := re.search(pattern, self.rest)) else ""
+
+
+Computation = list[Instruction]  # the last one computes the result
 
 
 @dataclass(frozen=True)
@@ -116,119 +105,117 @@ _TEXT = Path(__file__).with_name("devices.yaml").read_text(encoding="utf-8")
 DEVICES = {name: Device(**fields) for name, fields in yaml.safe_load(_TEXT).items()}
 
 
-class Program:
-    """A scheduled program, from its text."""
+def kernels_of(text: str) -> Iterator[Kernel]:
+    """Yields the kernels of a scheduled program in their order, from its text."""
+    return _kernels(_parse(text), 1)
 
-    def __init__(self, text: str):
-        self.computations: dict[str, list[Instruction]] = {}
-        self.instructions: dict[str, Instruction] = {}
-        inside: list[Instruction] = []
-        for line in text.splitlines():
-            if head := _COMPUTATION.match(line):
-                self.computations[head[2]] = inside = []
-                if head[1]:
-                    self.entry = head[2]
-            elif found := _INSTRUCTION.match(line):
-                _, name, result, opcode, rest = found.groups()
-                arrays = tuple(
-                    Array(dtype, tuple(map(int, filter(None, shape.split(",")))), layout)
-                    for dtype, shape, layout in _ARRAY.findall(result)
-                )
-                operands = tuple(re.findall(r"%([\w.-]+)", rest.split(")")[0]))
-                self.instructions[name] = Instruction(name, arrays, opcode, operands, rest)
-                inside.append(self.instructions[name])  # the result of a computation stands last
 
-    def kernels(self, computation: str | None = None, calls: int = 1) -> Iterator[Kernel]:
-        """Yields the kernels of a computation that runs so many times; None: of the program."""
-        for one in self.computations[computation or self.entry]:
-            if one.opcode in CALLS:
-                for name in self._called(one):
-                    yield from self.kernels(name, calls * self._trips(one))
-            # Asynchronous copies count where they end.
-            elif one.opcode not in FREE and not one.opcode.endswith("-start"):
-                yield Kernel(
-                    one.name,
-                    one.find('op_name="([^"]*)"'),
-                    calls,
-                    calls * self.bytes_accessed(one),
-                    calls * self.operations(one),
-                    calls * float(one.find('estimated_cycles":"(\\d+)') or 0),
-                )
+def _parse(text: str) -> Computation:
+    """Returns the entry of a program. What its text mentions stands before."""
+    computations: dict[str, Computation] = {}
+    known: dict[str, Instruction] = {}
+    inside: Computation = []
+    for line in text.splitlines():
+        if head := _COMPUTATION.match(line):
+            computations[head[1]] = inside = []
+        elif found := _INSTRUCTION.match(line):
+            name, result, opcode, rest = found.groups()
+            arrays = tuple(_array(*parts) for parts in _ARRAY.findall(result))
+            operands, _, attributes = rest.partition(")")
+            sources = tuple(known[operand] for operand in _NAME.findall(operands))
+            called = tuple(computations[n] for n in _NAME.findall(attributes) if n in computations)
+            known[name] = Instruction(name, arrays, opcode, sources, called, rest)
+            inside.append(known[name])
+    return inside
 
-    def _called(self, one: Instruction) -> list[str]:
-        names = re.findall(r"%([\w.-]+)", one.rest.partition(")")[2])
-        return [name for name in names if name in self.computations]
 
-    def _trips(self, one: Instruction) -> int:
-        """Counts the rounds of a loop by the bound that its condition compares with."""
-        known = one.find('known_trip_count":{"n":"(\\d+)')
-        condition = self.computations.get(one.find(r"condition=%([\w.-]+)"), [])
-        bounds = [int(other.find(r"^(\d+)\)") or 0) for other in condition]
-        return int(known) if known else max(bounds, default=1)
+def _array(dtype: str, sizes: str, layout: str) -> Array:
+    shape, bits = tuple(map(int, re.findall(r"\d+", sizes))), re.search(r"\d+", dtype)
+    size = math.prod(shape) * (int(bits[0]) / 8 if bits else 1)  # `pred` takes a byte
+    return Array(dtype, shape, size, 0 if re.search(r"S\([1-9]", layout) else size)
 
-    def _results(self, one: Instruction) -> list[Instruction]:
-        """Instructions that compute the results of a kernel."""
-        if one.opcode == "fusion":
-            return self._results(self.computations[self._called(one)[0]][-1])
-        if one.opcode in ("tuple", "bitcast"):
-            return [other for operand in self._operands(one) for other in self._results(operand)]
-        return [one]
 
-    def _operands(self, one: Instruction) -> list[Instruction]:
-        return [self.instructions[name] for name in one.operands]
+def _kernels(computation: Computation, calls: int) -> Iterator[Kernel]:
+    for one in computation:
+        if one.opcode in CALLS:
+            for inner in one.called:
+                yield from _kernels(inner, calls * _rounds(one))
+        # Asynchronous copies count where they end.
+        elif one.opcode not in FREE and not one.opcode.endswith("-start"):
+            source, cycles = one.find('op_name="([^"]*)"'), one.find('estimated_cycles":"(\\d+)')
+            cost = (bytes_accessed(one), operations(one), float(cycles or 0))
+            yield Kernel(one.name, source, calls, *(calls * part for part in cost))
 
-    def bytes_accessed(self, one: Instruction) -> float:
-        """Counts the bytes that a kernel reads and writes; what it slices, by the slice."""
-        if one.opcode.endswith("-done"):  # copied from one memory to another
-            return sum(array.bytes for array in one.arrays)
-        if "AllocateBuffer" in one.rest:
-            return 0
-        moved = list(one.arrays)
-        for other in self._results(one):
-            if other.opcode in UPDATES:  # in place
-                moved.remove(other.arrays[0])
-                moved.append(self._operands(other)[UPDATES[other.opcode]].arrays[0])
-        total = sum(array.far_bytes for array in moved)
-        for operand, part in zip(self._operands(one), self._parts_read(one), strict=True):
-            total += part * sum(array.far_bytes for array in operand.arrays)
-        return total
 
-    def _parts_read(self, one: Instruction) -> list[float]:
-        """Fractions of the operands that an instruction reads."""
-        if one.opcode == "fusion":
-            inner = self.computations[self._called(one)[0]]
-            read: dict[str, float] = defaultdict(float, {inner[-1].name: 1.0})
-            for other in reversed(inner):
-                for name, part in zip(other.operands, self._parts_read(other), strict=True):
-                    read[name] = min(read[name] + read[other.name] * part, 1)
-            parameters = [other for other in inner if other.opcode == "parameter"]
-            parameters.sort(key=lambda other: int(other.rest.split(")")[0]))
-            return [read[other.name] for other in parameters]
-        parts = [1.0] * len(one.operands)
-        if one.opcode in SLICES:
-            parts[0] = min(one.size / max(self._operands(one)[0].size, 1), 1)
-        elif one.opcode in UPDATES:
-            parts[0] = 0.0
-        return parts
+def _rounds(one: Instruction) -> int:
+    """Counts the rounds of a loop by the bound that its condition compares with."""
+    if one.opcode != "while":
+        return 1
+    known = one.find('known_trip_count":{"n":"(\\d+)')
+    return int(known or max(int(other.find(r"^(\d+)\)") or 1) for other in one.called[0]))
 
-    def operations(self, one: Instruction) -> float:
-        """Counts the floating-point operations of a kernel."""
-        if one.opcode == "fusion":
-            return sum(map(self.operations, self.computations[self._called(one)[0]]))
-        contracted = one.find(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([\d,"]*)')
-        if contracted:
-            shape = self._operands(one)[0].arrays[0].shape
-            depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
-            return 2 * one.arrays[0].size * depth
-        if labels := one.find(r"dim_labels=(\w+->\w+)"):
-            target = one.find(r"__cudnn\$conv(Backward\w+)")
-            arrays = [*self._operands(one)[:2], one]
-            ordered = [arrays[place].arrays[0].shape for place in ROLES.get(target, (0, 1, 2))]
-            return _convolution(ordered, re.split("_|->", labels), one.find(r"window=\{(.*?)\}"))
-        if one.opcode.startswith("reduce"):
-            return self._operands(one)[0].size
-        arithmetic = one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype
-        return one.size if arithmetic else 0
+
+def _results(one: Instruction) -> list[Instruction]:
+    """Instructions that compute the results of a kernel."""
+    if one.opcode == "fusion":
+        return _results(one.called[0][-1])
+    if one.opcode in ("tuple", "bitcast"):
+        return [other for operand in one.operands for other in _results(operand)]
+    return [one]
+
+
+def bytes_accessed(one: Instruction) -> float:
+    """Counts the bytes that a kernel reads and writes; what it slices, by the slice."""
+    if one.opcode.endswith("-done"):  # copied from one memory to another
+        return sum(array.bytes for array in one.arrays)
+    if "AllocateBuffer" in one.rest:
+        return 0
+    moved = list(one.arrays)
+    for other in _results(one):
+        if other.opcode in UPDATES:  # in place
+            moved.remove(other.arrays[0])
+            moved.append(other.operands[UPDATES[other.opcode]].arrays[0])
+    total = sum(array.far_bytes for array in moved)
+    for operand, part in zip(one.operands, _parts_read(one), strict=True):
+        total += part * sum(array.far_bytes for array in operand.arrays)
+    return total
+
+
+def _parts_read(one: Instruction) -> list[float]:
+    """Fractions of the operands that an instruction reads."""
+    if one.opcode == "fusion":
+        inner = one.called[0]
+        read: dict[str, float] = defaultdict(float, {inner[-1].name: 1.0})
+        for other in reversed(inner):
+            for operand, part in zip(other.operands, _parts_read(other), strict=True):
+                read[operand.name] = min(read[operand.name] + read[other.name] * part, 1)
+        parameters = [other for other in inner if other.opcode == "parameter"]
+        parameters.sort(key=lambda other: int(other.find(r"^(\d+)\)")))
+        return [read[other.name] for other in parameters]
+    parts = [1.0] * len(one.operands)
+    if one.opcode in SLICES:
+        parts[0] = min(one.size / max(one.operands[0].size, 1), 1)
+    elif one.opcode in UPDATES:
+        parts[0] = 0.0
+    return parts
+
+
+def operations(one: Instruction) -> float:
+    """Counts the floating-point operations of a kernel."""
+    if one.opcode == "fusion":
+        return sum(map(operations, one.called[0]))
+    if contracted := one.find(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([\d,"]*)'):
+        shape = one.operands[0].arrays[0].shape
+        depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
+        return 2 * math.prod(one.arrays[0].shape) * depth
+    if labels := one.find(r"dim_labels=(\w+->\w+)"):
+        arrays = [*one.operands[:2], one]
+        places = ROLES.get(one.find(r"__cudnn\$conv(Backward\w+)"), (0, 1, 2))
+        shapes = [arrays[place].arrays[0].shape for place in places]
+        return _convolution(shapes, re.split("_|->", labels), one.find(r"window=\{(.*?)\}"))
+    if one.opcode.startswith("reduce"):
+        return one.operands[0].size
+    return one.size if one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype else 0
 
 
 def _convolution(shapes: Sequence[Sequence[int]], labels: Sequence[str], window: str) -> float:

@@ -160,8 +160,7 @@ Text = Annotated[str, Field(coerce_numbers_to_str=True)]  # command lines also p
 Size = Annotated[Text, checked_by(parse_size)]
 Sizes = Annotated[tuple[Size, ...], EachOnce, Field(description=AS)]
 Batch = Annotated[int, Field(ge=1, description="Examples, for sizes that do not say.")]
-_LIMIT = "What has larger tensors of all pairs of positions is not tried."
-DenseLimit = Annotated[float, Field(gt=0, description=_LIMIT)]
+DenseLimit = Annotated[float, Field(gt=0, description="Skip larger tensors of all position pairs.")]
 
 
 class LayerSettings(BenchmarkSettings):
@@ -186,17 +185,18 @@ class LayerSettings(BenchmarkSettings):
         existing = capable(axes=self.axes, causal=self.causal)
         for name in self.implementations:
             if name not in existing:
-                raise ValueError(f"no such implementation. {unknown(name, existing)}")
+                found = unknown(name, existing)
+                raise ValueError(f"implementations: no such implementation. {found}")
         names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
         ordered = sorted(names, key=lambda name: name == "auto")  # last: it refers to the others
         common = {"axes": self.axes, "dtype": self.dtype, "causal": self.causal}
         common["dense_limit_gb"] = dense_limit_gb
-        maps = [
-            {"scope": scope, **parse_size(size, self.batch), **common}
+        sizes = [{**common, **parse_size(size, self.batch)} for size in self.sizes]
+        return [
+            [Implementation(name, scope=scope, **size) for name in ordered]
             for scope in self.scopes
-            for size in self.sizes
+            for size in sizes
         ]
-        return [[Implementation(name, **one) for name in ordered] for one in maps]
 
 
 class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchmark layer"):

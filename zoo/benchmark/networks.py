@@ -44,11 +44,6 @@ class Network(Case):
         """Creates the network with its library."""
 
     @property
-    @abstractmethod
-    def parameters(self) -> int:
-        """Number of trainable parameters."""
-
-    @property
     def identity(self):
         names = ("image_size", "batch", "parameters")
         return {"entry": self.name, **{name: getattr(self, name) for name in names}}
@@ -140,10 +135,7 @@ class KerasNetwork(ZooNetwork):
 
 
 class TimmNetwork(Network):
-    """A network of timm on PyTorch, eager or, with `compile=true`, by its own compiler.
-
-    `channels_last=true` chooses the memory format; neither one is always faster.
-    """
+    """A network of timm on PyTorch; neither its compiler nor `channels_last` is always faster."""
 
     library = "timm"
     arguments = frozenset({"compile", "channels_last"})
@@ -222,10 +214,9 @@ def parse(
         raise ValueError(f"expected LIBRARY.NAME. {unknown(library, filter(None, libraries))}")
     kind = libraries[library]
     published = find_model(model).image_size if kind.library == ZooNetwork.library else None
-    if not (size := int(given_size or published or 0)):
-        raise ValueError(f"expected an image size, NAME@SIZE. Received: {text!r}")
+    size = int(given_size or published or 0)
     if not 8 <= size <= 2048:
-        raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
+        raise ValueError(f"expected an image size from 8 to 2048, NAME@SIZE. Received: {text!r}")
     if kind.arguments is not None and not overrides.keys() <= kind.arguments:
         known = ", ".join(sorted(kind.arguments)) or "no arguments"
         raise ValueError(f"expected {known} for networks of {kind.library}. Received: {text!r}")

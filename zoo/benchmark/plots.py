@@ -4,41 +4,25 @@ from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from zoo.benchmark.report import place
-from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
 from zoo.errors import needs_extra
-from zoo.plots.style import INK, PALE, WRONG, new_figure, open_frame, save_figure
+from zoo.plots.style import INK, PALE, new_figure, open_frame, save_figure
 
 with needs_extra("train"):
     from matplotlib.axes import Axes
     from matplotlib.ticker import LogLocator, NullLocator
 
-AUTO = "#c0d2ed"
-COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
-COLORS += ("#3b3b3b", "#a3a847")
-MARKERS = "osD^vP<>Xp"
-FIRST = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5}  # the baseline
-STYLES = {
-    # A broad band below the line of the chosen implementation; a marker if there is one size only.
-    "auto": {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 14},
-    BASELINE: {**FIRST, "label": f"{BASELINE} (the paper's)"},
-    "lambda": FIRST,
-}
-# Title, unit and factor of measurements.
-PANELS = {
-    "ms": ("Time", "ms", 1.0),
-    "us_per_position": ("Time per position", "µs", 1.0),
-    "ideal_ms": ("Ideal time", "ms", 1.0),
-    "temporary_bytes": ("Temporary memory", "MB", 1e-6),
-}
+LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
 def plot_layers(result: dict[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
-    For implementations on maps of one depth, time is per position, to show its growth. Only maps
-    with the batch size of the first one are drawn, for comparability. A cross at the top of a panel
-    marks missing measurements, mostly out of memory.
+    On maps of one depth, time is per position, to show its growth. Only maps with the batch size of
+    the first one are drawn. A cross at the top of a panel marks missing measurements.
     """
     batch = result["rows"][0]["batch"]
     rows = [row for row in result["rows"] if row["batch"] == batch]
@@ -57,7 +41,7 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
     figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7, name)
     axes = figure.subplots(len(scopes), len(panels), squeeze=False).flat
     for axis, (scope, (mode, key)) in zip(axes, product(scopes, panels), strict=True):
-        title, unit, _ = PANELS[key]
+        title, unit, _ = LOOKS["panels"][key]
         _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key)
         of_scope = f", scope {scope}" if scope else ""
         heading = f"{title}, {mode.replace('_', ' + ')}{of_scope}"
@@ -93,17 +77,16 @@ def _scale(axis: Axes, rows: list[dict[str, Any]], one_depth: bool) -> None:
 
 def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str) -> None:
     """Draws a measurement against size, one line per implementation."""
-    others = zip(cycle(COLORS), cycle(MARKERS))
+    _, _, factor = LOOKS["panels"][key]
+    colors, markers = map(cycle, LOOKS["others"].values())
     crosses: dict[int, int] = {}
     named: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         named.setdefault(row.get("implementation") or row["mixer"], []).append(row)
     for name, own in named.items():
-        style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, **STYLES.get(name, {})}
-        if name not in STYLES:
-            style["color"], style["marker"] = next(others)
-        points = {row["size"]: row[mode][key] * PANELS[key][2] for row in own if row[mode][key]}
-        style["zorder"] = 1 if name == "auto" else 2
+        style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, "zorder": 2}
+        style |= LOOKS["styles"].get(name) or {"color": next(colors), "marker": next(markers)}
+        points = {row["size"]: factor * row[mode][key] for row in own if row[mode][key]}
         axis.plot(sorted(points), [points[size] for size in sorted(points)], **style)
         for row in own:
             if row[mode]["reason"]:

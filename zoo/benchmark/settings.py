@@ -25,8 +25,7 @@ MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 EachOnce = checked_by(_each_once)
 Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
-_SHORT = "Faster computations are called several times per round."
-MinMs = Annotated[float, Field(gt=0, description=_SHORT)]
+MinMs = Annotated[float, Field(gt=0, description="Faster ones are called repeatedly in a round.")]
 
 
 class BenchmarkSettings(Settings):

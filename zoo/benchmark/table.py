@@ -37,11 +37,7 @@ class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Reads the reports and prints the table.
-
-    Raises:
-        ValueError: If a file is no report, or no row has a requested key.
-    """
+    """Reads the reports and prints the table."""
     del arguments
     rows = [row for path in config.files for row in read(path)]
     wanted = [condition.partition("=") for condition in config.where]
@@ -68,25 +64,20 @@ def read(path: Path) -> list[Row]:
 def markdown(
     rows: Sequence[Row], columns: Sequence[Column], across: str | None, values: Sequence[Column]
 ) -> str:
-    """Formats rows as a table; merges rows that differ in `across` only."""
-    if across is None:
-        columns, values = (*columns, *values), ()
-    lines: dict[Any, dict[str, Row]] = {}
-    for number, row in enumerate(rows):
+    """Formats rows as a table; merges rows that differ in `across` only, or not at all."""
+    lines: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in rows:
         cells = tuple(one.cell(row) for one in columns)
-        name = _name(column(across), row) if across else ""
-        lines.setdefault(cells if across else (*cells, number), {})[name] = row
+        lines.setdefault(cells, {})[_name(column(across), row) if across else ""] = row
     names = dict.fromkeys(name for line in lines.values() for name in line)
     head = [one.title for one in columns]
     for name in names:
         head += [name] if len(values) == 1 else [f"{name}: {one.title}" for one in values]
-    return table(
-        head,
-        (
-            [*cells[: len(columns)], *(v.cell(line.get(n, {})) for n in names for v in values)]
-            for cells, line in lines.items()
-        ),
+    body = (
+        [*cells, *(one.cell(line.get(name, {})) for name in names for one in values)]
+        for cells, line in lines.items()
     )
+    return table(head, body)
 
 
 def _name(across: Column, row: Row) -> str:

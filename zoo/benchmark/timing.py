@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from zoo.benchmark.report import Case, Report, cores, progress, threads
+from zoo.benchmark.report import Case, Report, Results, cores, progress, threads
 from zoo.benchmark.settings import BackendSettings
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
@@ -60,14 +60,9 @@ def time_in_turn(
     """Times every computation once per round, after two calls for compilation and warm-up.
 
     Hosts may lend the processors of a virtual machine to others. Such rounds are repeated a few
-    times at most; the least disturbed one counts.
-
-    Args:
-        computations: Functions that compile a computation and return its timed `Run`.
-        rounds: Number of rounds.
-        shortest: Seconds; shorter computations are called repeatedly in a round.
-        head: Prefix of the progress lines.
-        failures: Receives the reasons of computations that fail; None: raises a `RuntimeError`.
+    times at most; the least disturbed one counts. Computations below `shortest` seconds are called
+    repeatedly in a round. `failures` receives the reasons of those that fail; without it, the first
+    one raises a `RuntimeError`.
     """
     runs, calls, samples = {}, {}, {}
     for name, prepare in computations.items():
@@ -101,10 +96,8 @@ def time_in_turn(
             disturbed += share > STOLEN
     progress("")
     if disturbed:
-        print(
-            f"{head}{disturbed} of {rounds * len(runs)} rounds ran while the host gave more than "
-            f"{STOLEN:.0%} of the processors to others; they took longer for that"
-        )
+        lost = f"the host gave more than {STOLEN:.0%} of the processors to others"
+        print(f"{head}{disturbed} of {rounds * len(runs)} rounds ran while {lost}")
     means = {name: [fmean(turn) for turn in turns] for name, turns in samples.items()}
     return {
         name: Timing(median(means[name]), means[name], calls[name], list(chain(*turns)))
@@ -136,10 +129,7 @@ def reason(error: Exception) -> str:
 
 
 class Bench(Report):
-    """Report of cases that are timed on a Keras backend, in turn in this process.
-
-    `packages` are those to list in addition to Keras and its backend.
-    """
+    """Report of cases that are timed on a Keras backend, in turn in this process."""
 
     def __init__(
         self, config: BackendSettings, arguments: Sequence[str], packages: Sequence[str] = ()
@@ -160,10 +150,9 @@ class Bench(Report):
         failures: dict[str, str] = {}
         rounds, shortest = self.config.repeats, self.config.min_ms / 1e3
         timings = time_in_turn(computations, rounds, shortest, f"{head}: ", failures)
-        results = {
-            case.name: {**dict.fromkeys(MEASURED), "reason": failures.get(case.name)}
-            for case in cases
-        }
+        results: Results = {case.name: dict.fromkeys(MEASURED) for case in cases}
+        for name, why in failures.items():
+            results[name]["reason"] = why
         for name, timing in timings.items():
             found, step = results[name], steps[name]
             found["ms"] = 1e3 * timing.seconds
