@@ -108,9 +108,8 @@ class CompiledReport(Report):
         analyses = in_new_process(compile_one, calls, self.config.seconds)
         for case in cases:
             progress(f"{head}: compiling {case.name}, which may take minutes to hours")
-            analysis = next(analyses)
-            found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **analysis}
-            if kernels := analysis.get("most_expensive"):
+            found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **next(analyses)}
+            if kernels := found[case.name].get("most_expensive"):
                 print_table(f"{head}, {case.name}", "name", KERNEL, kernels)
         return found
 

@@ -7,7 +7,7 @@ its entry is a kernel, most of them fusions of several instructions.
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +64,7 @@ class Instruction:
 
 
 Computation = list[Instruction]  # the last one computes the result
+Sizes = dict[str, int]  # of axes by their letters: b, f, i, o, 0, 1
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Kernel:
     bytes_accessed: float  # in the device's memory
     operations: float  # floating-point ones
     cycles: float  # XLA's estimate; 0 if there is none
+    one_channel: bool = False  # a convolution that matrix units cannot compute
 
 
 class Device(Section):
@@ -89,6 +91,7 @@ class Device(Section):
     environment: dict[str, str] = Field(default={})
     memory_bytes: int
     flops: float
+    vector_flops: float | None = None
     bandwidth: float
     launch_seconds: float = 0.0
     hertz: float | None = None
@@ -97,7 +100,8 @@ class Device(Section):
         """Ideal time of all calls of a kernel."""
         if self.hertz is not None:
             return kernel.cycles / self.hertz
-        slowest = max(kernel.bytes_accessed / self.bandwidth, kernel.operations / self.flops)
+        peak = (kernel.one_channel and self.vector_flops) or self.flops
+        slowest = max(kernel.bytes_accessed / self.bandwidth, kernel.operations / peak)
         return slowest + kernel.calls * self.launch_seconds
 
 
@@ -138,19 +142,19 @@ def _array(dtype: str, sizes: str, layout: str) -> Array:
 def _kernels(computation: Computation, calls: int) -> Iterator[Kernel]:
     for one in computation:
         if one.opcode in CALLS:
+            rounds = _rounds(one) if one.opcode == "while" else 1
             for inner in one.called:
-                yield from _kernels(inner, calls * _rounds(one))
+                yield from _kernels(inner, calls * rounds)
         # Asynchronous copies count where they end.
         elif one.opcode not in FREE and not one.opcode.endswith("-start"):
             source, cycles = one.find('op_name="([^"]*)"'), one.find('estimated_cycles":"(\\d+)')
             cost = (bytes_accessed(one), operations(one), float(cycles or 0))
-            yield Kernel(one.name, source, calls, *(calls * part for part in cost))
+            one_channel = "dim_labels" in one.rest and _convolution(one)[1]["i"] == 1
+            yield Kernel(one.name, source, calls, *(calls * part for part in cost), one_channel)
 
 
 def _rounds(one: Instruction) -> int:
     """Counts the rounds of a loop by the bound that its condition compares with."""
-    if one.opcode != "while":
-        return 1
     known = one.find('known_trip_count":{"n":"(\\d+)')
     return int(known or max(int(other.find(r"^(\d+)\)") or 1) for other in one.called[0]))
 
@@ -208,28 +212,27 @@ def operations(one: Instruction) -> float:
         shape = one.operands[0].arrays[0].shape
         depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
         return 2 * math.prod(one.arrays[0].shape) * depth
-    if labels := one.find(r"dim_labels=(\w+->\w+)"):
-        arrays = [*one.operands[:2], one]
-        places = ROLES.get(one.find(r"__cudnn\$conv(Backward\w+)"), (0, 1, 2))
-        shapes = [arrays[place].arrays[0].shape for place in places]
-        return _convolution(shapes, re.split("_|->", labels), one.find(r"window=\{(.*?)\}"))
+    if "dim_labels" in one.rest:
+        return _convolved(*_convolution(one), one.find(r"window=\{(.*?)\}"))
     if one.opcode.startswith("reduce"):
         return one.operands[0].size
     return one.size if one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype else 0
 
 
-def _convolution(shapes: Sequence[Sequence[int]], labels: Sequence[str], window: str) -> float:
-    """Counts the operations of a convolution; products with padding are none.
+def _convolution(one: Instruction) -> list[Sizes]:
+    """Returns sizes of input, kernel and output of a convolution."""
+    arrays = [*one.operands[:2], one]
+    places = ROLES.get(one.find(r"__cudnn\$conv(Backward\w+)"), (0, 1, 2))
+    labels = re.split("_|->", one.find(r"dim_labels=(\w+->\w+)"))
+    shapes = [arrays[place].arrays[0].shape for place in places]
+    return [dict(zip(*both, strict=True)) for both in zip(labels, shapes, strict=True)]
 
-    Of input, kernel and output it takes shapes and labels such as `b01f`, `01io`, `b01f`; the
-    window is one such as `size=3x3 stride=2x2 pad=0_1x0_1`.
-    """
-    source, kernel, output = (
-        dict(zip(*both, strict=True)) for both in zip(labels, shapes, strict=True)
-    )
+
+def _convolved(source: Sizes, kernel: Sizes, output: Sizes, window: str) -> float:
+    """Counts the operations of a convolution; products with padding are none."""
     fields = dict(field.split("=") for field in window.split())
     count = 2 * output["b"] * kernel["i"] * kernel["o"]
-    for axis in filter(str.isdigit, labels[0]):
+    for axis in filter(str.isdigit, source):
         of_axis = {name: texts.split("x")[int(axis)] for name, texts in fields.items()}
         spread, before = int(of_axis.get("lhs_dilate", 1)), of_axis.get("pad", "0").split("_")[0]
         places = np.arange(output[axis])[:, None] * int(of_axis.get("stride", 1)) - int(before)

@@ -132,3 +132,10 @@ def test_ideal_times():
     assert h100.seconds(computes) == pytest.approx(1e-3 + 2e-6)
     assert v5e.seconds(computes) == pytest.approx(1e-3)
     assert all(device.source for device in DEVICES.values())
+
+
+def test_convolutions_of_one_channel_have_no_matrix_units():
+    assert the_kernel("h100_dw_k").one_channel
+    assert not the_kernel("h100_conv_k").one_channel
+    kernel = Kernel("name", "", 1, bytes_accessed=0, operations=67e9, cycles=0, one_channel=True)
+    assert DEVICES["h100"].seconds(kernel) == pytest.approx(1e-3 + 2e-6)
