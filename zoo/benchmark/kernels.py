@@ -64,7 +64,6 @@ class Instruction:
 
 
 Computation = list[Instruction]  # the last one computes the result
-Sizes = dict[str, int]  # of axes by their letters: b, f, i, o, 0, 1
 
 
 @dataclass(frozen=True)
@@ -148,9 +147,10 @@ def _kernels(computation: Computation, calls: int) -> Iterator[Kernel]:
         # Asynchronous copies count where they end.
         elif one.opcode not in FREE and not one.opcode.endswith("-start"):
             source, cycles = one.find('op_name="([^"]*)"'), one.find('estimated_cycles":"(\\d+)')
-            cost = (bytes_accessed(one), operations(one), float(cycles or 0))
+            cost = bytes_accessed(one), operations(one), float(cycles or 0)
+            moved, count, estimate = (calls * part for part in cost)
             one_channel = "dim_labels" in one.rest and _convolution(one)[1]["i"] == 1
-            yield Kernel(one.name, source, calls, *(calls * part for part in cost), one_channel)
+            yield Kernel(one.name, source, calls, moved, count, estimate, one_channel)
 
 
 def _rounds(one: Instruction) -> int:
@@ -213,14 +213,14 @@ def operations(one: Instruction) -> float:
         depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
         return 2 * math.prod(one.arrays[0].shape) * depth
     if "dim_labels" in one.rest:
-        return _convolved(*_convolution(one), one.find(r"window=\{(.*?)\}"))
+        return _convolved(one)
     if one.opcode.startswith("reduce"):
         return one.operands[0].size
     return one.size if one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype else 0
 
 
-def _convolution(one: Instruction) -> list[Sizes]:
-    """Returns sizes of input, kernel and output of a convolution."""
+def _convolution(one: Instruction) -> list[dict[str, int]]:
+    """Returns sizes of input, kernel and output of a convolution by letter: b, f, i, o, 0, 1."""
     arrays = [*one.operands[:2], one]
     places = ROLES.get(one.find(r"__cudnn\$conv(Backward\w+)"), (0, 1, 2))
     labels = re.split("_|->", one.find(r"dim_labels=(\w+->\w+)"))
@@ -228,9 +228,10 @@ def _convolution(one: Instruction) -> list[Sizes]:
     return [dict(zip(*both, strict=True)) for both in zip(labels, shapes, strict=True)]
 
 
-def _convolved(source: Sizes, kernel: Sizes, output: Sizes, window: str) -> float:
+def _convolved(one: Instruction) -> float:
     """Counts the operations of a convolution; products with padding are none."""
-    fields = dict(field.split("=") for field in window.split())
+    source, kernel, output = _convolution(one)
+    fields = dict(field.split("=") for field in one.find(r"window=\{(.*?)\}").split())
     count = 2 * output["b"] * kernel["i"] * kernel["o"]
     for axis in filter(str.isdigit, source):
         of_axis = {name: texts.split("x")[int(axis)] for name, texts in fields.items()}

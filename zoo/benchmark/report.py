@@ -41,7 +41,7 @@ class Column:
     """One column of a table."""
 
     title: str
-    key: str  # `ratios.bytes` is row["ratios"]["bytes"]
+    key: str  # `forward.ms` is row["forward"]["ms"]
     form: Callable[[Any], str] = digits
 
     def value(self, row: Mapping[str, Any]) -> Any:
