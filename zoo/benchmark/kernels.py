@@ -144,7 +144,6 @@ def _kernels(computation: Computation, calls: int) -> Iterator[Kernel]:
             rounds = _rounds(one) if one.opcode == "while" else 1
             for inner in one.called:
                 yield from _kernels(inner, calls * rounds)
-        # Asynchronous copies count where they end.
         elif one.opcode not in FREE and not one.opcode.endswith("-start"):
             source, cycles = one.find('op_name="([^"]*)"'), one.find('estimated_cycles":"(\\d+)')
             cost = bytes_accessed(one), operations(one), float(cycles or 0)
@@ -170,7 +169,7 @@ def _results(one: Instruction) -> list[Instruction]:
 
 def bytes_accessed(one: Instruction) -> float:
     """Counts the bytes that a kernel reads and writes; what it slices, by the slice."""
-    if one.opcode.endswith("-done"):  # copied from one memory to another
+    if one.opcode.endswith("-done"):  # an asynchronous copy counts where it ends
         return sum(array.bytes for array in one.arrays)
     if "AllocateBuffer" in one.rest:
         return 0
