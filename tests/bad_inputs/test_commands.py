@@ -71,7 +71,7 @@ COMMANDS = [
             (["attention", "--batch", "0"], "batch: Input should be greater"),
             (["models", "--models", "resnet5"], "'resnet5' (did you mean 'resnet50'?)"),
             (["models", "--models", "resnet50@4"], "from 8 to 2048. Received: 'resnet50@4'"),
-            (["models", "--models", ""], "expected NAME[@SIZE]"),
+            (["models", "--models", ""], "expected NAME[@SIZE[xBATCH]]"),
             (["models", "--modes", "backward"], "'backward'. Allowed: forward, training"),
             (
                 ["serving", "--models", "keras.ResNet50@64"],

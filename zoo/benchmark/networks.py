@@ -216,7 +216,7 @@ def parse(
     published = find_model(model).image_size if kind.library == ZooNetwork.library else None
     size = int(given_size or published or 0)
     if not 8 <= size <= 2048:
-        raise ValueError(f"expected an image size from 8 to 2048, NAME@SIZE. Received: {text!r}")
+        raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
     if kind.arguments is not None and not overrides.keys() <= kind.arguments:
         known = ", ".join(sorted(kind.arguments)) or "no arguments"
         raise ValueError(f"expected {known} for networks of {kind.library}. Received: {text!r}")
