@@ -69,7 +69,7 @@ def _scale(axis: Axes, rows: list[dict[str, Any]], one_depth: bool) -> None:
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.yaxis.set_major_formatter("{x:g}")
     # Labels that the next one would almost cover are left out.
-    covered = {size: "" for size, after in pairwise(sizes) if after < 1.2 * size}
+    covered = {size: "" for size, after in pairwise(sizes) if after < 1.3 * size}
     axis.set_xticks(list(sizes), list({**sizes, **covered}.values()))
     for one in (axis.xaxis, axis.yaxis):
         one.set_minor_locator(NullLocator())
