@@ -126,12 +126,12 @@ def in_new_process(
 ) -> Iterator[dict[str, Any]]:
     """Calls a function in a new process; yields `{"reason": ...}` for calls that fail.
 
-    A call that takes more `seconds`, or ends the process, is followed by another process.
+    A call that takes more than `seconds`, or ends the process, is followed by another process.
     """
     context, done = get_context("spawn"), 0
     while done < len(calls):
         receiver, sender = context.Pipe(duplex=False)
-        worker = context.Process(target=_send, args=(sender, function, calls[done:]))
+        worker = context.Process(target=_send, args=(sender, function, calls[done:]), daemon=True)
         worker.start()
         sender.close()  # the pipe then ends with the worker
         failure = None
