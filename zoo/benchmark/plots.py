@@ -6,8 +6,7 @@ from typing import Any
 
 import yaml
 
-from zoo.benchmark.report import place
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, place
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, new_figure, open_frame, save_figure
 

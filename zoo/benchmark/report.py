@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic_core import to_jsonable_python
 
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings, place
 from zoo.errors import install
 from zoo.files import atomic_write
 from zoo.model_card import table
@@ -250,12 +250,6 @@ def cores() -> int:
 def threads() -> int:
     """Counts the threads that TensorFlow uses on this CPU."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
-
-
-def place(report: Mapping[str, Any]) -> str:
-    """Describes the hardware of a report in a few words."""
-    known = report["hardware"]
-    return known.get("accelerator") or f"{known['cpu']}, {known['cores']} CPU cores"
 
 
 def progress(text: str) -> None:

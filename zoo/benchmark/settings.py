@@ -1,8 +1,9 @@
 """Settings that benchmark commands share."""
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,6 +27,12 @@ Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 EachOnce = checked_by(_each_once)
 Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
 MinMs = Annotated[float, Field(gt=0, description="Faster ones are called repeatedly in a round.")]
+
+
+def place(report: Mapping[str, Any]) -> str:
+    """Describes the hardware of a report in a few words."""
+    known = report["hardware"]
+    return known.get("accelerator") or f"{known['cpu']}, {known['cores']} CPU cores"
 
 
 class BenchmarkSettings(Settings):
