@@ -69,10 +69,10 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run wha
 test-detection: .venv/installed  ## Run all tests of the detectors, those that train too
 	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection
 
-test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or libtpu
+test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
 	  tests/layers/attention/test_timm.py
-	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_tpu_compile.py
+	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_compiled.py
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python

@@ -70,7 +70,7 @@ COMMANDS = [
             (["attention", "--batch", "0"], "batch: Input should be greater"),
             (["models", "--models", "resnet5"], "'resnet5' (did you mean 'resnet50'?)"),
             (["models", "--models", "resnet50@4"], "from 8 to 2048. Received: 'resnet50@4'"),
-            (["models", "--models", ""], "expected NAME[@SIZE]"),
+            (["models", "--models", ""], "expected NAME[@SIZE[xBATCH]]"),
             (["models", "--modes", "backward"], "'backward'. Allowed: forward, training"),
             (
                 ["serving", "--models", "keras.ResNet50@64"],
@@ -78,10 +78,10 @@ COMMANDS = [
             ),
             (["serving", "--threads", "0"], "threads: Input should be greater"),
             (["serving", "--min_ms", "inf"], "Received: 'inf'"),
-            (["tpu-compile", "--model", "resnet50@160"], "Received: 'resnet50@160'"),
-            (["tpu-compile", "--model", "resnet50@160x0"], "Received: 'resnet50@160x0'"),
-            (["tpu-compile", "--seconds", "0"], "seconds: Input should be greater"),
-            (["tpu-compile", "--sizes", "4"], "such as 56x64. Received: '4'"),
+            (["compiled", "--device", "tpu"], "Received: 'tpu'. Allowed: h100, v5e"),
+            (["compiled", "--device", "v5e", "--models", "resnet50@160x0"], "'resnet50@160x0'"),
+            (["compiled", "--device", "v5e", "--seconds", "0"], "seconds: Input should be greater"),
+            (["compiled", "--device", "v5e", "--sizes", "4"], "such as 56x64. Received: '4'"),
             (["table", "no.json", "--columns", "size"], "expected a report of python"),
         )
     ),

@@ -13,33 +13,23 @@ COMMANDS = {
     "attention": "lambda layers and attention: time, memory, growth (Table 4)",
     "models": "whole networks and those of keras.applications and timm",
     "serving": "latency of Keras and of every exported format",
-    "tpu-compile": "layers and training steps compiled for TPU v5e",
+    "compiled": "layers and training steps compiled for a GPU or TPU that is not there",
     "table": "a Markdown table of the JSON files of the others",
 }
 
 
 def command_module(name: str) -> ModuleType:
-    """Imports the module of a command.
-
-    Raises:
-        ValueError: If there is no such command.
-    """
+    """Imports the module of a command."""
     if name not in COMMANDS:
         raise ValueError(f"no such command. {unknown(name, COMMANDS)}")
-    return import_module(f"zoo.benchmark.{name.replace('-', '_')}")
+    return import_module(f"zoo.benchmark.{name}")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the command that the first argument names, with the other arguments.
-
-    Raises:
-        ValueError: If there is no such command, or one of its settings is wrong.
-        ImportError: If a package that it needs is not installed.
-    """
+    """Runs the command that the first argument names, with the other arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m zoo.benchmark COMMAND [OPTIONS]\n\ncommands:")
-        for name, summary in COMMANDS.items():
-            print(f"  {name:13}{summary}")
+        print(*(f"  {name:13}{summary}" for name, summary in COMMANDS.items()), sep="\n")
         print("\npython -m zoo.benchmark COMMAND --help shows the options of one.")
         return
     command = command_module(arguments[0])

@@ -3,9 +3,10 @@
 Import this after `zoo.cli.use_backend`: it imports Keras.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
+
+from zoo.benchmark.kernels import Device, kernels_of
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,11 @@ class Step:
 
     def run(self, calls: int) -> None:
         """Runs the computation `calls` times, and waits for the end."""
-        at_once = self.backend.accelerator is not None
-        outputs = None
-        for _ in range(calls):
+        for i in range(calls):
             outputs = self.start()
-            if not at_once:  # steps started together would share the cores
+            # Steps that start together would share the cores of a CPU.
+            if not self.backend.accelerator or i == calls - 1:
                 self.backend.wait(outputs)
-        self.backend.wait(outputs)
 
 
 def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
@@ -41,18 +42,14 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 
 class Backend(ABC):
-    """Compilation, synchronization and memory measurement of one Keras backend.
-
-    Args:
-        xla: Whether TensorFlow compiles with XLA.
-    """
+    """Compilation, synchronization and memory measurement of one Keras backend."""
 
     package: str  # module and distribution
     accelerator: Any = None  # name of the GPU or TPU, if there is one
     memory_method: Any = None  # method of `temporary_bytes`; None if there is none on this hardware
 
     def __init__(self, xla: bool = False):
-        self.xla = xla
+        self.xla = xla  # whether TensorFlow compiles with XLA
         self.module: Any = import_module(self.package)
 
     @abstractmethod
@@ -71,17 +68,24 @@ class Backend(ABC):
         would eliminate results that are not returned.
         """
 
-    @abstractmethod
     def train(self, model: keras.Model, images: Any, labels: Any) -> Step:
         """Compiles Keras' own training step of a compiled model with a built optimizer."""
+        return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
 
     @abstractmethod
     def wait(self, outputs: Any) -> None:
         """Waits until the outputs are computed."""
 
-    @abstractmethod
     def temporary_bytes(self, step: Step) -> int:
         """Peak memory of a step in addition to its inputs and weights."""
+        self.wait(step.start())
+        before = self.memory(reset=True)
+        self.wait(step.start())
+        return self.memory() - before
+
+    def memory(self, reset: bool = False) -> int:
+        """Peak memory since the last reset, or the memory now if it resets the peak."""
+        raise NotImplementedError
 
 
 class TensorFlow(Backend):
@@ -90,14 +94,10 @@ class TensorFlow(Backend):
     package = "tensorflow"
 
     @cached_property
-    def gpus(self) -> list[Any]:
-        """GPUs that TensorFlow sees."""
-        return self.module.config.list_physical_devices("GPU")
-
-    @cached_property
     def accelerator(self):
+        gpus = self.module.config.list_physical_devices("GPU")
         details = self.module.config.experimental.get_device_details
-        return details(self.gpus[0])["device_name"] if self.gpus else None
+        return details(gpus[0])["device_name"] if gpus else None
 
     def compile(self, function, *tensors):
         compiled = self.module.function(function, jit_compile=self.xla, autograph=False)
@@ -115,24 +115,18 @@ class TensorFlow(Backend):
 
         return self.compile(train, inputs, cotangent)
 
-    def train(self, model, images, labels):
-        return self.compile(lambda x, y: model.train_step((x, y)), images, labels)
-
     def wait(self, outputs):
-        if self.gpus:  # on CPUs, functions return after computing their outputs
+        if self.accelerator:  # on CPUs, functions return after computing their outputs
             self.module.test.experimental.sync_devices()
-
-    def _memory(self) -> dict[str, int]:
-        return self.module.config.experimental.get_memory_info(self._device)
 
     @property
     def _device(self) -> str:
-        return "GPU:0" if self.gpus else "CPU:0"
+        return "GPU:0" if self.accelerator else "CPU:0"
 
     @property
     def memory_method(self):
         try:
-            self._memory()
+            self.memory()
         except (RuntimeError, ValueError):  # without oneDNN, the CPU allocator is malloc
             return None
         return (
@@ -140,12 +134,11 @@ class TensorFlow(Backend):
             "on a CPU, tensors below 256 KiB are not counted"
         )
 
-    def temporary_bytes(self, step):
-        self.wait(step.start())
-        self.module.config.experimental.reset_memory_stats(self._device)
-        before = self._memory()["current"]
-        self.wait(step.start())
-        return self._memory()["peak"] - before
+    def memory(self, reset=False):
+        known = self.module.config.experimental
+        if reset:
+            known.reset_memory_stats(self._device)
+        return known.get_memory_info(self._device)["current" if reset else "peak"]
 
 
 class Jax(Backend):
@@ -196,6 +189,51 @@ class Jax(Backend):
         return step.program.memory_analysis().temp_size_in_bytes
 
 
+class Compiler(Jax):
+    """Compiles for a device that is not there; returns analyses in place of steps."""
+
+    def __init__(self, device: Device, shown: int):
+        super().__init__()
+        self.device, self.shown = device, shown  # number of kernels to name
+
+    def compile(self, function, *tensors, donated=()):
+        from jax.experimental import topologies  # pyright: ignore[reportMissingImports]
+
+        jax, platform = self.module, self.device.platform
+        target = topologies.get_topology_desc(platform=platform, **self.device.topology).devices[0]
+        placed = jax.sharding.SingleDeviceSharding(target)
+        described = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=placed), tensors
+        )
+        traced = jax.jit(function, donate_argnums=donated).trace(*described)
+        lowered = traced.lower(lowering_platforms=(platform,))
+        start = time.perf_counter()
+        compiled = lowered.compile()
+        seconds = time.perf_counter() - start
+        memory = compiled.memory_analysis()
+        temporary = memory.temp_size_in_bytes
+        arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
+        arguments -= memory.alias_size_in_bytes  # what is updated in place counts once
+        kernels = [
+            {"ideal_us": 1e6 * self.device.seconds(kernel), **asdict(kernel)}
+            for kernel in kernels_of(compiled.as_text())
+        ]
+        kernels.sort(key=lambda kernel: -kernel["ideal_us"])
+        return {
+            "ideal_ms": sum(kernel["ideal_us"] for kernel in kernels) / 1e3,
+            "kernels": sum(kernel["calls"] for kernel in kernels if kernel["ideal_us"]),
+            **{k: sum(one[k] for one in kernels) for k in ("bytes_accessed", "operations")},
+            "argument_bytes": arguments,
+            "temporary_bytes": temporary,
+            "hbm_bytes": arguments + temporary + memory.generated_code_size_in_bytes,
+            "seconds": seconds,
+            "most_expensive": kernels[: self.shown],
+        }
+
+    def train(self, model, images, labels):
+        return self.compile(*self.training(model, images, labels), donated=0)
+
+
 class Torch(Backend):
     """PyTorch, eager."""
 
@@ -230,13 +268,11 @@ class Torch(Backend):
         method = "peak of PyTorch's CUDA allocator in a call, outputs included"
         return method if self.accelerator else None
 
-    def temporary_bytes(self, step):
+    def memory(self, reset=False):
         cuda = self.module.cuda
-        self.wait(step.start())
-        cuda.reset_peak_memory_stats()
-        before = cuda.memory_allocated()
-        self.wait(step.start())
-        return cuda.max_memory_allocated() - before
+        if reset:
+            cuda.reset_peak_memory_stats()
+        return cuda.memory_allocated() if reset else cuda.max_memory_allocated()
 
 
 def _weights(layer: keras.layers.Layer) -> list[list]:

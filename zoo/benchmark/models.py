@@ -1,49 +1,31 @@
 """Times whole networks in turn: `python -m zoo.benchmark models`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from zoo.benchmark.cases import Bench, quotient
-from zoo.benchmark.networks import MODES, Modes, parse
-from zoo.benchmark.report import columns, installed
-from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, EachOnce, MixedDtype
+from zoo.benchmark.networks import MODES, Modes, Network, parse
+from zoo.benchmark.report import Results, columns, installed, quotient
+from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
+from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 
-CONVENTIONS = {
-    FORWARD: "training=False, the classifier's softmax included; with folded=true as zoo.predict "
-    "runs it: batch normalization folded, weights as constants; "
-    "timm: eval() in torch.inference_mode, logits; with compile=true by torch.compile",
-    TRAINING: "train_step of Keras: forward with training=True, categorical cross-entropy, "
-    "gradients by all trainable variables, SGD with momentum 0.9, moving averages of batch "
-    "normalizations; the learning rate is 0, so that every step sees the same weights; timm: the "
-    "same in train(), from logits",
-    "images": "random float32 numbers on the device; the EfficientNets of keras.applications "
-    "rescale and normalize them as part of the network",
-    "regularization": "the defaults of each constructor: the EfficientNets of keras.applications "
-    "train with dropout and stochastic depth, the networks of the zoo without",
-    "parameters": "trainable ones",
-    "ratio": "images per second divided by those of the first network",
-}
 COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
 
 
 class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Times whole networks, forward and training step, compared with keras.applications.
 
-    --models lists NAME[@SIZE][:ARGUMENT=VALUE]..., separated by commas. NAME is a network of the
-    zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or timm.NAME
-    of timm on PyTorch. For networks of the zoo, SIZE defaults to the image size of their published
-    accuracy. Arguments are the arguments of the zoo's constructors, as in
+    --models lists NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by commas. NAME is a network
+    of the zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or
+    timm.NAME of timm on PyTorch. SIZE of the zoo's networks is that of their published accuracy.
+    Arguments are those of the zoo's constructors, as in
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
     zoo.predict runs it, for inference only; for networks of timm, compile=true for PyTorch's
     compiler, and channels_last=true for the other memory format.
-
-    All networks are compiled as users run them (tf.function, jax.jit, or eager PyTorch) and timed
-    in turn in one process. Ratios are to the first network.
     """
 
     models: Annotated[tuple[Annotated[str, checked_by(parse)], ...], EachOnce] = (
@@ -54,10 +36,11 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     )
     """Networks; the first one is what the others are compared with."""
     batch: int = Field(default=8, ge=1)
-    """Images per step."""
+    """Images per step, for networks that do not say."""
     dtype: MixedDtype = "float32"
     """Keras dtype policy of the networks."""
     modes: Modes = MODES
+    """Computations to time."""
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
@@ -67,15 +50,15 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
         import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
-    bench = Bench(config, arguments, CONVENTIONS, packages)
-    bench.measure(networks, config.modes, COLUMNS, partial(compare, config.batch))
+    bench = Bench(config, arguments, packages)
+    bench.measure(networks, config.modes, COLUMNS, partial(compare, networks))
     bench.finish()
 
 
-def compare(batch: int, mode: str, found: Mapping[str, dict[str, Any]]) -> None:
+def compare(networks: Sequence[Network], found: Results) -> None:
     """Adds images per second, and their ratio to the first network."""
-    del mode
-    first = next(iter(found.values()))["ms"]
-    for one in found.values():
-        one["images_per_second"] = quotient(1e3 * batch, one["ms"])
-        one["ratio"] = quotient(first, one["ms"])
+    for network in networks:
+        one = found[network.name]
+        one["images_per_second"] = quotient(1e3 * network.batch, one["ms"])
+        first = found[networks[0].name]["images_per_second"]
+        one["ratio"] = quotient(one["images_per_second"], first)

@@ -10,10 +10,8 @@ from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from zoo.benchmark.cases import Case
-from zoo.benchmark.report import threads
+from zoo.benchmark.report import Case, threads
 from zoo.benchmark.settings import FORWARD, TRAINING, Dtype, EachOnce
 from zoo.cli.plain_yaml import typed
 from zoo.cli.settings import one_of
@@ -23,35 +21,19 @@ from zoo.registry import create_model, find_model, trainable_parameters
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments that are not options
 FOLDED = "folded"  # extra argument of the zoo's networks, unknown to their constructors
-FORM = (
-    "expected NAME[@SIZE][:ARGUMENT=VALUE]..., such as lambda_resnet50@160 or "
-    "resnet50@224:placement=LLLL"
-)
-Modes = Annotated[
-    tuple[Annotated[str, one_of("mode", MODES)], ...],
-    EachOnce,
-    Field(description=f"Computations to time: {', '.join(MODES)}."),
-]
+FORM = "expected NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., such as resnet50@224:placement=LLLL"
+Modes = Annotated[tuple[Annotated[str, one_of("mode", MODES)], ...], EachOnce]
 
 
 @dataclass(frozen=True)
 class Network(Case):
-    """A network of one library with random weights on random images of one size.
+    """A network of one library with random weights on random images of one size."""
 
-    Args:
-        name: Name on the command line, `NAME[@SIZE][:ARGUMENT=VALUE]...`.
-        model: Name in the library.
-        image_size: Height and width of the images in pixels.
-        overrides: Arguments of its constructor.
-        batch: Batch size.
-        dtype: Keras dtype policy.
-    """
-
-    model: str
-    image_size: int
-    overrides: Mapping[str, Any]
+    model: str  # name in the library
+    image_size: int  # height and width in pixels
+    overrides: Mapping[str, Any]  # arguments of its constructor
     batch: int
-    dtype: Dtype
+    dtype: Dtype  # Keras dtype policy
 
     library: ClassVar[str]
     arguments: ClassVar[frozenset[str] | None] = frozenset()  # allowed arguments; None: any
@@ -62,18 +44,9 @@ class Network(Case):
         """Creates the network with its library."""
 
     @property
-    @abstractmethod
-    def parameters(self) -> int:
-        """Number of trainable parameters."""
-
-    @property
     def identity(self):
-        return {
-            "entry": self.name,
-            "image_size": self.image_size,
-            "batch": self.batch,
-            "parameters": self.parameters,
-        }
+        names = ("image_size", "batch", "parameters")
+        return {"entry": self.name, **{name: getattr(self, name) for name in names}}
 
 
 class ZooNetwork(Network):
@@ -114,39 +87,35 @@ class ZooNetwork(Network):
     def parameters(self):
         return trainable_parameters(self.built)
 
-    @cached_property
-    def images(self) -> Any:
-        """Random images, shape `(batch, size, size, 3)`."""
-        from zoo.benchmark.backends import random_tensor
-
-        return random_tensor((self.batch, self.image_size, self.image_size, 3), "float32", 1)
-
     def step(self, mode, backend):
         from keras import ops
 
+        from zoo.benchmark.backends import random_tensor
+
+        shape = (self.batch, self.image_size, self.image_size, 3)
+        images = random_tensor(shape, "float32", 1)
         if self.overrides.get(FOLDED):
-            if mode == TRAINING:
-                raise ValueError("folded networks do not train")
             from zoo.inference.classifier import with_constants
 
-            return backend.compile(with_constants(self.built), self.images)
+            if mode == TRAINING:
+                raise ValueError("folded networks do not train")
+            return backend.compile(with_constants(self.built), images)
         if mode == FORWARD:
-            return backend.forward(self.built, self.images)
+            return backend.forward(self.built, images)
         classes = self.built.output_shape[-1]
         labels = ops.one_hot(ops.arange(self.batch) % classes, classes)
-        self.compile()
-        self.built.optimizer.build(self.built.trainable_variables)
-        return backend.train(self.built, self.images, labels)
+        model = self.compile()
+        model.optimizer.build(model.trainable_variables)
+        return backend.train(model, images, labels)
 
-    def compile(self) -> None:
-        """Compiles the model with a loss and an optimizer.
-
-        The learning rate is 0: weights stay the same, so that no step can run into NaN.
-        """
+    def compile(self) -> Any:
+        """Compiles the model with a loss and an optimizer."""
         import keras
 
+        # Weights stay the same, so that no step can run into NaN.
         optimizer = keras.optimizers.SGD(learning_rate=0.0, momentum=0.9)
         self.built.compile(optimizer, "categorical_crossentropy", jit_compile=False)
+        return self.built
 
 
 class KerasNetwork(ZooNetwork):
@@ -158,20 +127,15 @@ class KerasNetwork(ZooNetwork):
     def create(self, shape):
         import keras
 
-        constructor = getattr(keras.applications, self.model, None)
-        if not callable(constructor):
-            names = [name for name in dir(keras.applications) if name[0].isupper()]
-            raise ValueError(
-                f"expected a network of keras.applications. {unknown(self.model, names)}"
-            )
-        return constructor(weights=None, input_shape=shape)
+        names = [name for name in dir(keras.applications) if name[0].isupper()]
+        if self.model not in names:
+            found = unknown(self.model, names)
+            raise ValueError(f"expected a network of keras.applications. {found}")
+        return getattr(keras.applications, self.model)(weights=None, input_shape=shape)
 
 
 class TimmNetwork(Network):
-    """A network of timm on PyTorch, eager or, with `compile=true`, by its own compiler.
-
-    `channels_last=true` chooses the memory format; neither one is always faster.
-    """
+    """A network of timm on PyTorch; neither its compiler nor `channels_last` is always faster."""
 
     library = "timm"
     arguments = frozenset({"compile", "channels_last"})
@@ -180,11 +144,8 @@ class TimmNetwork(Network):
     def build(self):
         timm = import_module("timm")
         if not timm.is_model(self.model):
-            nearest = get_close_matches(self.model, timm.list_models(), cutoff=0.0)
-            raise ValueError(
-                f"expected the name of a network of timm, such as {' or '.join(nearest)}. "
-                f"Received: {self.model!r}"
-            )
+            near = " or ".join(get_close_matches(self.model, timm.list_models(), cutoff=0.0))
+            raise ValueError(f"expected a network of timm, such as {near}. Received: {self.model}")
         import_module("torch").manual_seed(0)
         return timm.create_model(self.model)
 
@@ -196,37 +157,35 @@ class TimmNetwork(Network):
         from zoo.benchmark.backends import Step, Torch
 
         backend = Torch()
-        torch = backend.module
+        torch, training = backend.module, mode == TRAINING
         torch.set_num_threads(threads())
         torch.backends.cudnn.benchmark = True
         device = "cuda" if backend.accelerator else "cpu"
-        last = self.overrides.get("channels_last")
-        layout = torch.channels_last if last else torch.contiguous_format
-        module = self.build().to(device).train(mode == TRAINING)
-        for weight in module.parameters():
-            if weight.ndim == 4:  # `Module.to(memory_format)` fails on Conv3d
-                weight.data = weight.data.to(memory_format=layout)
-        images = torch.randn(self.batch, 3, self.image_size, self.image_size)
-        images = images.to(device, memory_format=layout)
+        module = self.build().to(device).train(training)
+        images = torch.randn(self.batch, 3, self.image_size, self.image_size, device=device)
+        if self.overrides.get("channels_last"):
+            images = images.to(memory_format=torch.channels_last)
+            for weight in module.parameters():
+                if weight.ndim == 4:  # `Module.to(memory_format)` fails on Conv3d
+                    weight.data = weight.data.to(memory_format=torch.channels_last)
         dtype = getattr(torch, self.dtype.removeprefix("mixed_"))
         mixed = torch.autocast(device, dtype, enabled=dtype != torch.float32)
         network = torch.compile(module) if self.overrides.get("compile") else module
         optimizer = torch.optim.SGD(module.parameters(), lr=0.0, momentum=0.9)
         labels = torch.arange(self.batch, device=device)
 
-        def forward():
-            with torch.inference_mode(), mixed:
-                return network(images)
-
-        def train():
-            with mixed:
-                loss = torch.nn.functional.cross_entropy(network(images), labels)
+        def start():
+            with torch.inference_mode(not training), mixed:
+                outputs = network(images)
+                if not training:
+                    return outputs
+                loss = torch.nn.functional.cross_entropy(outputs, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             return loss
 
-        return Step(train if mode == TRAINING else forward, backend)
+        return Step(start, backend)
 
 
 LIBRARIES: dict[str, type[Network]] = {"": ZooNetwork, "keras": KerasNetwork, "timm": TimmNetwork}
@@ -238,12 +197,7 @@ def parse(
     dtype: Dtype = "float32",
     libraries: Mapping[str, type[Network]] = LIBRARIES,
 ) -> Network:
-    """Parses `NAME[@SIZE][:ARGUMENT=VALUE]...`; the size defaults to the published one.
-
-    `libraries` maps the prefix of the name to the kind of network.
-
-    Raises:
-        ValueError: If the text has another form, or there is no such network.
+    """Parses `NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]...`; the size defaults to the published one.
 
     Example:
     >>> from zoo.benchmark.networks import parse
@@ -251,36 +205,28 @@ def parse(
     {'placement': 'LLLL'}
     """
     entry, overrides = read_arguments(text)
-    match = re.fullmatch(r"([\w.]+)(?:@(\d+))?", entry)
+    match = re.fullmatch(r"([\w.]+)(?:@(\d+)(?:x([1-9]\d*))?)?", entry)
     if not match:
         raise ValueError(f"{FORM}. Received: {text!r}")
-    name, given_size = match.groups()
+    name, given_size, given_batch = match.groups()
     library, _, model = name.rpartition(".")
     if library not in libraries:
         raise ValueError(f"expected LIBRARY.NAME. {unknown(library, filter(None, libraries))}")
     kind = libraries[library]
     published = find_model(model).image_size if kind.library == ZooNetwork.library else None
-    size = int(given_size) if given_size else published
-    if size is None:
-        raise ValueError(f"expected an image size, NAME@SIZE. Received: {text!r}")
+    size = int(given_size or published or 0)
     if not 8 <= size <= 2048:
         raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
     if kind.arguments is not None and not overrides.keys() <= kind.arguments:
         known = ", ".join(sorted(kind.arguments)) or "no arguments"
         raise ValueError(f"expected {known} for networks of {kind.library}. Received: {text!r}")
-    if taken := SHAPED_HERE & overrides.keys():
-        raise ValueError(
-            f"expected other arguments than {', '.join(sorted(taken))}. Received: {text!r}"
-        )
-    return kind(text, model, size, overrides, batch, dtype)
+    if taken := ", ".join(sorted(SHAPED_HERE & overrides.keys())):
+        raise ValueError(f"expected other arguments than {taken}. Received: {text!r}")
+    return kind(text, model, size, overrides, int(given_batch or batch), dtype)
 
 
 def read_arguments(text: str) -> tuple[str, dict[str, Any]]:
-    """Splits `NAME[:ARGUMENT=VALUE]...` into the name and the arguments.
-
-    Raises:
-        ValueError: If the text has another form.
-    """
+    """Splits `NAME[:ARGUMENT=VALUE]...` into the name and the arguments."""
     if not re.fullmatch(r"[^:]+(:\w+=[^:]+)*", text):
         raise ValueError(f"{FORM}. Received: {text!r}")
     name, *arguments = text.split(":")

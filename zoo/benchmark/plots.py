@@ -1,125 +1,92 @@
 """Figures of benchmarks: time and memory of layers against map size."""
 
-from collections.abc import Mapping
 from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import Any
 
-from zoo.benchmark.report import place
-from zoo.benchmark.settings import BASELINE, FORWARD, FORWARD_BACKWARD
+import yaml
+
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, place
 from zoo.errors import needs_extra
-from zoo.plots.style import INK, PALE, WRONG, new_figure, save_figure
+from zoo.plots.style import INK, PALE, new_figure, open_frame, save_figure
 
 with needs_extra("train"):
-    from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.ticker import LogLocator, NullLocator
 
-AUTO = "#c0d2ed"
-COLORS = ("#2a9d8f", "#e9a23b", "#7b5ea7", "#4d7c3a", "#c2599b", "#8c6d52", "#5fa8d3", "#8a93a6")
-COLORS += ("#3b3b3b", "#a3a847")
-MARKERS = "osD^vP<>Xp"
-FIRST = {"color": WRONG, "lw": 2.2, "marker": "s", "ms": 5}  # the baseline
-STYLES = {
-    # A broad band below the line of the chosen implementation; a marker if there is one size only.
-    "auto": {"color": AUTO, "lw": 9, "solid_capstyle": "round", "marker": "o", "ms": 14},
-    BASELINE: {**FIRST, "label": f"{BASELINE} (the paper's)"},
-    "lambda": FIRST,
-}
-LOOKS: dict[Any, Any] = {
-    **dict.fromkeys(("axes.titlecolor", "axes.labelcolor", "legend.labelcolor"), INK),
-    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.grid": True,
-    "grid.color": PALE,
-    "grid.linewidth": 0.8,
-}
-# Key of the measurement, title, unit, factor.
-Panel = tuple[str, str, str, float]
-TIME: Panel = ("ms", "Time", "ms", 1.0)
-TIME_PER_POSITION: Panel = ("us_per_position", "Time per position", "µs", 1.0)
-MEMORY: Panel = ("temporary_bytes", "Temporary memory", "MB", 1e-6)
+LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
-@rc_context(LOOKS)
 def plot_layers(result: dict[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
-    For implementations on maps of one depth, time is per position, to show its growth. Only maps
-    with the batch size of the first one are drawn, for comparability. A cross at the top of a panel
-    marks missing measurements, mostly out of memory.
+    On maps of one depth, time is per position, to show its growth. Only maps with the batch size of
+    the first one are drawn. A cross at the top of a panel marks missing measurements.
     """
     batch = result["rows"][0]["batch"]
     rows = [row for row in result["rows"] if row["batch"] == batch]
     scopes = sorted({row.get("scope", 0) for row in rows})
     one_depth = len({row["depth"] for row in rows}) == 1
-    time = TIME_PER_POSITION if one_depth and "us_per_position" in rows[0][FORWARD] else TIME
-    panels = [(mode, *time) for mode in (FORWARD, FORWARD_BACKWARD)]
+    measured = rows[0][FORWARD]
+    time = "ideal_ms" if "ideal_ms" in measured else "ms"
+    if one_depth and "us_per_position" in measured:
+        time = "us_per_position"
+    panels = [(mode, time) for mode in (FORWARD, FORWARD_BACKWARD)]
     if any(row[FORWARD]["temporary_bytes"] for row in rows):
-        panels.append((FORWARD, *MEMORY))
-    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7)
+        panels.append((FORWARD, "temporary_bytes"))
+    settings = result["settings"]
+    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
+    name = f"One layer, batch {batch}, {how}, {place(result)}"
+    figure = new_figure(4.6 * len(panels) + 1.4, 3.7 * len(scopes) + 0.7, name)
     axes = figure.subplots(len(scopes), len(panels), squeeze=False).flat
-    for axis, (scope, panel) in zip(axes, product(scopes, panels), strict=True):
-        mode, key, title, unit, factor = panel
-        _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key, factor)
+    for axis, (scope, (mode, key)) in zip(axes, product(scopes, panels), strict=True):
+        title, unit, _ = LOOKS["panels"][key]
+        _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key)
         of_scope = f", scope {scope}" if scope else ""
-        axis.set_title(f"{title}, {mode.replace('_', ' + ')}{of_scope}")
+        heading = f"{title}, {mode.replace('_', ' + ')}{of_scope}"
+        axis.set_title(heading, loc="left", fontsize=10.5, color=INK)
         depth = f"depth {rows[0]['depth']}" if one_depth else "depth"
         what = "Length" if rows[0]["axes"] == 1 else "Height and width"
         axis.set(xlabel=f"{what}, {depth}", ylabel=unit)
-        _scale(axis, _labels(rows, one_depth))
-    settings = result["settings"]
-    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings['xla'] else ''}"
-    title = f"One layer, batch {batch}, {how}, {place(result)}"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+        _scale(axis, rows, one_depth)
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]
     handles = {line.get_label(): line for line in lines}
-    figure.legend(handles=list(handles.values()), loc="outside right upper")
+    figure.legend(handles=list(handles.values()), loc="outside right upper", frameon=False)
     save_figure(figure, path)
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return row["implementation"] if "implementation" in row else row["mixer"]
-
-
-def _labels(rows: list[dict[str, Any]], one_depth: bool) -> dict[int, str]:
-    """Returns labels of sizes, with depths where these differ."""
-    depths: dict[int, list[str]] = {}
+def _scale(axis: Axes, rows: list[dict[str, Any]], one_depth: bool) -> None:
+    """Makes both axes logarithmic, and labels the sizes, with depths where these differ."""
+    sizes: dict[int, str] = {}
     for size, depth in sorted({(row["size"], row["depth"]) for row in rows}):
-        depths.setdefault(size, []).append(str(depth))
-    if one_depth:
-        return {size: str(size) for size in depths}
-    return {size: f"{size}\nd {', '.join(names)}" for size, names in depths.items()}
-
-
-def _scale(axis: Axes, sizes: Mapping[int, str]) -> None:
-    """Makes both axes logarithmic, and labels the sizes."""
+        before = f"{sizes[size]}, " if size in sizes else f"{size}\nd "
+        sizes[size] = str(size) if one_depth else f"{before}{depth}"
+    open_frame(axis)
+    axis.grid(color=PALE, lw=0.8)
     axis.set_yscale("log")
     axis.set_xscale("log", base=2)
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axis.yaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter("{x:g}")
-    ordered = sorted(sizes)
     # Labels that the next one would almost cover are left out.
-    covered = {size for size, after in pairwise(ordered) if after < 1.2 * size}
-    axis.set_xticks(ordered, ["" if size in covered else sizes[size] for size in ordered])
-    axis.xaxis.set_minor_locator(NullLocator())
+    covered = {size: "" for size, after in pairwise(sizes) if after < 1.3 * size}
+    axis.set_xticks(list(sizes), list({**sizes, **covered}.values()))
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_minor_locator(NullLocator())
 
 
-def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str, factor: float) -> None:
+def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str) -> None:
     """Draws a measurement against size, one line per implementation."""
-    others = zip(cycle(COLORS), cycle(MARKERS))
+    _, _, factor = LOOKS["panels"][key]
+    colors, markers = map(cycle, LOOKS["others"].values())
     crosses: dict[int, int] = {}
-    for name in dict.fromkeys(map(_name, rows)):
-        style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, **STYLES.get(name, {})}
-        if name not in STYLES:
-            style["color"], style["marker"] = next(others)
-        own = [row for row in rows if _name(row) == name]
-        points = sorted((row["size"], factor * row[mode][key]) for row in own if row[mode][key])
-        order = 1 if name == "auto" else 2
-        axis.plot([size for size, _ in points], [y for _, y in points], zorder=order, **style)
+    named: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        named.setdefault(row.get("implementation") or row["mixer"], []).append(row)
+    for name, own in named.items():
+        style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, "zorder": 2}
+        style |= LOOKS["styles"].get(name) or {"color": next(colors), "marker": next(markers)}
+        points = {row["size"]: factor * row[mode][key] for row in own if row[mode][key]}
+        axis.plot(sorted(points), [points[size] for size in sorted(points)], **style)
         for row in own:
             if row[mode]["reason"]:
                 above = crosses[row["size"]] = crosses.get(row["size"], -1) + 1

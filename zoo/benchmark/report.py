@@ -7,20 +7,27 @@ import re
 import shlex
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from pydantic_core import to_jsonable_python
 
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings, place
 from zoo.errors import install
 from zoo.files import atomic_write
 from zoo.model_card import table
+
+if TYPE_CHECKING:
+    from zoo.benchmark.backends import Backend, Step
+
+Results = dict[str, dict[str, Any]]  # measurements by name of the case
 
 
 def digits(number: float, factor: float = 1.0) -> str:
@@ -34,15 +41,15 @@ class Column:
     """One column of a table."""
 
     title: str
-    key: str  # `ratios.bytes` is row["ratios"]["bytes"]
+    key: str  # `forward.ms` is row["forward"]["ms"]
     form: Callable[[Any], str] = digits
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Looks up the value of a row; None where there is none."""
-        value: Any = row
-        for part in self.key.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value
+        inner, _, rest = self.key.partition(".")
+        if rest:
+            return Column("", rest).value(row.get(inner) or {})
+        return row.get(inner)
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Formats the cell of a row."""
@@ -62,24 +69,16 @@ _KNOWN = {
 
 
 def column(key: str) -> Column:
-    """Returns the column of a key; the key may begin with a mode, as in `forward.ms`.
-
-    Example:
-    >>> from zoo.benchmark.report import column
-    >>> column("forward_backward.temporary_bytes").title
-    'forward + backward, temporary MB'
-    """
+    """Returns the column of a key; the key may begin with a mode, as in `forward.ms`."""
     mode, _, rest = key.partition(".")
     if mode in (FORWARD, FORWARD_BACKWARD, TRAINING) and rest:
         inner = column(rest)
         return Column(f"{mode.replace('_', ' + ')}, {inner.title}", key, inner.form)
-    if key in _KNOWN:
-        title, form = _KNOWN[key]
-        return Column(title, key, form)
     title = key.rpartition(".")[-1].replace("_", " ")
-    if title.endswith(" bytes") and mode != "ratios":
-        return Column(f"{title.removesuffix('bytes')}MB", key, _mega)
-    return Column(f"x {title}" if mode == "ratios" else title, key, _plain)
+    is_size = title.endswith(" bytes")
+    default = (title.replace(" bytes", " MB"), _mega) if is_size else (title, _plain)
+    title, form = _KNOWN.get(key, default)
+    return Column(title, key, form)
 
 
 def columns(*keys: str) -> tuple[Column, ...]:
@@ -94,24 +93,17 @@ def _plain(value: Any) -> str:
 def print_table(
     title: str, name: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Prints a Markdown table, followed by the reasons for missing measurements.
-
-    `name` is the key of the first column. Rows without measurements have a `reason`.
-    """
-    rows = list(rows)
-    cells = ([row[name], *(one.cell(row) for one in columns)] for row in rows)
-    print(f"\n{title}\n\n{table([name, *(one.title for one in columns)], cells)}")
+    """Prints a Markdown table, `name` first, and the reasons of rows without measurements."""
+    rows, columns = list(rows), (Column(name, name, str), *columns)
+    cells = ([one.cell(row) for one in columns] for row in rows)
+    print(f"\n{title}\n\n{table([one.title for one in columns], cells)}")
     for row in rows:
         if row.get("reason"):
             print(f"  - {row[name]}: {row['reason']}")
 
 
 def installed(packages: Iterable[str], command: str) -> dict[str, str]:
-    """Looks up the versions of packages.
-
-    Raises:
-        ImportError: If one is not installed; names the command that installs it.
-    """
+    """Looks up the versions of packages; an `ImportError` names the command that installs them."""
     versions = {}
     for package in packages:
         try:
@@ -121,15 +113,33 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
     return versions
 
 
+@dataclass(frozen=True)
+class Case(ABC):
+    """A benchmark case: plain data, from which other processes can build it, too."""
+
+    name: str  # name in tables
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Fields that identify the case in reports."""
+
+    @abstractmethod
+    def step(self, mode: str, backend: "Backend") -> "Step":
+        """Compiles the step of a mode."""
+
+    def __getstate__(self) -> dict[str, Any]:  # without cached objects
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+_TEXT = Path(__file__).with_name("conventions.yaml").read_text(encoding="utf-8")
+_CONVENTIONS = yaml.safe_load(_TEXT)
+
+
 class Report:
     """Results of a benchmark. Create it after the backend is chosen: it imports Keras.
 
-    Args:
-        config: Settings of the benchmark.
-        arguments: Command line arguments.
-        packages: Distributions to list, in addition to Keras and NumPy.
-        conventions: Definitions of the measurements.
-        hardware: Hardware in addition to the CPU.
+    It lists `packages` in addition to Keras and NumPy, and `hardware` in addition to the CPU.
     """
 
     def __init__(
@@ -137,13 +147,14 @@ class Report:
         config: BenchmarkSettings,
         arguments: Sequence[str],
         packages: Iterable[str],
-        conventions: Mapping[str, str],
-        hardware: Mapping[str, Any] | None = None,
+        backend: str = "tensorflow",
+        **hardware: Any,
     ):
         import lambda_keras
 
         program = config.model_config.get("cli_prog_name") or ""
         versions = installed(("keras", "numpy", *packages), install(config.extra))
+        versions = {"lambda_keras": lambda_keras.__version__, **versions}
         self.output = config.output
         self.draw: Callable[[dict[str, Any], Path], None] | None = None
         self.rows: list[dict[str, Any]] = []
@@ -157,27 +168,48 @@ class Report:
                 "machine": platform.machine(),
                 "system": platform.system(),
                 "tf_enable_onednn_opts": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
-                **(hardware or {}),
+                **hardware,
             },
-            "versions": {
-                "python": platform.python_version(),
-                "lambda_keras": lambda_keras.__version__,
-                **versions,
-            },
+            "versions": {"python": platform.python_version(), **versions},
             "settings": config.model_dump(mode="json"),
-            "conventions": conventions,
+            "conventions": _CONVENTIONS[program.split()[-1]],
+            "backend": backend,
             "rows": self.rows,
         }
         print(place(self.content))
         print(", ".join(f"{name} {version}" for name, version in self.content["versions"].items()))
 
-    def table(
-        self, title: str, name: str, columns: Sequence[Column], rows: Iterable[dict[str, Any]]
+    def measure(
+        self,
+        cases: Sequence[Case],
+        modes: Sequence[str],
+        columns: Sequence[Column],
+        compare: Callable[[Results], None],
+        title: str = "",
     ) -> None:
-        """Adds the rows of a table, prints it, and writes the report so far."""
-        self.rows += (rows := list(rows))
-        self.write()
-        print_table(title, name, columns, rows)
+        """Measures cases and prints a table for each mode; each case becomes a row of the report.
+
+        `compare` adds comparisons to the results of a mode; `title` begins the headings.
+        """
+        rows = {}
+        for case in cases:
+            progress(f"building {case.name}")
+            rows[case.name] = case.identity
+        self.rows += rows.values()
+        for mode in modes:
+            head = f"{title}{mode.replace('_', ' + ')}"
+            found = self.results(cases, mode, head)
+            progress("")
+            compare(found)
+            for name, row in rows.items():
+                row[mode] = found[name]
+            self.write()  # after every table, so that interruptions lose nothing
+            table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
+            print_table(head, "name", columns, table)
+
+    def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:
+        """Measures the steps of cases; returns results by name. `head` begins progress lines."""
+        raise NotImplementedError
 
     def write(self) -> None:
         """Writes the JSON file atomically, if there is an output."""
@@ -185,15 +217,28 @@ class Report:
             with atomic_write(self.output) as beside:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
+    def draws_layers(self) -> None:
+        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
+        if self.output is not None:
+            from zoo.benchmark.plots import plot_layers
+
+            self.draw = plot_layers
+
     def finish(self) -> None:
         """Draws the figure, if there is one, and prints the names of the files."""
         if self.output is None:
             return
-        written = [self.output]
+        written = str(self.output)
         if self.draw is not None:
-            written.append(self.output.with_suffix(".png"))
-            self.draw(self.content, written[-1])
-        print("\nwrote", " and ".join(map(str, written)))
+            picture = self.output.with_suffix(".png")
+            self.draw(self.content, picture)
+            written += f" and {picture}"
+        print(f"\nwrote {written}")
+
+
+def quotient(numerator: float | None, denominator: float | None) -> float | None:
+    """Divides two measurements; None if one is missing."""
+    return numerator / denominator if numerator and denominator else None
 
 
 def cores() -> int:
@@ -207,17 +252,8 @@ def threads() -> int:
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
 
 
-def place(report: Mapping[str, Any]) -> str:
-    """Describes the hardware of a report in a few words."""
-    hardware = report["hardware"]
-    return hardware.get("accelerator") or f"{hardware['cpu']}, {hardware['cores']} CPU cores"
-
-
 def progress(text: str) -> None:
-    """Shows progress in a line that is overwritten, on terminals only.
-
-    A spinner would disturb measurements with its thread.
-    """
+    """Shows progress in a line that is overwritten, on terminals only, without a thread."""
     if sys.stderr.isatty():
         line = text[1 - shutil.get_terminal_size().columns :]  # must not wrap
         print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)

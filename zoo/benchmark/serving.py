@@ -5,42 +5,20 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, PositiveInt
 
 from zoo.benchmark.networks import Network, ZooNetwork, parse
-from zoo.benchmark.report import Report, columns, progress, threads
+from zoo.benchmark.report import Report, columns, print_table, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
 from zoo.cli.run import use_backend
 from zoo.cli.settings import checked_by
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from zoo.inference.classifier import Classifier
-
-Predict = Callable[["np.ndarray"], "np.ndarray"]  # from images in [0, 255] to probabilities
-
+Predict = Callable[[Any], Any]  # from arrays of images in [0, 255] to probabilities
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
-CONVENTIONS = {
-    "call": "from a float32 NumPy array of images in [0, 255] to a NumPy array of probabilities, "
-    "preprocessing included, in one process on the CPU; one call after another",
-    KERAS: "preprocess_input, then model.predict",
-    PREDICT: "preprocess_input, then one compiled function of the model with batch normalization "
-    "folded, as in zoo.predict, zoo.evaluate and zoo.demo",
-    BARE: "preprocessing and the folded model in one tf.function",
-    "formats": "as zoo.export writes them, in the runtime that zoo/export has for each",
-    "threads": "of each runtime; TensorFlow's are those of a single operation",
-    "order": "rounds, in each of which every path has its turn of several calls, in an order that "
-    "changes; the first call of a turn, which finds the caches and threads of another path, is not "
-    "counted",
-    "p50_ms, p99_ms": "percentiles of the single calls of all rounds",
-    "ratio_to_keras, ratio_to_function": "images per second divided by those of these paths",
-    "max_difference": "of probabilities from those of Keras predict, with random weights",
-}
 
 
 def _of_the_zoo(text: str) -> None:
@@ -79,10 +57,12 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
     use_backend("tensorflow")
     packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
-    report = Report(config, arguments, packages, CONVENTIONS, {"threads": threads()})
+    report = Report(config, arguments, packages, threads=threads())
     for network in map(parse, config.models):
         for rows in measure(network, config):
-            report.table(f"{network.name}, batch {rows[0]['batch']}", "path", COLUMNS, rows)
+            report.rows += rows
+            report.write()
+            print_table(f"{network.name}, batch {rows[0]['batch']}", "path", COLUMNS, rows)
     report.finish()
 
 
@@ -90,23 +70,24 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     """Exports a network, and yields the rows of each batch size, one per path of inference."""
     import numpy as np
 
+    from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
     from zoo.export.formats import FORMATS
+    from zoo.inference.classifier import Classifier
     from zoo.model_card import megabytes
 
     progress(f"building {network.name}")
-    classifier = _classifier(network)
+    preprocessing = preprocessing_of(network.model, network.image_size)
+    class_names = [name for _, name in imagenet_classes()]
+    classifier = Classifier(network.model, network.build(), preprocessing, class_names)
     with tempfile.TemporaryDirectory() as folder:
         paths = _paths(classifier, Path(folder), network.name)
         sizes = {FORMATS[path.name].TITLE: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
             shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
-            timings = time_in_turn(
-                {n: partial(singly, partial(predict, images)) for n, predict in paths.items()},
-                config.repeats,
-                config.min_ms / 1e3,
-                f"{network.name}, {batch}: ",
-            )
+            calls = {n: partial(singly, partial(predict, images)) for n, predict in paths.items()}
+            head, shortest = f"{network.name}, {batch}: ", config.min_ms / 1e3
+            timings = time_in_turn(calls, config.repeats, shortest, head)
             p50s = {name: float(np.median(timing.samples)) for name, timing in timings.items()}
             expected = paths[KERAS](images)
             yield [
@@ -127,16 +108,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
             ]
 
 
-def _classifier(network: Network) -> "Classifier":
-    from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-    from zoo.inference.classifier import Classifier
-
-    preprocessing = preprocessing_of(network.model, network.image_size)
-    class_names = [name for _, name in imagenet_classes()]
-    return Classifier(network.model, network.build(), preprocessing, class_names)
-
-
-def _paths(classifier: "Classifier", folder: Path, name: str) -> dict[str, Predict]:
+def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
     """Exports all formats to a folder; returns the functions that run the network, by name."""
     import tensorflow as tf
 

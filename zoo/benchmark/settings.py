@@ -1,8 +1,9 @@
 """Settings that benchmark commands share."""
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -25,9 +26,13 @@ MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 EachOnce = checked_by(_each_once)
 Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
-MinMs = Annotated[
-    float, Field(gt=0, description="Faster computations are called several times per round.")
-]
+MinMs = Annotated[float, Field(gt=0, description="Faster ones are called repeatedly in a round.")]
+
+
+def place(report: Mapping[str, Any]) -> str:
+    """Describes the hardware of a report in a few words."""
+    known = report["hardware"]
+    return known.get("accelerator") or f"{known['cpu']}, {known['cores']} CPU cores"
 
 
 class BenchmarkSettings(Settings):
@@ -66,12 +71,7 @@ class BackendSettings(BenchmarkSettings):
         return self
 
     def start_backend(self) -> "Backend":
-        """Imports the backend, and Keras on it.
-
-        Raises:
-            ImportError: If the backend is not installed.
-            ValueError: If memory is to be measured, which the backend cannot.
-        """
+        """Imports the backend, and Keras on it."""
         use_backend(self.keras_backend)
         with needs_extra(self.keras_backend):
             import_module(self.keras_backend)
@@ -79,8 +79,6 @@ class BackendSettings(BenchmarkSettings):
 
         backend = current_backend(self.xla)
         if self.memory and not backend.memory_method:
-            raise ValueError(
-                "expected --memory false: on this hardware "
-                f"{backend.package} does not count its memory. Received: true"
-            )
+            uncounted = f"on this hardware {backend.package} does not count its memory"
+            raise ValueError(f"expected --memory false: {uncounted}. Received: true")
         return backend

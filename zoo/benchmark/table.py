@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from zoo.benchmark.report import Column, column
+from zoo.benchmark.report import Column, column, columns
 from zoo.cli.settings import Settings
 from zoo.errors import unknown
 from zoo.model_card import table
@@ -37,11 +37,7 @@ class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Reads the reports and prints the table.
-
-    Raises:
-        ValueError: If a file is no report, or no row has a requested key.
-    """
+    """Reads the reports and prints the table."""
     del arguments
     rows = [row for path in config.files for row in read(path)]
     wanted = [condition.partition("=") for condition in config.where]
@@ -51,16 +47,11 @@ def run(config: Config, arguments: Sequence[str]) -> None:
             raise ValueError(f"expected a key of the rows. {unknown(key, rows[0])}")
     for key, _, value in wanted:
         rows = [row for row in rows if str(column(key).value(row)).lower() == value.lower()]
-    columns, values = map(column, config.columns), map(column, config.values)
-    print(markdown(rows, list(columns), config.across, list(values)))
+    print(markdown(rows, columns(*config.columns), config.across, columns(*config.values)))
 
 
 def read(path: Path) -> list[Row]:
-    """Reads the rows of a report, each with the report's own keys.
-
-    Raises:
-        ValueError: If the file is no report.
-    """
+    """Reads the rows of a report, each with the report's own keys."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         return [{**report, **row} for row in report["rows"]]
@@ -73,28 +64,20 @@ def read(path: Path) -> list[Row]:
 def markdown(
     rows: Sequence[Row], columns: Sequence[Column], across: str | None, values: Sequence[Column]
 ) -> str:
-    """Formats rows as a table; merges rows that differ in `across` only."""
-    if across is None:
-        head = [one.title for one in (*columns, *values)]
-        return table(head, ([one.cell(row) for one in (*columns, *values)] for row in rows))
+    """Formats rows as a table; merges rows that differ in `across` only, or not at all."""
     lines: dict[tuple[str, ...], dict[str, Row]] = {}
-    names: dict[str, None] = {}
     for row in rows:
-        name = _name(column(across), row)
-        names[name] = None
-        lines.setdefault(tuple(one.cell(row) for one in columns), {})[name] = row
+        cells = tuple(one.cell(row) for one in columns)
+        lines.setdefault(cells, {})[_name(column(across), row) if across else ""] = row
+    names = dict.fromkeys(name for line in lines.values() for name in line)
     head = [one.title for one in columns]
-    if len(values) == 1:
-        head += names
-    else:
-        head += [f"{name}: {one.title}" for name in names for one in values]
-    return table(
-        head,
-        (
-            [*cells, *(one.cell(line.get(name, {})) for name in names for one in values)]
-            for cells, line in lines.items()
-        ),
+    for name in names:
+        head += [name] if len(values) == 1 else [f"{name}: {one.title}" for one in values]
+    body = (
+        [*cells, *(one.cell(line.get(name, {})) for name in names for one in values)]
+        for cells, line in lines.items()
     )
+    return table(head, body)
 
 
 def _name(across: Column, row: Row) -> str:

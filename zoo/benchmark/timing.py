@@ -3,19 +3,22 @@
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from zoo.benchmark.report import cores, progress
+from zoo.benchmark.report import Case, Report, Results, cores, progress, threads
+from zoo.benchmark.settings import BackendSettings
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
 STOLEN = 0.03  # fraction of processor time; rounds in which the host takes more are repeated
 ATTEMPTS = 6  # for an undisturbed round
 _TICK = 0.01  # s, resolution of Linux' statistics
+MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
 
 Run = Callable[[int], list[float]]  # from a number of calls to times, of which the mean counts
 
@@ -43,12 +46,8 @@ def together(compute: Callable[[int], Any]) -> Run:
 
 def singly(compute: Callable[[], Any]) -> Run:
     """Times each call separately, after an untimed one that warms up the caches."""
-
-    def run(calls: int) -> list[float]:
-        once = together(lambda _: compute())
-        return [once(1)[0] for _ in range(calls + 1)][1:]
-
-    return run
+    once = together(lambda _: compute())
+    return lambda calls: [once(1)[0] for _ in range(calls + 1)][1:]
 
 
 def time_in_turn(
@@ -61,18 +60,9 @@ def time_in_turn(
     """Times every computation once per round, after two calls for compilation and warm-up.
 
     Hosts may lend the processors of a virtual machine to others. Such rounds are repeated a few
-    times at most; the least disturbed one counts.
-
-    Args:
-        computations: Functions, by name, that compile a computation and return its timed `Run`.
-        rounds: Number of rounds.
-        shortest: Duration in seconds; shorter computations are called repeatedly in a round.
-        head: Prefix of the progress lines.
-        failures: Dictionary that receives the names of computations that fail, and the reasons;
-            None: none may fail.
-
-    Raises:
-        RuntimeError: If a computation fails that may not.
+    times at most; the least disturbed one counts. Computations below `shortest` seconds are called
+    repeatedly in a round. `failures` receives the reasons of those that fail; without it, the first
+    one raises a `RuntimeError`.
     """
     runs, calls, samples = {}, {}, {}
     for name, prepare in computations.items():
@@ -98,41 +88,33 @@ def time_in_turn(
         shuffle(order)  # caches hold data of the previous computation
         for name in order:
             progress(f"{head}round {i + 1} of {rounds}: {name}")
-            turn, share = _undisturbed(runs[name], calls[name])
-            samples[name].append(turn)
+            turns = [_turn(runs[name], calls[name])]
+            while turns[-1][0] > STOLEN and len(turns) < ATTEMPTS:
+                turns.append(_turn(runs[name], calls[name]))
+            share, times = min(turns)
+            samples[name].append(times)
             disturbed += share > STOLEN
     progress("")
     if disturbed:
-        print(
-            f"{head}{disturbed} of {rounds * len(runs)} rounds ran while the host gave more than "
-            f"{STOLEN:.0%} of the processors to others; they took longer for that"
-        )
-    timings = {}
-    for name, turns in samples.items():
-        means = [fmean(turn) for turn in turns]
-        timings[name] = Timing(median(means), means, calls[name], list(chain(*turns)))
-    return timings
+        lost = f"the host gave more than {STOLEN:.0%} of the processors to others"
+        print(f"{head}{disturbed} of {rounds * len(runs)} rounds ran while {lost}")
+    means = {name: [fmean(turn) for turn in turns] for name, turns in samples.items()}
+    return {
+        name: Timing(median(means[name]), means[name], calls[name], list(chain(*turns)))
+        for name, turns in samples.items()
+    }
 
 
-def _undisturbed(run: Run, calls: int) -> tuple[list[float], float]:
-    """Returns the result of a run, and the fraction of processor time that the host took away."""
-    attempts = []
-    for _ in range(ATTEMPTS):
-        start, stolen = time.perf_counter(), stolen_seconds()
-        times = run(calls)
-        lost = stolen_seconds() - stolen
-        share = lost / max(cores() * (time.perf_counter() - start), _TICK)
-        attempts.append((times, share))
-        if share <= STOLEN:
-            break
-    return min(attempts, key=lambda attempt: attempt[1])
+def _turn(run: Run, calls: int) -> tuple[float, list[float]]:
+    """Returns the fraction of processor time that the host took away, and the times of a run."""
+    start, stolen = time.perf_counter(), stolen_seconds()
+    times = run(calls)
+    lost = stolen_seconds() - stolen
+    return lost / max(cores() * (time.perf_counter() - start), _TICK), times
 
 
 def stolen_seconds() -> float:
-    """Returns the steal time of this virtual machine: its processors had work, but did not run.
-
-    Sum over processors since boot, in seconds; 0 where Linux does not report it.
-    """
+    """Returns the steal time of this virtual machine's processors since boot; 0 if unknown."""
     try:
         cpu = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
         return int(cpu[8]) * _TICK
@@ -144,3 +126,40 @@ def reason(error: Exception) -> str:
     """Formats the kind and the first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+class Bench(Report):
+    """Report of cases that are timed on a Keras backend, in turn in this process."""
+
+    def __init__(
+        self, config: BackendSettings, arguments: Sequence[str], packages: Sequence[str] = ()
+    ):
+        self.config, self.backend = config, config.start_backend()
+        name, accelerator = self.backend.package, self.backend.accelerator
+        every, machine = (name, *packages), {"accelerator": accelerator, "threads": threads()}
+        super().__init__(config, arguments, every, backend=name, **machine)
+
+    def results(self, cases, mode, head):
+        steps: dict[str, Any] = {}
+
+        def prepare(case: Case) -> Run:
+            steps[case.name] = case.step(mode, self.backend)
+            return together(steps[case.name].run)
+
+        computations = {case.name: partial(prepare, case) for case in cases}
+        failures: dict[str, str] = {}
+        rounds, shortest = self.config.repeats, self.config.min_ms / 1e3
+        timings = time_in_turn(computations, rounds, shortest, f"{head}: ", failures)
+        results: Results = {case.name: dict.fromkeys(MEASURED) for case in cases}
+        for name, why in failures.items():
+            results[name]["reason"] = why
+        for name, timing in timings.items():
+            found, step = results[name], steps[name]
+            found["ms"] = 1e3 * timing.seconds
+            found["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
+            found["calls"] = timing.calls
+            if self.config.memory:
+                progress(f"{head}: memory of {name}")
+                found["temporary_bytes"] = step.backend.temporary_bytes(step)
+                found["memory_method"] = step.backend.memory_method
+        return results

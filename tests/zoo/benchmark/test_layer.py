@@ -100,7 +100,7 @@ def test_tables_json_and_picture(tmp_path, capsys):
 def test_comparison(times, speedups, of_best):
     case = Implementation("auto", size=4, depth=8, batch=2, scope=3)
     figures = {n: {"ms": ms} for n, ms in zip(("einsum", "conv", "auto"), times, strict=True)}
-    layer.compare(case, MODES[1], figures)
+    layer.compare(case, figures)
     found = list(figures.values())
     assert [f["speedup"] for f in found] == list(speedups)
     assert [f["of_best"] for f in found] == list(of_best)

@@ -42,10 +42,12 @@ def test_one_mode_with_xla(tiny_networks, capsys):
 
 
 def test_what_was_not_measured_has_no_ratio():
-    figures = {"a": {"ms": None}, "b": {"ms": 4.0}}
-    models.compare(8, MODES[0], figures)
-    assert figures["a"] == {"ms": None, "images_per_second": None, "ratio": None}
-    assert figures["b"] == {"ms": 4.0, "images_per_second": 2000, "ratio": None}
+    networks = [parse("lambda_resnet14@32", 8), parse("lambda_resnet14@32x4", 8)]
+    figures = {"lambda_resnet14@32": {"ms": None}, "lambda_resnet14@32x4": {"ms": 4.0}}
+    models.compare(networks, figures)
+    missing, measured = figures.values()
+    assert missing == {"ms": None, "images_per_second": None, "ratio": None}
+    assert measured == {"ms": 4.0, "images_per_second": 1000, "ratio": None}
 
 
 def test_defaults_are_the_sizes_of_published_accuracies():

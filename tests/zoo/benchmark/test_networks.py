@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from zoo.benchmark.backends import Torch, current_backend
+from zoo.benchmark.backends import Torch, current_backend, random_tensor
 from zoo.benchmark.networks import FORWARD, TRAINING, parse, read_arguments
 
 TIMM_INSTALLED = all(importlib.util.find_spec(package) for package in ("timm", "torch"))
@@ -22,6 +22,7 @@ def test_names():
     )
     assert (network.batch, network.dtype, network.overrides) == (8, "mixed_bfloat16", {})
     assert parse("lambda_resnet50").image_size == 160
+    assert parse("keras.EfficientNetB3@300x64", 8).batch == 64
     assert parse("keras.EfficientNetB3@300").model == "EfficientNetB3"
     assert parse("timm.some_network@96").model == "some_network"
     network = parse("resnet50@160:placement=LLLL:scope=7:use_content=false")
@@ -35,9 +36,9 @@ def test_names():
         ("keras.EfficientNetB3", "expected an image size"),
         ("karas.resnet50", "did you mean 'keras'"),
         ("lambda_resnet50@7", "image size from 8 to 2048"),
-        ("lambda_resnet50@big", r"expected NAME\[@SIZE\]"),
-        ("lambda_resnet50:scope", r"expected NAME\[@SIZE\]"),
-        ("", r"expected NAME\[@SIZE\]"),
+        ("lambda_resnet50@big", r"expected NAME\[@SIZE\[xBATCH\]\]"),
+        ("lambda_resnet50:scope", r"expected NAME\[@SIZE\[xBATCH\]\]"),
+        ("", r"expected NAME\[@SIZE\[xBATCH\]\]"),
         ("timm.some_network", "expected an image size"),
         ("keras.ResNet50@224:classes=10", "expected no arguments for networks of keras"),
         (
@@ -70,7 +71,8 @@ def test_identity():
 def test_forward_is_inference(tiny_networks, name):
     network = parse(name, 2)
     outputs = network.step(FORWARD, current_backend()).start()
-    expected = network.built(network.images, training=False)
+    images = random_tensor((2, 32, 32, 3), "float32", 1)
+    expected = network.built(images, training=False)
     np.testing.assert_allclose(
         *map(keras.ops.convert_to_numpy, (outputs, expected)), rtol=1e-4, atol=1e-6
     )

@@ -65,7 +65,9 @@ def test_what_auto_takes_is_seen_around_the_marks_of_others(tmp_path, sizes):
     plots.plot_layers(result, tmp_path / "layer.png")
     with Image.open(tmp_path / "layer.png") as picture:
         pixels = np.asarray(picture.convert("RGB"))[:, : picture.width * 3 // 4]  # no legend
-    found = (pixels == tuple(bytes.fromhex(plots.AUTO[1:]))).all(-1).sum()
+    found = (
+        (pixels == tuple(bytes.fromhex(plots.LOOKS["styles"]["auto"]["color"][1:]))).all(-1).sum()
+    )
     assert found > 300 * len(sizes)
 
 
@@ -99,3 +101,18 @@ def test_mixers_have_a_line_each_and_crosses_where_there_is_no_figure(tmp_path, 
     assert list(cross.get_xdata()) == [8]
     assert cross.get_color() == lines["global"].get_color()
     assert forward.get_title(loc="left") == "Time, forward"
+
+
+def test_compiled_programs_have_ideal_times(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    result = report(("einsum", "auto"))
+    for row in result["rows"]:
+        row["depth"] = row["size"]
+        for mode in MODES:
+            row[mode]["ideal_ms"] = row[mode].pop("ms")
+    result["hardware"]["accelerator"] = "a GPU (compiled, not run)"
+    del result["settings"]["xla"]
+    plots.plot_layers(result, tmp_path)
+    assert drawn[0].axes[0].get_title(loc="left") == "Ideal time, forward, scope 7"
+    assert "not run" in drawn[0].get_suptitle()

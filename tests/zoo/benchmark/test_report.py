@@ -1,21 +1,23 @@
 """Tables and files of benchmarks."""
 
 import json
+import pickle
 import sys
 
 import pytest
 
 from zoo.benchmark import report
 from zoo.benchmark.layer import Config
+from zoo.benchmark.networks import parse
 from zoo.benchmark.report import Column, Report
 
 
 def test_report_says_when_how_on_what_and_with_what(tmp_path, capsys):
     config = Config(sizes=("4x8",), output=tmp_path / "new" / "a.json")
     arguments = ["--sizes", "4x8", "--x", "a b"]
-    head = Report(config, arguments, ["tensorflow"], {"ms": "time"}, {"accelerator": None})
-    for number in (1, 2):
-        head.table("Title", "who", [Column("ms", "ms")], [{"who": "a", "ms": number}])
+    head = Report(config, arguments, ["tensorflow"], accelerator=None)
+    head.rows += [{"who": "a", "ms": 1}, {"who": "a", "ms": 2}]
+    head.write()
     head.draw = lambda content, path: path.write_text(content["benchmark"])
     head.finish()
     read = json.loads((tmp_path / "new" / "a.json").read_text())
@@ -26,7 +28,8 @@ def test_report_says_when_how_on_what_and_with_what(tmp_path, capsys):
     assert read["hardware"]["cores"] >= 1
     assert {"cpu", "accelerator"} <= set(read["hardware"])
     assert set(read["versions"]) == {"python", "lambda_keras", "keras", "numpy", "tensorflow"}
-    assert read["conventions"] == {"ms": "time"}
+    assert read["conventions"]["ms"].startswith("median")
+    assert read["backend"] == "tensorflow"
     assert read["rows"] == [{"who": "a", "ms": 1}, {"who": "a", "ms": 2}]
     printed = capsys.readouterr().out
     assert f"{read['hardware']['cpu']}, {read['hardware']['cores']} CPU cores\n" in printed
@@ -58,7 +61,7 @@ def test_table_has_every_row_and_why_one_is_empty(capsys):
         ("training.images_per_second", "training, images/s", 4.0, "4.00"),
         ("temporary_bytes", "temporary MB", 5_000_000, "5.00"),
         ("operations", "GFLOP", 2e12, "2000"),
-        ("ratios.temporary_bytes", "x temporary bytes", 0.5, "0.500"),
+        ("training.hbm_bytes", "training, hbm MB", 2_000_000, "2.00"),
         ("hardware.cores", "cores", 2, "2"),
         ("implementation", "implementation", "auto", "auto"),
         ("forward.of_best", "forward, of best", None, "-"),
@@ -113,3 +116,16 @@ def test_threads(monkeypatch):
     assert report.threads() == 3
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
     assert report.threads() == report.cores() >= 1
+
+
+def test_quotient():
+    assert report.quotient(6, 3) == 2
+    assert report.quotient(None, 3) is report.quotient(6, None) is None
+
+
+def test_a_new_process_gets_what_a_case_is_not_what_it_built(tiny_networks):
+    network = parse("lambda_resnet14@32:classes=3", 2)
+    before = pickle.dumps(network)
+    assert network.parameters < 200
+    assert pickle.dumps(network) == before
+    assert pickle.loads(before) == network

@@ -3,7 +3,12 @@
 import pytest
 
 from zoo.benchmark import timing
-from zoo.benchmark.timing import Timing, singly, time_in_turn, together
+from zoo.benchmark.layer import Config, Implementation
+from zoo.benchmark.report import columns
+from zoo.benchmark.settings import FORWARD
+from zoo.benchmark.timing import Bench, Timing, singly, time_in_turn, together
+
+CASE = Implementation("auto", size=4, depth=8, batch=1, scope=3)
 
 
 @pytest.fixture
@@ -101,3 +106,30 @@ def test_failures_are_told_and_the_others_go_on(clock):
     assert timings["works"].seconds == 1
     with pytest.raises(RuntimeError, match="fails fails: MemoryError: too large"):
         time_in_turn(computations, 1, 1.0)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_rows_have_time_and_memory(capsys, memory):
+    bench = Bench(Config(repeats=3, min_ms=0.1, memory=memory), [])
+    shown = columns("ms", "temporary_bytes")
+    bench.measure([CASE], [FORWARD], shown, lambda figures: None, "title, ")
+    (row,) = bench.rows
+    figures = row[FORWARD]
+    assert min(figures["rounds_ms"]) <= figures["ms"] <= max(figures["rounds_ms"])
+    assert len(figures["rounds_ms"]) == 3
+    assert figures["calls"] >= 1
+    assert (
+        (figures["temporary_bytes"] is None) == (figures["memory_method"] is None) == (not memory)
+    )
+    printed = capsys.readouterr().out
+    assert "title, forward\n\n| name | ms | temporary MB |\n" in printed
+
+
+def test_what_fails_has_its_reason_and_no_figures():
+    config = Config(repeats=1, min_ms=0.1)
+    fails = Implementation("einsum", size=4, depth=8, batch=1, scope=3, dense_limit_gb=1e-9)
+    found = Bench(config, []).results([fails, CASE], FORWARD, "")
+    assert found["einsum"].pop("reason").startswith("MemoryError: one of its tensors takes")
+    assert set(found["einsum"].values()) == {None}
+    assert found["auto"]["ms"] > 0
+    assert found["auto"]["reason"] is None

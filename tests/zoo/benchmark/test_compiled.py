@@ -1,0 +1,160 @@
+"""`python -m zoo.benchmark compiled`; compiling itself needs JAX and a device's compiler."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+
+import pytest
+
+from zoo.benchmark import __main__ as command
+from zoo.benchmark import compiled
+from zoo.benchmark.layer import MODES
+
+PLUGINS = {"h100": "jax_plugins.xla_cuda12", "v5e": "libtpu"}
+NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return all(find_spec(name) for name in ("jax", module))
+    except ModuleNotFoundError:
+        return False
+
+
+def test_defaults_are_the_maps_of_the_docs():
+    config = compiled.Config(device="h100")
+    shapes = [cases[0].input_shape for cases in config.cases()]
+    assert [shape[1:] for shape in shapes] == [
+        (56, 56, 64), (28, 28, 128), (20, 20, 256), (16, 16, 256), (14, 14, 256), (7, 7, 512)
+    ]  # fmt: skip
+    assert {shape[0] for shape in shapes} == {128}
+    assert (config.dtype, config.scopes) == ("mixed_bfloat16", (23,))
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Analyses in place of compilation, by name of the case; and what was asked for."""
+    asked, found = [], {}
+
+    def call(function, calls, seconds):
+        for case, mode, device, kernels in calls:
+            asked.append((case.name, mode, device.title, kernels, seconds))
+            yield found[case.name]
+
+    monkeypatch.setattr(compiled, "in_new_process", call)
+    monkeypatch.setattr(compiled, "use_backend", lambda name: None)
+    monkeypatch.setattr(compiled, "installed", lambda *_: None)
+    monkeypatch.setattr(compiled.os, "environ", dict(os.environ))
+    monkeypatch.setattr("zoo.benchmark.report.installed", lambda *_: {})
+    return asked, found
+
+
+def analysis(ideal_ms: float, **others) -> dict:
+    return {**dict.fromkeys(compiled.ANALYSIS, 2e9), "ideal_ms": ideal_ms, **others}
+
+
+def test_layers(answers, capsys, tmp_path):
+    asked, found = answers
+    kernel = {"name": "gemm_fusion", "source": "jit/dot", "calls": 1, "ideal_us": 3.0}
+    kernel |= {"bytes_accessed": 1e6, "operations": 1e9}
+    found |= {"einsum": analysis(8.0), "conv": {"reason": "did not end in 60 s"}}
+    found["auto"] = analysis(2.0, most_expensive=[kernel])
+    output = tmp_path / "h100.json"
+    settings = f"--device h100 --sizes 7x8 --implementations conv,auto --output {output}"
+    command.main(["compiled", *settings.split(), "--kernels", "1", "--seconds", "60"])
+    printed = capsys.readouterr().out
+    report = json.loads(output.read_text())
+    assert {name for name, *_ in asked} == set(found)
+    assert [asked[0][1:], asked[-1][1:]] == [
+        (mode, "NVIDIA H100 SXM, 80 GB", 1, 60) for mode in MODES
+    ]
+    first, missing, auto = report["rows"]
+    for mode in MODES:
+        assert (first[mode]["speedup"], auto[mode]["speedup"]) == (1, 4)
+        assert (first[mode]["of_best"], auto[mode]["of_best"]) == (1, 4)
+        assert missing[mode]["reason"] == "did not end in 60 s"
+        assert {missing[mode][key] for key in compiled.ANALYSIS} == {None}
+    assert report["hardware"]["accelerator"].endswith("(compiled, not run)")
+    assert report["hardware"]["device"]["bandwidth"] == 3.35e12
+    assert "compiled, not run: 7x7, depth 8, batch 128, scope 23, forward, auto" in printed
+    assert "| gemm_fusion | 1 | 3.00 | 1.00 | 1.00 | jit/dot |" in printed
+    assert "- conv: did not end in 60 s" in printed
+    assert output.with_suffix(".png").exists()
+
+
+def test_networks(answers, tiny_networks, capsys, tmp_path):
+    asked, found = answers
+    found |= {"lambda_resnet50@160x128": analysis(9.0), "keras.MobileNet@32": {"reason": "ended"}}
+    output = tmp_path / "v5e.json"
+    settings = f"--device v5e --models {','.join(found)} --batch 4 --output {output}"
+    command.main(["compiled", *settings.split()])
+    first, second = json.loads(output.read_text())["rows"]
+    assert [(name, mode) for name, mode, *_ in asked] == [(name, "training") for name in found]
+    assert (first["batch"], second["batch"]) == (128, 4)
+    assert (first["training"]["ideal_ms"], second["training"]["reason"]) == (9.0, "ended")
+    assert "compiled, not run: training" in capsys.readouterr().out
+
+
+def test_step_has_l2_averages_and_smoothing(tiny_networks):
+    (name,) = ["lambda_resnet14@32x2:classes=3"]
+    model = compiled.parse_trained(name).compile()
+    network = model.network
+    assert len(model.non_trainable_variables) > len(network.weights)  # the averages of all weights
+    kernels = [weight for weight in network.trainable_variables if weight.regularizer]
+    assert [float(weight.regularizer.l2) for weight in kernels] == [2e-5] * len(kernels)
+    assert kernels
+    assert model.optimizer.momentum == 0.9
+    assert model.loss.label_smoothing == 0.1
+    assert network.layers[-1].activation.__name__ == "linear"
+
+
+def fails():
+    raise ValueError("wrong\nand more")
+
+
+def answer(what):
+    return {"a": 1} if what is None else what[0](*what[1:])
+
+
+def test_result_of_a_new_process():
+    """Its result; or its error, its end or its delay as a reason, and the next ones go on."""
+    calls = [(None,), ((fails,),), ((os._exit, 3),), ((time.sleep, 60),), (None,)]
+    found = compiled.in_new_process(answer, calls, seconds=20)
+    assert list(found) == [
+        {"a": 1},
+        {"reason": "ValueError: wrong"},
+        {"reason": "the compiler's process ended with exit code 3"},
+        {"reason": "did not end in 20 s"},
+        {"a": 1},
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", PLUGINS)
+@pytest.mark.parametrize(
+    ("settings", "modes"),
+    [
+        ("--sizes 4x8x2 --scopes 3 --implementations auto --kernels 1", MODES),
+        (f"--models {NETWORK}", ["training"]),
+    ],
+)
+def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, modes):
+    if not is_installed(PLUGINS[device]):
+        pytest.skip(f"needs the optional packages jax and {PLUGINS[device]}")
+    output = tmp_path / "compiled.json"
+    benchmark = [sys.executable, "-m", "zoo.benchmark", "compiled", "--device", device]
+    subprocess.run([*benchmark, *settings.split(), "--output", str(output)], check=True)
+    report = json.loads(output.read_text())
+    for row in report["rows"]:
+        for mode in modes:
+            found = row[mode]
+            assert found["reason"] is None
+            assert min(found["ideal_ms"], found["kernels"], found["operations"]) > 0
+            assert found["argument_bytes"] < found["hbm_bytes"]
+            assert found["hbm_bytes"] < report["hardware"]["device"]["memory_bytes"]
+            assert len(found["most_expensive"]) == (mode != "training")
+    if modes == ["training"]:  # weights, momenta and averages in float32 at least
+        assert report["rows"][0]["training"]["argument_bytes"] > 3 * 4 * 855_544

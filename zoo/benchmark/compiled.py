@@ -1,0 +1,158 @@
+"""Compiles for devices that are not there: `python -m zoo.benchmark compiled`."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from multiprocessing import get_context
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from zoo.benchmark.kernels import DEVICES, Device
+from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
+from zoo.benchmark.networks import KerasNetwork, ZooNetwork, parse
+from zoo.benchmark.report import Case, Report, columns, installed, print_table, progress
+from zoo.benchmark.settings import TRAINING, MixedDtype
+from zoo.benchmark.timing import reason
+from zoo.cli.run import use_backend
+from zoo.cli.settings import checked_by, one_of
+
+LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
+ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
+ANALYSIS += ("temporary_bytes", "hbm_bytes", "seconds")
+KERNEL = columns("calls", "ideal_us", "bytes_accessed", "operations", "source")
+
+
+class Trained(ZooNetwork):
+    """A network and its training step by `zoo.train`."""
+
+    def compile(self):
+        import keras
+
+        from zoo.train.model import TrainingModel
+        from zoo.train.network import give_logits
+        from zoo.train.optimizer import add_weight_decay
+
+        give_logits(self.built)
+        add_weight_decay(self.built, WEIGHT_DECAY)
+        model = TrainingModel(self.built, 1, 1, EMA)
+        loss = keras.losses.CategoricalCrossentropy(True, LABEL_SMOOTHING)
+        model.compile(keras.optimizers.SGD(LEARNING_RATE, MOMENTUM), loss)
+        return model
+
+
+class TrainedKeras(Trained, KerasNetwork):
+    """A network of keras.applications with the same step."""
+
+
+parse_trained = partial(parse, libraries={"": Trained, "keras": TrainedKeras})
+
+
+class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
+    """Compiles for a GPU or a TPU on a machine without one: kernels, bytes, memory, ideal time.
+
+    Compiles all implementations of the lambda layer; or, with --models, whole training steps:
+    forward, backward, SGD with momentum, L2 and averages. Nothing is run: all numbers are of the
+    compiled program. Needs JAX and the compiler of the device. Example:
+
+      python -m zoo.benchmark compiled --device v5e --models lambda_resnet50@160:dropout_rate=0.2
+    """
+
+    device: Annotated[str, one_of("device", DEVICES)]
+    """Device to compile for."""
+    models: tuple[Annotated[str, checked_by(parse_trained)], ...] = ()
+    """Networks in place of the layer: [keras.]NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by
+    commas, with the batch of one device. Minutes to hours each."""
+    dtype: MixedDtype = "mixed_bfloat16"
+    """Keras dtype policy."""
+    scopes: Scopes = (23,)
+    sizes: Sizes = ("56x64", "28x128", "20x256", "16x256", "14x256", "7x512")
+    batch: Batch = 128
+    kernels: int = Field(default=0, ge=0)
+    """Number of kernels to name for each program, the most expensive ones."""
+    seconds: int = Field(default=3 * 3600, ge=1)
+    """Time limit of one compilation with all that it needs."""
+
+
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Compiles, prints and writes."""
+    device = DEVICES[config.device]
+    pinned = " ".join(f"{name}=={version}" for name, version in device.packages.items())
+    installed(device.packages, f"pip install {pinned}")
+    use_backend("jax")
+    os.environ.update({"JAX_PLATFORMS": "cpu", **device.environment})
+    report, note = CompiledReport(config, arguments, device), "compiled, not run: "
+    if config.models:
+        networks = [parse_trained(text, config.batch, config.dtype) for text in config.models]
+        report.measure(networks, [TRAINING], columns(*ANALYSIS), lambda _: None, note)
+    else:
+        report.draws_layers()
+        shown = columns("of_best", *ANALYSIS)
+        for cases in config.cases():
+            beside = partial(compare, cases[0], key="ideal_ms")
+            report.measure(cases, MODES, shown, beside, f"{note}{cases[0].title}, ")
+    report.finish()
+
+
+class CompiledReport(Report):
+    """Report of programs that are compiled for a device, in other processes."""
+
+    def __init__(self, config: Config, arguments: Sequence[str], device: Device):
+        title, known = f"{device.title} (compiled, not run)", device.model_dump(mode="json")
+        super().__init__(config, arguments, device.packages, "jax", accelerator=title, device=known)
+        self.config, self.device = config, device
+
+    def results(self, cases, mode, head):
+        found = {}
+        calls = [(case, mode, self.device, self.config.kernels) for case in cases]
+        analyses = in_new_process(compile_one, calls, self.config.seconds)
+        for case in cases:
+            progress(f"{head}: compiling {case.name}, which may take minutes to hours")
+            found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **next(analyses)}
+            if kernels := found[case.name].get("most_expensive"):
+                print_table(f"{head}, {case.name}", "name", KERNEL, kernels)
+        return found
+
+
+def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:
+    """Returns the analysis of one compiled case."""
+    from zoo.benchmark.backends import Compiler
+
+    return case.step(mode, Compiler(device, kernels))
+
+
+def in_new_process(
+    function: Callable[..., dict[str, Any]], calls: Sequence[Sequence[Any]], seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Calls a function in a new process; yields `{"reason": ...}` for calls that fail.
+
+    A call that takes more than `seconds`, or ends the process, is followed by another process.
+    """
+    context, done = get_context("spawn"), 0
+    while done < len(calls):
+        receiver, sender = context.Pipe(duplex=False)
+        worker = context.Process(target=_send, args=(sender, function, calls[done:]), daemon=True)
+        worker.start()
+        sender.close()  # the pipe then ends with the worker
+        failure = None
+        while done < len(calls) and failure is None:
+            done += 1
+            try:
+                if receiver.poll(seconds):
+                    yield receiver.recv()
+                    continue
+                failure = f"did not end in {seconds} s"
+            except EOFError:
+                worker.join()
+                failure = f"the compiler's process ended with exit code {worker.exitcode}"
+            yield {"reason": failure}
+        worker.kill()  # libtpu never exits by itself
+
+
+def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # compilers warn of a device that is not there
+    for arguments in calls:
+        try:
+            sender.send(function(*arguments))
+        except Exception as error:  # libraries raise many kinds; the next case may work
+            sender.send({"reason": reason(error)})
