@@ -40,10 +40,8 @@ def device_kind() -> str:
         devices = sys.modules["tensorflow"].config.list_logical_devices()
         types = {device.device_type for device in devices}
         return next((kind for kind in ("tpu", "gpu") if kind.upper() in types), "cpu")
-    if backend == "jax":
-        kind = sys.modules["jax"].default_backend()
-    else:
-        kind = ops.zeros(()).device.type  # "meta" where PyTorch computes shapes only
+    # PyTorch's is "meta" where it computes shapes only.
+    kind = sys.modules["jax"].default_backend() if backend == "jax" else ops.zeros(()).device.type
     return {"meta": "cpu"}.get(kind, kind if kind in KINDS else "gpu")
 
 

@@ -5,7 +5,11 @@ import math
 import numpy as np
 from keras import ops
 
+from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
 from lambda_keras.layers.tiles import part
+
+# Up to this many positions products make dense embeddings faster than gathering, outside of XLA.
+MAX_DENSE_POSITIONS = 256
 
 
 def dilate(embeddings, rate: int):
@@ -74,17 +78,67 @@ def toeplitz(embeddings, axis: int, n, m, first: int = 0):
     return part(rows, axis + 1, n - 1, m)
 
 
+def one_hot_product(embeddings, axis: int, n, m, first: int = 0):
+    """Computes `toeplitz` as a product with a matrix of zeros and ones."""
+    before, reach, after = (
+        embeddings.shape[:axis],
+        embeddings.shape[axis],
+        embeddings.shape[axis + 1 :],
+    )
+    rows = ops.reshape(embeddings, (math.prod(before), reach, math.prod(after)))
+    offsets = ops.reshape(_offsets(n, m, reach // 2 - first), (-1, 1))
+    one_hot = ops.cast(offsets == ops.arange(reach, dtype="int32"), rows.dtype)
+    return ops.reshape(ops.matmul(one_hot, rows), (*before, n, m, *after))
+
+
+def _offsets(n, m, same: int):
+    """Index into a scope for each pair of `n` queries and `m` context positions.
+
+    The pair of the first ones has the index `same`.
+    """
+    context, queries = ops.arange(m, dtype="int32"), ops.arange(n, dtype="int32")
+    return context[None, :] - queries[:, None] + same
+
+
 def dense_embeddings(embeddings, query_grid, context_grid, first=None):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
 
     The first query lies at the position `first` of the context, or at its first one.
+
+    Small ones come from products outside of XLA. Others are gathered on a CPU, which takes half the
+    time, but only in a precision in which the gradient, a scatter, adds up.
     """
-    rank = len(query_grid)
-    u, k = embeddings.shape[-2:]
+    *scope, u, k = embeddings.shape
+    rank, first = len(scope), first or [0] * len(scope)
+    n, m = math.prod(query_grid), math.prod(context_grid)
+    known = isinstance(n, int) and isinstance(m, int)
+    small = known and max(n, m) <= MAX_DENSE_POSITIONS and not inside_xla()
+    exact = ops.dtype(embeddings) in ("float32", "float64")
+    if not small and exact and device_kind() == "cpu":
+        return _gathered(embeddings, query_grid, context_grid, first)
     dense = embeddings
     for axis in reversed(range(rank)):
-        begin = first[axis] if first else 0
-        dense = toeplitz(dense, axis, query_grid[axis], context_grid[axis], begin)
+        pairs = one_hot_product if small else toeplitz
+        dense = pairs(dense, axis, query_grid[axis], context_grid[axis], first[axis])
     order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2), 2 * rank, 2 * rank + 1)
-    dense = ops.transpose(dense, order)  # (*query grid, *context grid, u, k)
+    return ops.reshape(ops.transpose(dense, order), (n, m, u, k))
+
+
+def _gathered(embeddings, query_grid, context_grid, first):
+    # The indices are computed, not stored: a graph holds no constant of size n x m.
+    *scope, u, k = embeddings.shape
+    rank = len(scope)
+    index, inside = 0, True
+    for axis, reach in enumerate(scope):
+        n, m = query_grid[axis], context_grid[axis]
+        # Axes n_1 ... n_rank, m_1 ... m_rank.
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = n, m
+        offset = ops.reshape(_offsets(n, m, reach // 2 - first[axis]), shape)
+        index = index * reach + offset
+        inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
+    outside = math.prod(scope)  # Index of the row of zeros that is appended.
+    rows = ops.reshape(embeddings, (outside, u * k))
+    rows = ops.concatenate([rows, ops.zeros_like(rows[:1])])
+    dense = ops.take(rows, ops.reshape(ops.where(inside, index, outside), (-1,)), axis=0)
     return ops.reshape(dense, (math.prod(query_grid), math.prod(context_grid), u, k))

@@ -6,9 +6,9 @@ hardware for matrix products runs fast; the lambda convolution itself has u of t
 
 from keras import ops
 
-from lambda_keras.layers.position_lambdas.apply import apply_lambdas
+from lambda_keras.layers.position_lambdas.apply import apply_lambdas, flatten_grid
 from lambda_keras.layers.position_lambdas.embeddings import toeplitz
-from lambda_keras.layers.tiles import in_tiles
+from lambda_keras.layers.tiles import part, tile
 
 # Longest last axis that is one band, and width of the bands of longer ones.
 MAX_WIDTH, BAND = 32, 8
@@ -18,24 +18,23 @@ CHANNELS = 8
 
 def toeplitz_conv(queries, values, embeddings):
     """Convolves `(b, *axes, v, m u)` to `(b, *axes, v, n k)`, n queries of a band that sees m."""
-    *axes, width = grid = tuple(values.shape[1:-2])
-    tiles = (*axes, width if width <= MAX_WIDTH else BAND)
-    reach = [size // 2 for size in embeddings.shape[:-2]]
+    batch, *axes, width, v, u = ops.shape(values)
+    *scope, reach, _, k = embeddings.shape
+    rank = len(axes)
+    n = width if width <= MAX_WIDTH else BAND
+    around, bands = (0, 1) if n == width else (reach // 2, -(-width // n))
+    m = -(-(n + 2 * around) // CHANNELS) * CHANNELS
 
-    def compute(queries, values, around):
-        batch, *axes, m, v, u = ops.shape(values)
-        n, h, k = queries.shape[-3:]
-        filled = -(-m // CHANNELS) * CHANNELS
-        values = ops.pad(values, [*[(0, 0)] * (len(grid)), (0, filled - m), (0, 0), (0, 0)])
-        values = ops.swapaxes(values, -3, -2)
-        values = ops.reshape(values, (batch, *axes, v, filled * u))
-        kernel = toeplitz(embeddings, len(axes), n, filled, around[-1])  # (*scope, n, m, u, k)
-        kernel = ops.moveaxis(kernel, -4, -2)
-        kernel = ops.reshape(kernel, (*embeddings.shape[: len(axes)], 1, filled * u, n * k))
-        lambdas = ops.conv(values, kernel, padding="same", data_format="channels_last")
-        lambdas = ops.reshape(lambdas, (batch, -1, v, n, k))
-        queries = ops.reshape(queries, (batch, -1, n, h, k))
-        outputs = apply_lambdas("bynhk,byvnk->bynhv", queries, lambdas)
-        return ops.reshape(outputs, (batch, -1, h, v))
+    values = tile(values, (*axes, n), [0] * rank + [around])  # (b bands, *axes, m, v, u)
+    values = ops.pad(values, [*[(0, 0)] * (rank + 1), (0, m - n - 2 * around), (0, 0), (0, 0)])
+    values = ops.reshape(ops.swapaxes(values, -3, -2), (-1, *axes, v, m * u))
+    kernel = ops.moveaxis(toeplitz(embeddings, rank, n, m, around), -4, -2)  # (*r, m, u, n, k)
+    kernel = ops.reshape(kernel, (*scope, 1, m * u, n * k))
+    lambdas = ops.conv(values, kernel, padding="same", data_format="channels_last")
+    lambdas = ops.reshape(lambdas, (batch, bands, -1, v, n, k))
 
-    return in_tiles(compute, queries, values, grid, tiles, reach)
+    queries = ops.pad(queries, [*[(0, 0)] * (rank + 1), (0, bands * n - width), (0, 0), (0, 0)])
+    queries = ops.reshape(queries, (batch, -1, bands, n, *queries.shape[-2:]))
+    outputs = apply_lambdas("bygnhk,bgyvnk->bygnhv", queries, lambdas)
+    outputs = ops.reshape(outputs, (batch, -1, bands * n, *ops.shape(outputs)[-2:]))
+    return flatten_grid(part(outputs, 2, 0, width))
