@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support import backends, reference
 
+from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers.position_lambdas import (
     IMPLEMENTATIONS,
     capable,
@@ -128,3 +129,31 @@ def test_gradient_of_embeddings_in_bfloat16(implementation):
     layer = PositionOutputs(implementation, grid, grid, dtype="mixed_bfloat16")
     _, (*_, received), _ = backends.output_and_gradients(layer, inputs, cotangent)
     assert np.linalg.norm(received - exact) <= 0.012 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize(
+    ("grid", "scope", "implementation"),
+    [
+        (grid, scope, name)
+        for grid, scope in [((1, 1), 23), ((1,), 7), ((1, 1, 1), 7)]
+        for name in capable(axes=len(grid))[1:]
+        if not IMPLEMENTATIONS[name].any_pairs
+    ],
+)
+def test_gradients_on_one_position_in_bfloat16(implementation, grid, scope):
+    """Most of the scope sees padding only, which some libraries leave unwritten."""
+    x = np.random.default_rng(0).normal(size=(4, *grid, 16)).astype("float32")
+
+    def gradients(implementation):
+        layer = LambdaLayer(
+            16, scope=scope, implementation=implementation, dtype="mixed_bfloat16", name="same"
+        )
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([layer, keras.layers.Activation("linear", dtype="float32")])
+        model.build(x.shape)
+        cotangent = np.random.default_rng(1).normal(size=x.shape).astype("float32")
+        _, by_inputs, by_weights = backends.output_and_gradients(model, [x], cotangent)
+        return by_inputs + by_weights
+
+    for received, expected in zip(gradients(implementation), gradients("einsum"), strict=True):
+        assert np.abs(received - expected).max() <= 0.05 * np.abs(expected).max()
