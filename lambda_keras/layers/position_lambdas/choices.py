@@ -53,6 +53,12 @@ CHOICES = {
         Choice("conv", least={"positions": 101}, most={"scope": 11}, given=LIBRARY),
         # Dense embeddings are the least work.
         Choice("query_first", most={"positions": 256}),
+        Choice(
+            "query_first",
+            least={"scope": 12, "value_dim": 64},
+            most={"positions": 400},
+            given={"axes": 2, "training": False, "backend": "tensorflow"},
+        ),
         Choice("query_first", given={"axes": 1, **TILES}),
         Choice("query_first", most={"positions": 1024}, given={"axes": 1, "training": True}),
         # Gradients of large convolutions take longer than dense embeddings.
@@ -68,7 +74,8 @@ CHOICES = {
         Choice("conv", given={"unknown_grid": True}),
         Choice("query_first", most={"positions": 100}),
         Choice("query_first", given={"axes": 1, **TILES}),
-        Choice("dense_matmul", most={"positions": 784}),
+        Choice("dense_matmul", most={"positions": 484}),
+        Choice("dense_matmul", least={"scope": 21}, most={"positions": 784}),
         Choice("toeplitz_conv"),
         Choice("dense_matmul"),
     ),
