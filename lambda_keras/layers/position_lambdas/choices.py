@@ -1,7 +1,6 @@
 """The implementation that `"auto"` takes, by kind of device."""
 
 import math
-from dataclasses import dataclass, field
 
 import keras
 
@@ -10,88 +9,75 @@ from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
 from lambda_keras.layers.position_lambdas.query_first import dense_tiles
 
 
-@dataclass(frozen=True)
-class Choice:
-    """An implementation and the cases that it is the choice for.
-
-    Attributes:
-        implementation: One of `IMPLEMENTATIONS`; it is passed over where it is not capable.
-        least: The smallest numbers that a case may have, by name (see `fastest`).
-        most: The largest ones.
-        given: Values that it must have.
-    """
-
-    implementation: str
-    least: dict[str, float] = field(default_factory=dict)
-    most: dict[str, float] = field(default_factory=dict)
-    given: dict[str, object] = field(default_factory=dict)
-
-    def suits(self, case: dict) -> bool:
-        return (
-            all(case[name] >= number for name, number in self.least.items())
-            and all(case[name] <= number for name, number in self.most.items())
-            and all(case[name] == value for name, value in self.given.items())
-        )
+def _up_to(most: float) -> tuple[float, float]:
+    return -math.inf, most
 
 
-LIBRARY = {"xla": False, "training": False}  # inference by convolutions of a library
-TENSORFLOW = {"xla": False, "backend": "tensorflow", "axes": 2, "training": True}
+def _at_least(least: float) -> tuple[float, float]:
+    return least, math.inf
+
+
+UNKNOWN_GRID = ("conv", {"unknown_grid": True})
+LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope": _up_to(11)}
+TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
+SEQUENCE = {"axes": 1}
 
-# The first row that suits a case is taken. docs/measurements.md has what is measured.
+# Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
+# numbers. The first row counts that suits a case and whose implementation is capable.
 CHOICES = {
-    # Measured on TensorFlow, with and without XLA.
-    "cpu": (
-        Choice("conv", given={"unknown_grid": True}),
-        # No transform is worth it for a small scope, nor products that are not the smallest.
-        Choice(
-            "depthwise_conv",
-            least={"positions": 101},
-            most={"scope": 11, "value_dim": 32},
-            given=LIBRARY,
-        ),
-        Choice("conv", least={"positions": 101}, most={"scope": 11}, given=LIBRARY),
-        # Dense embeddings are the least work.
-        Choice("query_first", most={"positions": 256}),
-        Choice(
+    # Measured on TensorFlow, with and without XLA: see docs/measurements.md.
+    "cpu": [
+        UNKNOWN_GRID,
+        # Small scopes in inference, where convolutions come from a library.
+        ("depthwise_conv", {**LIBRARY, "value_dim": _up_to(32)}),
+        ("conv", LIBRARY),
+        # Dense embeddings are the least work on small grids, for wide values on larger ones.
+        ("query_first", {"positions": _up_to(256)}),
+        (
             "query_first",
-            least={"scope": 12, "value_dim": 64},
-            most={"positions": 400},
-            given={"axes": 2, "training": False, "backend": "tensorflow"},
+            {
+                "positions": _up_to(400),
+                "scope": _at_least(12),
+                "value_dim": _at_least(64),
+                "training": False,
+                "backend": "tensorflow",
+                "axes": 2,
+            },
         ),
-        Choice("query_first", given={"axes": 1, **TILES}),
-        Choice("query_first", most={"positions": 1024}, given={"axes": 1, "training": True}),
+        ("query_first", {**SEQUENCE, **TILES}),
+        ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
         # Gradients of large convolutions take longer than dense embeddings.
-        Choice("query_first", most={"scope": 11}, given={**TENSORFLOW, **TILES}),
-        Choice("query_first", given={**TENSORFLOW, **TILES, "causal": True}),
-        Choice("query_first", most={"positions": 1024}, given={**TENSORFLOW, "causal": True}),
-        Choice("fourier", least={"axes": 2}),
-        Choice("conv"),
-        Choice("query_first"),
-    ),
-    # Compiled by XLA for an H100, not run; the same on other backends by reasoning.
-    "gpu": (
-        Choice("conv", given={"unknown_grid": True}),
-        Choice("query_first", most={"positions": 100}),
-        Choice("query_first", given={"axes": 1, **TILES}),
-        Choice("dense_matmul", most={"positions": 484}),
-        Choice("dense_matmul", least={"scope": 21}, most={"positions": 784}),
-        Choice("toeplitz_conv"),
-        Choice("dense_matmul"),
-    ),
-    # Compiled for a TPU v5e, not run.
-    "tpu": (
-        Choice("conv", given={"unknown_grid": True}),
-        Choice("query_first", most={"positions": 256}),
-        Choice("query_first", given={"axes": 1, **TILES}),
-        Choice("toeplitz_conv"),
-        Choice("query_first"),
-    ),
+        ("query_first", {**TENSORFLOW, **TILES, "scope": _up_to(11)}),
+        ("query_first", {**TENSORFLOW, **TILES, "causal": True}),
+        ("query_first", {**TENSORFLOW, "causal": True, "positions": _up_to(1024)}),
+        ("fourier", {"axes": _at_least(2)}),
+        ("conv", {}),
+        ("query_first", {}),
+    ],
+    # Compiled by XLA for an H100, not run. Without XLA by reasoning: matrix products, and
+    # convolutions of many channels, run on tensor cores; those of one channel do not.
+    "gpu": [
+        UNKNOWN_GRID,
+        ("query_first", {"positions": _up_to(100)}),
+        ("query_first", {**SEQUENCE, **TILES}),
+        ("dense_matmul", {"positions": _up_to(484)}),
+        ("toeplitz_conv", {}),
+        ("dense_matmul", {}),
+    ],
+    # Compiled by XLA for a TPU v5e, not run.
+    "tpu": [
+        UNKNOWN_GRID,
+        ("query_first", {"positions": _up_to(256)}),
+        ("query_first", {**SEQUENCE, **TILES}),
+        ("toeplitz_conv", {}),
+        ("query_first", {}),
+    ],
 }
 
 
 def fastest(grid, scope, value_dim: int, training: bool, **needs) -> str:
-    """The implementation that `"auto"` takes: the first of `CHOICES` that suits and is capable.
+    """The implementation that `"auto"` takes: the first row of `CHOICES` that suits.
 
     Args:
         grid: Sizes of the grid of queries and context, `None` where unknown.
@@ -117,7 +103,12 @@ def fastest(grid, scope, value_dim: int, training: bool, **needs) -> str:
     }
     able = capable(**needs)
     return next(
-        choice.implementation
-        for choice in CHOICES[device_kind()]
-        if choice.implementation in able and choice.suits(case)
+        implementation
+        for implementation, wanted in CHOICES[device_kind()]
+        if implementation in able
+        and all(_suits(case[name], value) for name, value in wanted.items())
     )
+
+
+def _suits(value, wanted) -> bool:
+    return wanted[0] <= value <= wanted[1] if isinstance(wanted, tuple) else value == wanted

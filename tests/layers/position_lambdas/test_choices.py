@@ -86,9 +86,9 @@ def test_products_of_wide_values_in_inference(monkeypatch):
 ACCELERATORS = [
     ((56, 56), (23, 23), False, "toeplitz_conv", "toeplitz_conv"),
     ((56, 56), (7, 7), False, "toeplitz_conv", "toeplitz_conv"),
-    ((28, 28), (23, 23), False, "dense_matmul", "toeplitz_conv"),
+    ((28, 28), (23, 23), False, "toeplitz_conv", "toeplitz_conv"),
     ((28, 28), (7, 7), False, "toeplitz_conv", "toeplitz_conv"),
-    ((28, 28), (23, 23), True, "dense_matmul", "toeplitz_conv"),
+    ((28, 28), (23, 23), True, "toeplitz_conv", "toeplitz_conv"),
     ((20, 20), (23, 23), False, "dense_matmul", "toeplitz_conv"),
     ((16, 16), (23, 23), False, "dense_matmul", "query_first"),
     ((14, 14), (23, 23), False, "dense_matmul", "query_first"),
