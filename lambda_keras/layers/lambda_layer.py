@@ -104,9 +104,12 @@ class LambdaLayer(Layer):
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
         implementation: How position lambdas are computed; results differ by rounding only.
             `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
-            einsum in the other order, without position lambdas in memory; `"fourier"` uses the
-            convolution theorem. `"auto"` takes the fastest by `position_lambdas.fastest`.
-            What each can do is in `position_lambdas.IMPLEMENTATIONS`. Defaults to `"auto"`.
+            einsum in the other order, without position lambdas in memory; `"dense_matmul"` is the
+            einsum as one matrix product for the batch; `"toeplitz_conv"` convolves along all axes
+            but the last, with positions of the last one as channels; `"fourier"` uses the
+            convolution theorem. `"auto"` takes the fastest on the kind of device, by
+            `position_lambdas.fastest`. Capabilities are in `position_lambdas.IMPLEMENTATIONS`.
+            Defaults to `"auto"`.
         momentum: Float from 0 to 1, of the moving statistics of the batch normalizations.
             Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
