@@ -459,6 +459,7 @@ class LambdaLayer(Layer):
                 None if any_pairs else embeddings.shape[:-2],
                 self._value_dim,
                 bool(training),
+                values.shape[0],
                 causal=self.causal,
                 intra_depth=self.intra_depth,
             )

@@ -61,6 +61,10 @@ CHOICES = {
         UNKNOWN_GRID,
         ("query_first", {"positions": _up_to(100)}),
         ("query_first", {**SEQUENCE, **TILES}),
+        ("dense_matmul", {**SEQUENCE, "positions": _up_to(4096)}),
+        ("conv", SEQUENCE),
+        # A small batch is less work than dense embeddings are.
+        ("toeplitz_conv", {"positions": _at_least(225), "batch": _up_to(32)}),
         ("dense_matmul", {"positions": _up_to(484)}),
         ("toeplitz_conv", {}),
         ("dense_matmul", {}),
@@ -70,13 +74,15 @@ CHOICES = {
         UNKNOWN_GRID,
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**SEQUENCE, **TILES}),
+        ("query_first", {**SEQUENCE, "positions": _up_to(4096)}),
+        ("conv", SEQUENCE),
         ("toeplitz_conv", {}),
         ("query_first", {}),
     ],
 }
 
 
-def fastest(grid, scope, value_dim: int, training: bool, **needs) -> str:
+def fastest(grid, scope, value_dim: int, training: bool, batch=None, **needs) -> str:
     """The implementation that `"auto"` takes: the first row of `CHOICES` that suits.
 
     Args:
@@ -85,6 +91,7 @@ def fastest(grid, scope, value_dim: int, training: bool, **needs) -> str:
             embeddings of any pairs.
         value_dim: Value depth v.
         training: Whether a backward pass may follow.
+        batch: Number of examples; `None` where unknown, which counts as many.
         **needs: `causal` and `intra_depth` of the layer.
 
     Returns:
@@ -94,6 +101,7 @@ def fastest(grid, scope, value_dim: int, training: bool, **needs) -> str:
     case = {
         **needs,
         "positions": math.inf if None in grid else math.prod(grid),
+        "batch": batch or math.inf,
         "scope": max(scope or [math.inf]),
         "value_dim": value_dim,
         "training": training,

@@ -10,7 +10,7 @@ from lambda_keras.layers.position_lambdas.apply import apply_lambdas, flatten_gr
 from lambda_keras.layers.position_lambdas.embeddings import toeplitz
 from lambda_keras.layers.tiles import part, tile
 
-# Longest last axis that is one band, and width of the bands of longer ones.
+# Longest last axis that is one band, unless a band sees all of it, and width of bands.
 MAX_WIDTH, BAND = 32, 8
 # Input channels come in multiples of this, as hardware takes them.
 CHANNELS = 8
@@ -21,7 +21,7 @@ def toeplitz_conv(queries, values, embeddings):
     batch, *axes, width, v, u = ops.shape(values)
     *scope, reach, _, k = embeddings.shape
     rank = len(axes)
-    n = width if width <= MAX_WIDTH else BAND
+    n = width if width <= max(MAX_WIDTH, BAND + reach - 1) else BAND
     around, bands = (0, 1) if n == width else (reach // 2, -(-width // n))
     m = -(-(n + 2 * around) // CHANNELS) * CHANNELS
 

@@ -94,6 +94,8 @@ ACCELERATORS = [
     ((14, 14), (23, 23), False, "dense_matmul", "query_first"),
     ((7, 7), (23, 23), False, "query_first", "query_first"),
     ((4000,), (23,), True, "query_first", "query_first"),
+    ((1000,), (1999,), False, "dense_matmul", "query_first"),
+    ((9000,), (17999,), False, "conv", "conv"),
     ((8, 28, 28), (7, 7, 7), False, "toeplitz_conv", "toeplitz_conv"),
     ((None, 28), (23, 23), False, "conv", "conv"),
     ((7, 7), None, False, "query_first", "query_first"),
@@ -108,6 +110,16 @@ def test_choices_on_accelerators(grid, scope, causal, on_gpu, on_tpu, training):
         with compiling_for(kind):
             chosen = fastest(grid, scope, 32, training, causal=causal, intra_depth=1)
         assert chosen == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "chosen"),
+    [(16, 8, "toeplitz_conv"), (16, 128, "dense_matmul"), (14, 8, "dense_matmul")],
+)
+def test_small_batches_on_gpus(size, batch, chosen):
+    with compiling_for("gpu"):
+        found = fastest((size, size), (7, 7), 32, True, batch, causal=False, intra_depth=1)
+    assert found == chosen
 
 
 @pytest.mark.parametrize("kind", CHOICES)
