@@ -66,6 +66,7 @@ CHOICES = {
         # A small batch is less work than dense embeddings are.
         ("toeplitz_conv", {"positions": _at_least(225), "batch": _up_to(32)}),
         ("dense_matmul", {"positions": _up_to(484)}),
+        ("fourier", {"xla": False, "axes": 3}),  # in place of a 3-d convolution
         ("toeplitz_conv", {}),
         ("dense_matmul", {}),
     ],

@@ -105,11 +105,30 @@ ACCELERATORS = [
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(("grid", "scope", "causal", "on_gpu", "on_tpu"), ACCELERATORS)
-def test_choices_on_accelerators(grid, scope, causal, on_gpu, on_tpu, training):
+def test_choices_on_accelerators(monkeypatch, grid, scope, causal, on_gpu, on_tpu, training):
+    monkeypatch.setattr(choices, "inside_xla", lambda: True)
     for kind, expected in (("gpu", on_gpu), ("tpu", on_tpu)):
         with compiling_for(kind):
             chosen = fastest(grid, scope, 32, training, causal=causal, intra_depth=1)
         assert chosen == expected
+
+
+@pytest.mark.parametrize(
+    ("grid", "causal", "chosen"),
+    [
+        ((56, 56), False, "toeplitz_conv"),
+        ((28, 28), True, "toeplitz_conv"),
+        ((16, 16), False, "dense_matmul"),
+        ((8, 28, 28), False, "fourier"),
+    ],
+)
+def test_no_convolution_of_one_channel_on_gpus_without_xla(monkeypatch, grid, causal, chosen):
+    """PyTorch's 3-d convolution makes lambda networks half as fast as attention networks."""
+    monkeypatch.setattr(choices, "inside_xla", lambda: False)
+    with compiling_for("gpu"):
+        for training in (False, True):
+            scope = (7,) * len(grid)
+            assert fastest(grid, scope, 32, training, causal=causal, intra_depth=1) == chosen
 
 
 @pytest.mark.parametrize(
