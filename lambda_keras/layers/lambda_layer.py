@@ -91,9 +91,12 @@ class LambdaLayer(Layer):
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
         implementation: How position lambdas are computed; results differ by rounding only.
             `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
-            einsum in the other order, without position lambdas in memory; `"fourier"` uses the
-            convolution theorem; `"auto"` is the fastest one. `position_lambdas.IMPLEMENTATIONS`
-            has the limits of each. Defaults to `"auto"`.
+            einsum in the other order, without position lambdas in memory; `"dense_matmul"` is the
+            einsum as one matrix product for the batch; `"toeplitz_conv"` convolves along all axes
+            but the last, with positions of the last one as channels; `"fourier"` uses the
+            convolution theorem. `"auto"` takes the fastest on the kind of device, by
+            `position_lambdas.fastest`. `position_lambdas.IMPLEMENTATIONS` has the limits of each.
+            Defaults to `"auto"`.
         momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
         query_initializer: Defaults to `N(0, (k d)^-1/2)`, the second a standard deviation (E.1).
@@ -387,35 +390,34 @@ class LambdaLayer(Layer):
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
         """Applies the position lambdas of one head group; returns `(b, n, h, v)`."""
-        implementation = self.implementation
+        any_pairs = self.position_embedding == "absolute" or mask is not None
         if self.position_embedding != "absolute":
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
             if self.causal:
                 embeddings = position_lambdas.mask_future(embeddings)  # (*r, u, k)
-        if self.position_embedding == "absolute" or mask is not None:
-            if self.position_embedding != "absolute":
-                embeddings = position_lambdas.dense_embeddings(embeddings, grid, context_grid)
-            elif self.causal:
-                visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))  # (n, m)
-                embeddings = embeddings * visible[:, :, None, None]  # (n, m, u, k)
-            if mask is not None:
-                embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
-            if implementation == "auto":
-                implementation = "query_first"
-            chosen = position_lambdas.IMPLEMENTATIONS[implementation]
-            return chosen.outputs(queries, values, embeddings)
+        implementation = self.implementation
         if implementation == "auto":
             implementation = position_lambdas.fastest(
                 position_lambdas.known_common_grid(grid, context_grid),
-                embeddings.shape[:-2],
+                None if any_pairs else embeddings.shape[:-2],
                 self._value_dim,
-                self.intra_depth,
-                self.causal,
                 bool(training),
+                values.shape[0],
+                causal=self.causal,
+                intra_depth=self.intra_depth,
             )
-        return position_lambdas.relative_outputs(
-            queries, values, embeddings, grid, context_grid, implementation
-        )
+        if not any_pairs:
+            return position_lambdas.relative_outputs(
+                queries, values, embeddings, grid, context_grid, implementation
+            )
+        if self.position_embedding != "absolute":
+            embeddings = position_lambdas.dense_embeddings(embeddings, grid, context_grid)
+        elif self.causal:
+            visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))  # (n, m)
+            embeddings = embeddings * visible[:, :, None, None]  # (n, m, u, k)
+        if mask is not None:
+            embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
+        return position_lambdas.IMPLEMENTATIONS[implementation].outputs(queries, values, embeddings)
 
     def compute_output_shape(self, inputs_shape, context_shape=None):
         del context_shape

@@ -42,6 +42,8 @@ def tile(tensor, tiles, reach):
     for axis, (size, around) in enumerate(zip(tiles, reach, strict=True), start=1):
         shape = ops.shape(tensor)
         n = shape[axis]
+        if (n, 0) == (size, around):
+            continue
         count = -(-n // size)
         further = -(-2 * around // size)  # Number of tiles that the surroundings reach into.
         padding = [(0, 0)] * len(shape)
@@ -66,6 +68,8 @@ def untile(tensor, grid, tiles):
     """`(b * tiles, *tile, i, j)` -> `(b, *grid, i, j)`, of tiles without surroundings."""
     for axis in reversed(range(len(grid))):
         n, size = grid[axis], tiles[axis]
+        if n == size:
+            continue
         count = -(-n // size)
         tensor = ops.reshape(tensor, (-1, count, *ops.shape(tensor)[1:]))
         tensor = ops.moveaxis(tensor, 1, axis + 1)

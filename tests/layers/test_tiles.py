@@ -6,8 +6,9 @@ import pytest
 from keras import ops
 from support import backends
 
-from lambda_keras.layers import LambdaLayer, fourier, position_lambdas
+from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers import tiles as tiling
+from lambda_keras.layers.position_lambdas import fourier, query_first
 from lambda_keras.layers.tiles import equal_tiles, tile, untile
 
 
@@ -79,7 +80,7 @@ def test_tiles_equal_the_whole(monkeypatch, name, grid, arguments):
     expected = outputs("einsum")
     monkeypatch.setattr(fourier, "MAX_SIZE", 1)
     monkeypatch.setattr(fourier, "MAX_TILE", 6)
-    monkeypatch.setattr(position_lambdas, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
+    monkeypatch.setattr(query_first, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
     monkeypatch.setattr(tiling, "tile", lambda *given: tiled.append(given) or tile(*given))
     for received, one in zip(outputs(name), expected, strict=True):
         np.testing.assert_allclose(received, one, atol=1e-5 * np.abs(one).max())
@@ -91,7 +92,6 @@ def test_tiles_equal_the_whole(monkeypatch, name, grid, arguments):
 def test_contexts_of_another_size(monkeypatch, grid, context_grid, training):
     monkeypatch.setattr(fourier, "MAX_SIZE", 1)
     monkeypatch.setattr(fourier, "MAX_TILE", 6)
-    monkeypatch.setattr(position_lambdas, "MAX_DENSE_POSITIONS", 1)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, *grid, 4)).astype("float32")
     context = rng.normal(size=(2, *context_grid, 5)).astype("float32")

@@ -14,15 +14,16 @@ import math
 import numpy as np
 from keras import ops
 
+from lambda_keras.layers.position_lambdas.apply import apply_lambdas
+from lambda_keras.layers.position_lambdas.device import inside_xla
 from lambda_keras.layers.tiles import equal_tiles, in_tiles
-from lambda_keras.layers.xla import inside_xla
 
 # Longest axis that is computed as one, and longest side of the tiles of longer ones.
 MAX_SIZE, MAX_TILE = 128, 80
 
 
 def fourier(queries, values, embeddings):
-    """Position lambdas from spectra, applied: see `position_lambdas` for the arguments.
+    """Position lambdas from spectra, applied: see `Implementation` for the arguments.
 
     The grid must be known. Matrices grow with the square of an axis, so grids with a long axis are
     computed in tiles.
@@ -32,8 +33,6 @@ def fourier(queries, values, embeddings):
         n if n <= max(MAX_SIZE, MAX_TILE + 2 * p) else equal_tiles(n, MAX_TILE)
         for n, p in zip(grid, reach, strict=True)
     ]
-    if tiles == list(grid):
-        return _correlated(queries, values, embeddings, [0] * len(grid), grid)
 
     def compute(queries, values, around):
         return _correlated(queries, values, embeddings, around, tiles)
@@ -70,20 +69,13 @@ def _correlated(queries, values, embeddings, first, grid):
     kernel = _spectrum(kernel, [range(-p, p + 1) for p in reach], periods)
     kernel = ops.reshape(kernel, (2, -1, u, k))
 
-    queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
-    queries = ops.swapaxes(queries, 0, 1)
     lambdas = _times_conjugate(signal, kernel)
     lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), first, grid, periods)
-    lambdas = ops.cast(lambdas, dtype)
-    # XLA fuses sums of products into one loop; libraries of matrix products have them batched.
-    if inside_xla():
-        lambdas = ops.reshape(lambdas, (math.prod(grid), k, batch, v))
-        queries = ops.moveaxis(queries, -1, 1)
-        outputs = ops.sum(queries[..., None] * lambdas[:, :, :, None], axis=1)
-    else:
-        lambdas = ops.reshape(lambdas, (math.prod(grid), batch, v, k))
-        outputs = ops.matmul(queries, ops.swapaxes(lambdas, -1, -2))
-    return ops.swapaxes(outputs, 0, 1)
+    axes = "nkbv" if inside_xla() else "nbvk"
+    length = {"n": math.prod(grid), "b": batch, "k": k, "v": v}
+    lambdas = ops.reshape(ops.cast(lambdas, dtype), [length[axis] for axis in axes])
+    queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
+    return apply_lambdas(f"nbhk,{axes}->bnhv", ops.swapaxes(queries, 0, 1), lambdas)
 
 
 def _times_conjugate(signal, kernel):

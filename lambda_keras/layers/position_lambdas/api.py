@@ -1,0 +1,131 @@
+"""The implementations, their capabilities, and the functions that run one of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from keras import ops
+
+from lambda_keras.layers.position_lambdas.apply import flatten_grid
+from lambda_keras.layers.position_lambdas.conv import conv, countable
+from lambda_keras.layers.position_lambdas.dense_matmul import dense_matmul
+from lambda_keras.layers.position_lambdas.depthwise_conv import depthwise_conv
+from lambda_keras.layers.position_lambdas.einsum import einsum
+from lambda_keras.layers.position_lambdas.embeddings import crop_to_reach, dense_embeddings
+from lambda_keras.layers.position_lambdas.fourier import fourier
+from lambda_keras.layers.position_lambdas.query_first import (
+    dense_tiles,
+    query_first,
+    query_first_in_tiles,
+)
+from lambda_keras.layers.position_lambdas.toeplitz_conv import toeplitz_conv
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One algorithm for position lambdas and its capabilities.
+
+    Attributes:
+        outputs: Its function. It takes queries `(b, n, h, k)`, values `(b, m, v, u)` and embeddings
+            `(n, m, u, k)` if it is one for any pairs. If not, it takes queries `(b, *grid, h, k)`,
+            values `(b, *grid, v, u)` and embeddings `(*scope, u, k)`. It returns `(b, n, h, v)`.
+        any_pairs: Whether embeddings may be absolute or masked ones.
+        causal: Whether nothing of the future gets through, by rounding neither.
+        intra_depth: Largest intra-depth u.
+        axes: Largest number of axes of the grid.
+        unknown_grid: Whether sizes of the grid may be unknown.
+    """
+
+    outputs: Callable
+    any_pairs: bool = False
+    causal: bool = True
+    intra_depth: float = math.inf
+    axes: int = 3
+    unknown_grid: bool = True
+
+
+IMPLEMENTATIONS = {
+    "einsum": Implementation(einsum, any_pairs=True),
+    "query_first": Implementation(query_first, any_pairs=True),
+    "dense_matmul": Implementation(dense_matmul, any_pairs=True),
+    "conv": Implementation(conv),
+    # Figure 8 has no such form of the intra-depth, and Keras no such convolution of 3 axes.
+    "depthwise_conv": Implementation(depthwise_conv, intra_depth=1, axes=2),
+    "toeplitz_conv": Implementation(toeplitz_conv, unknown_grid=False),
+    # Rounding of a transform lets the future through, and its matrices are those of one size.
+    "fourier": Implementation(fourier, causal=False, unknown_grid=False),
+}
+
+
+def capable(**needs) -> tuple[str, ...]:
+    """Names of the implementations that meet the needs, after `"auto"`.
+
+    >>> from lambda_keras.layers.position_lambdas import capable
+    >>> capable(causal=True, intra_depth=2)
+    ('auto', 'einsum', 'query_first', 'dense_matmul', 'conv', 'toeplitz_conv')
+    """
+    able = [
+        name
+        for name, can in IMPLEMENTATIONS.items()
+        if all(getattr(can, attribute) >= need for attribute, need in needs.items())
+    ]
+    return ("auto", *able)
+
+
+def relative_outputs(queries, values, embeddings, grid, context_grid, implementation: str):
+    """Position outputs by one of the implementations.
+
+    Args:
+        queries: Tensor `(b, n, h, k)`.
+        values: Tensor `(b, m, v, u)`.
+        embeddings: Tensor `(*scope, u, k)`.
+        grid: Sizes of the axes that n is made of.
+        context_grid: Sizes of the axes that m is made of. Contexts of another size lie beside the
+            queries from the first position on.
+        implementation: One of `IMPLEMENTATIONS`.
+
+    Returns:
+        Tensor `(b, n, h, v)`.
+    """
+    chosen = IMPLEMENTATIONS[implementation]
+    known = known_common_grid(grid, context_grid)
+    tiles = dense_tiles(known, embeddings.shape[:-2]) if chosen.outputs is query_first else None
+    if chosen.any_pairs and tiles is None:
+        dense = dense_embeddings(embeddings, grid, context_grid)
+        return chosen.outputs(queries, values, dense)
+    embeddings = crop_to_reach(embeddings, known)
+    common = grid
+    if grid is not context_grid:
+        common = tuple(
+            size or ops.maximum(n, m) for size, n, m in zip(known, grid, context_grid, strict=True)
+        )
+    if chosen.outputs is conv and len(grid) == 1:
+        common = countable(common, embeddings.shape[-1])
+    queries, values = _on_grid(queries, grid, common), _on_grid(values, context_grid, common)
+    if tiles is None:
+        outputs = chosen.outputs(queries, values, embeddings)
+    else:
+        outputs = query_first_in_tiles(queries, values, embeddings, common, tiles)
+    if common is grid:
+        return outputs
+    batch, _, h, v = ops.shape(outputs)
+    outputs = ops.reshape(outputs, (batch, *common, h, v))
+    return flatten_grid(outputs[(slice(None), *(slice(size) for size in grid))])
+
+
+def _on_grid(tensor, grid, common):
+    """`(b, n, i, j)` -> `(b, *common, i, j)`, filled up with zeros."""
+    batch, _, i, j = ops.shape(tensor)
+    tensor = ops.reshape(tensor, (batch, *grid, i, j))
+    if common is grid:
+        return tensor
+    padding = [(0, full - size) for full, size in zip(common, grid, strict=True)]
+    return ops.pad(tensor, [(0, 0), *padding, (0, 0), (0, 0)])
+
+
+def known_common_grid(grid, context_grid) -> tuple[int | None, ...]:
+    """Sizes of the grid that queries and context are laid on, `None` where unknown."""
+    return tuple(
+        max(n, m) if isinstance(n, int) and isinstance(m, int) else None
+        for n, m in zip(grid, context_grid, strict=True)
+    )

@@ -1,0 +1,123 @@
+"""The implementation that `"auto"` takes, by kind of device."""
+
+import math
+
+import keras
+
+from lambda_keras.layers.position_lambdas.api import capable
+from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
+from lambda_keras.layers.position_lambdas.query_first import dense_tiles
+
+
+def _up_to(most: float) -> tuple[float, float]:
+    return -math.inf, most
+
+
+def _at_least(least: float) -> tuple[float, float]:
+    return least, math.inf
+
+
+UNKNOWN_GRID = ("conv", {"unknown_grid": True})
+LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope": _up_to(11)}
+TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
+TILES = {"tiles": True}
+SEQUENCE = {"axes": 1}
+
+# Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
+# numbers. The first row counts that suits a case and whose implementation is capable.
+CHOICES = {
+    # Measured on TensorFlow, with and without XLA: see docs/measurements.md.
+    "cpu": [
+        UNKNOWN_GRID,
+        # Small scopes in inference, where convolutions come from a library.
+        ("depthwise_conv", {**LIBRARY, "value_dim": _up_to(32)}),
+        ("conv", LIBRARY),
+        # Dense embeddings are the least work on small grids, for wide values on larger ones.
+        ("query_first", {"positions": _up_to(256)}),
+        (
+            "query_first",
+            {
+                "positions": _up_to(400),
+                "scope": _at_least(12),
+                "value_dim": _at_least(64),
+                "training": False,
+                "backend": "tensorflow",
+                "axes": 2,
+            },
+        ),
+        ("query_first", {**SEQUENCE, **TILES}),
+        ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
+        # Gradients of large convolutions take longer than dense embeddings.
+        ("query_first", {**TENSORFLOW, **TILES, "scope": _up_to(11)}),
+        ("query_first", {**TENSORFLOW, **TILES, "causal": True}),
+        ("query_first", {**TENSORFLOW, "causal": True, "positions": _up_to(1024)}),
+        ("fourier", {"axes": _at_least(2)}),
+        ("conv", {}),
+        ("query_first", {}),
+    ],
+    # Compiled by XLA for an H100, not run. Without XLA by reasoning: matrix products, and
+    # convolutions of many channels, run on tensor cores; those of one channel do not.
+    "gpu": [
+        UNKNOWN_GRID,
+        ("query_first", {"positions": _up_to(100)}),
+        ("query_first", {**SEQUENCE, **TILES}),
+        ("dense_matmul", {**SEQUENCE, "positions": _up_to(4096)}),
+        ("conv", SEQUENCE),
+        # A small batch is less work than dense embeddings are.
+        ("toeplitz_conv", {"positions": _at_least(225), "batch": _up_to(32)}),
+        ("dense_matmul", {"positions": _up_to(484)}),
+        ("fourier", {"xla": False, "axes": 3}),  # in place of a 3-d convolution
+        ("toeplitz_conv", {}),
+        ("dense_matmul", {}),
+    ],
+    # Compiled by XLA for a TPU v5e, not run.
+    "tpu": [
+        UNKNOWN_GRID,
+        ("query_first", {"positions": _up_to(256)}),
+        ("query_first", {**SEQUENCE, **TILES}),
+        ("query_first", {**SEQUENCE, "positions": _up_to(4096)}),
+        ("conv", SEQUENCE),
+        ("toeplitz_conv", {}),
+        ("query_first", {}),
+    ],
+}
+
+
+def fastest(grid, scope, value_dim: int, training: bool, batch=None, **needs) -> str:
+    """The implementation that `"auto"` takes: the first row of `CHOICES` that suits.
+
+    Args:
+        grid: Sizes of the grid of queries and context, `None` where unknown.
+        scope: Numbers of relative positions, one for each axis, dilation included; `None` for
+            embeddings of any pairs.
+        value_dim: Value depth v.
+        training: Whether a backward pass may follow.
+        batch: Number of examples; `None` where unknown, which counts as many.
+        **needs: `causal` and `intra_depth` of the layer.
+
+    Returns:
+        One of `IMPLEMENTATIONS`.
+    """
+    needs |= {"any_pairs": scope is None, "axes": len(grid), "unknown_grid": None in grid}
+    case = {
+        **needs,
+        "positions": math.inf if None in grid else math.prod(grid),
+        "batch": batch or math.inf,
+        "scope": max(scope or [math.inf]),
+        "value_dim": value_dim,
+        "training": training,
+        "tiles": scope is not None and dense_tiles(grid, scope) is not None,
+        "xla": inside_xla(),
+        "backend": keras.backend.backend(),
+    }
+    able = capable(**needs)
+    return next(
+        implementation
+        for implementation, wanted in CHOICES[device_kind()]
+        if implementation in able
+        and all(_suits(case[name], value) for name, value in wanted.items())
+    )
+
+
+def _suits(value, wanted) -> bool:
+    return wanted[0] <= value <= wanted[1] if isinstance(wanted, tuple) else value == wanted

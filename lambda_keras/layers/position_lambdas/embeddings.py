@@ -1,0 +1,144 @@
+"""Relative position embeddings `(*scope, u, k)`: dilated, masked, cropped, and for all pairs."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
+from lambda_keras.layers.tiles import part
+
+# Up to this many positions products make dense embeddings faster than gathering, outside of XLA.
+MAX_DENSE_POSITIONS = 256
+
+
+def dilate(embeddings, rate: int):
+    """Embeddings of a dilated scope (3.4): zeros between the relative positions."""
+    if rate == 1:
+        return embeddings
+    scope = embeddings.shape[:-2]
+    for axis, reach in enumerate(scope):
+        embeddings = ops.expand_dims(embeddings, axis + 1)
+        padding = [(0, 0)] * len(embeddings.shape)
+        padding[axis + 1] = (0, rate - 1)
+        embeddings = ops.pad(embeddings, padding)
+        shape = list(embeddings.shape)
+        shape[axis : axis + 2] = [reach * rate]
+        embeddings = ops.reshape(embeddings, shape)
+        embeddings = part(embeddings, axis, 0, (reach - 1) * rate + 1)
+    return embeddings
+
+
+def mask_future(embeddings):
+    """Zeroes the embeddings of positions after the query's in raster order (B.2)."""
+    scope = embeddings.shape[:-2]
+    past = np.arange(math.prod(scope)) <= math.prod(scope) // 2
+    return embeddings * ops.cast(past.reshape(*scope, 1, 1), embeddings.dtype)
+
+
+def crop_to_reach(embeddings, grid):
+    """Crops relative offsets that no query can reach on a grid of known sizes, or `None`.
+
+    Besides the work, some libraries leave gradients of a kernel unwritten where it sees padding
+    only.
+    """
+    inside = []
+    for size, n in zip(embeddings.shape[:-2], grid, strict=True):
+        reach = size // 2 if n is None else min(size // 2, n - 1)
+        inside.append(slice(size // 2 - reach, size // 2 + reach + 1))
+    return embeddings[tuple(inside)]
+
+
+def toeplitz(embeddings, axis: int, n, m, first: int = 0):
+    """Replaces an axis of relative positions by pairs of n queries and m context positions.
+
+    Copies of the padded axis, joined and cut one element shorter, are shifted by one more each.
+    The gradient is a sum, where a gather has a scatter, which adds up in half precision.
+
+    Args:
+        embeddings: Tensor `(..., r, ...)`.
+        axis: Its axis of relative positions.
+        n: Number of queries.
+        m: Number of context positions.
+        first: Position of the first query in the context.
+
+    Returns:
+        Tensor `(..., n, m, ...)`, zero outside of the scope.
+    """
+    before, after = embeddings.shape[:axis], embeddings.shape[axis + 1 :]
+    padding = [(0, 0)] * len(embeddings.shape)
+    padding[axis] = (n, m)
+    begin = embeddings.shape[axis] // 2 - first + 1
+    rows = part(ops.pad(embeddings, padding), axis, begin, n + m)
+    rows = ops.expand_dims(rows, axis)
+    rows = ops.broadcast_to(rows, (*before, n, n + m, *after))
+    rows = ops.reshape(rows, (*before, n * (n + m), *after))
+    rows = part(rows, axis, 0, n * (n + m - 1))
+    rows = ops.reshape(rows, (*before, n, n + m - 1, *after))
+    return part(rows, axis + 1, n - 1, m)
+
+
+def one_hot_product(embeddings, axis: int, n, m, first: int = 0):
+    """Computes `toeplitz` as a product with a matrix of zeros and ones."""
+    before, reach, after = (
+        embeddings.shape[:axis],
+        embeddings.shape[axis],
+        embeddings.shape[axis + 1 :],
+    )
+    rows = ops.reshape(embeddings, (math.prod(before), reach, math.prod(after)))
+    offsets = ops.reshape(_offsets(n, m, reach // 2 - first), (-1, 1))
+    one_hot = ops.cast(offsets == ops.arange(reach, dtype="int32"), rows.dtype)
+    return ops.reshape(ops.matmul(one_hot, rows), (*before, n, m, *after))
+
+
+def _offsets(n, m, same: int):
+    """Index into a scope for each pair of `n` queries and `m` context positions.
+
+    The pair of the first ones has the index `same`.
+    """
+    context, queries = ops.arange(m, dtype="int32"), ops.arange(n, dtype="int32")
+    return context[None, :] - queries[:, None] + same
+
+
+def dense_embeddings(embeddings, query_grid, context_grid, first=None):
+    """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
+
+    The first query lies at the position `first` of the context, or at its first one.
+
+    Small ones come from products outside of XLA. Others are gathered on a CPU, which takes half the
+    time, but only in a precision in which the gradient, a scatter, adds up.
+    """
+    *scope, u, k = embeddings.shape
+    rank, first = len(scope), first or [0] * len(scope)
+    n, m = math.prod(query_grid), math.prod(context_grid)
+    known = isinstance(n, int) and isinstance(m, int)
+    small = known and max(n, m) <= MAX_DENSE_POSITIONS and not inside_xla()
+    exact = ops.dtype(embeddings) in ("float32", "float64")
+    if not small and exact and device_kind() == "cpu":
+        return _gathered(embeddings, query_grid, context_grid, first)
+    dense = embeddings
+    for axis in reversed(range(rank)):
+        pairs = one_hot_product if small else toeplitz
+        dense = pairs(dense, axis, query_grid[axis], context_grid[axis], first[axis])
+    order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2), 2 * rank, 2 * rank + 1)
+    return ops.reshape(ops.transpose(dense, order), (n, m, u, k))
+
+
+def _gathered(embeddings, query_grid, context_grid, first):
+    # The indices are computed, not stored: a graph holds no constant of size n x m.
+    *scope, u, k = embeddings.shape
+    rank = len(scope)
+    index, inside = 0, True
+    for axis, reach in enumerate(scope):
+        n, m = query_grid[axis], context_grid[axis]
+        # Axes n_1 ... n_rank, m_1 ... m_rank.
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = n, m
+        offset = ops.reshape(_offsets(n, m, reach // 2 - first[axis]), shape)
+        index = index * reach + offset
+        inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
+    outside = math.prod(scope)  # Index of the row of zeros that is appended.
+    rows = ops.reshape(embeddings, (outside, u * k))
+    rows = ops.concatenate([rows, ops.zeros_like(rows[:1])])
+    dense = ops.take(rows, ops.reshape(ops.where(inside, index, outside), (-1,)), axis=0)
+    return ops.reshape(dense, (math.prod(query_grid), math.prod(context_grid), u, k))

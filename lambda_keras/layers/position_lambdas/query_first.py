@@ -1,0 +1,42 @@
+"""Position outputs without position lambdas: queries times embeddings, then times values."""
+
+import math
+
+from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.position_lambdas.apply import flatten_grid
+from lambda_keras.layers.position_lambdas.embeddings import dense_embeddings
+from lambda_keras.layers.tiles import equal_tiles, in_tiles
+
+# Longest side of tiles for dense embeddings, by the number of axes.
+MAX_DENSE_TILE = {1: 16, 2: 8, 3: 4}
+
+
+def query_first(queries, values, dense):
+    """Computes the product in the other order, which never holds the lambdas."""
+    mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
+    return contract("bnhmu,bmvu->bnhv", mixed, values)
+
+
+def dense_tiles(grid, scope) -> list[int] | None:
+    """Sizes of tiles in which dense embeddings are less work, `None` if there are none."""
+    if None in grid:
+        return None
+    tiles = [equal_tiles(n, MAX_DENSE_TILE[len(grid)]) for n in grid]
+    seen = [size + 2 * (reach // 2) for size, reach in zip(tiles, scope, strict=True)]
+    tiles = [n if n <= size else one for n, size, one in zip(grid, seen, tiles, strict=True)]
+    seen = [min(n, size) for n, size in zip(grid, seen, strict=True)]
+    # Sequences have nothing better: gradients of long convolutions take three times as long.
+    least = 1 if len(grid) == 1 else 2
+    return tiles if least * math.prod(seen) < math.prod(grid) else None
+
+
+def query_first_in_tiles(queries, values, embeddings, grid, tiles):
+    """`query_first` on a large grid, whose tiles share one table of dense embeddings."""
+
+    def compute(queries, values, around):
+        seen = [size + 2 * p for size, p in zip(tiles, around, strict=True)]
+        dense = dense_embeddings(embeddings, tiles, seen, around)
+        return query_first(flatten_grid(queries), flatten_grid(values), dense)
+
+    reach = [size // 2 for size in embeddings.shape[:-2]]
+    return in_tiles(compute, queries, values, grid, tiles, reach)

@@ -1,0 +1,40 @@
+"""Position lambdas as a convolution along all axes but the last, over bands of the last one.
+
+Channels are the positions of a band, so that the convolution is one of many channels, which
+hardware for matrix products runs fast; the lambda convolution itself has u of them.
+"""
+
+from keras import ops
+
+from lambda_keras.layers.position_lambdas.apply import apply_lambdas, flatten_grid
+from lambda_keras.layers.position_lambdas.embeddings import toeplitz
+from lambda_keras.layers.tiles import part, tile
+
+# Longest last axis that is one band, unless a band sees all of it, and width of bands.
+MAX_WIDTH, BAND = 32, 8
+# Input channels come in multiples of this, as hardware takes them.
+CHANNELS = 8
+
+
+def toeplitz_conv(queries, values, embeddings):
+    """Convolves `(b, *axes, v, m u)` to `(b, *axes, v, n k)`, n queries of a band that sees m."""
+    batch, *axes, width, v, u = ops.shape(values)
+    *scope, reach, _, k = embeddings.shape
+    rank = len(axes)
+    n = width if width <= max(MAX_WIDTH, BAND + reach - 1) else BAND
+    around, bands = (0, 1) if n == width else (reach // 2, -(-width // n))
+    m = -(-(n + 2 * around) // CHANNELS) * CHANNELS
+
+    values = tile(values, (*axes, n), [0] * rank + [around])  # (b bands, *axes, m, v, u)
+    values = ops.pad(values, [*[(0, 0)] * (rank + 1), (0, m - n - 2 * around), (0, 0), (0, 0)])
+    values = ops.reshape(ops.swapaxes(values, -3, -2), (-1, *axes, v, m * u))
+    kernel = ops.moveaxis(toeplitz(embeddings, rank, n, m, around), -4, -2)  # (*r, m, u, n, k)
+    kernel = ops.reshape(kernel, (*scope, 1, m * u, n * k))
+    lambdas = ops.conv(values, kernel, padding="same", data_format="channels_last")
+    lambdas = ops.reshape(lambdas, (batch, bands, -1, v, n, k))
+
+    queries = ops.pad(queries, [*[(0, 0)] * (rank + 1), (0, bands * n - width), (0, 0), (0, 0)])
+    queries = ops.reshape(queries, (batch, -1, bands, n, *queries.shape[-2:]))
+    outputs = apply_lambdas("bygnhk,bgyvnk->bygnhv", queries, lambdas)
+    outputs = ops.reshape(outputs, (batch, -1, bands * n, *ops.shape(outputs)[-2:]))
+    return flatten_grid(part(outputs, 2, 0, width))

@@ -1,0 +1,188 @@
+"""The rule of `auto`, by kind of device, and the capabilities of implementations."""
+
+import math
+import re
+from pathlib import Path
+
+import keras
+import pytest
+
+from lambda_keras.layers.position_lambdas import (
+    CHOICES,
+    IMPLEMENTATIONS,
+    capable,
+    choices,
+    compiling_for,
+    fastest,
+)
+
+# grid, scope, value_dim, intra_depth, causal, training, implementation with and without XLA.
+CPU = [
+    ((7, 7), (23, 23), 128, 1, False, True, "query_first", "query_first"),
+    ((14, 14), (23, 23), 64, 1, False, True, "query_first", "query_first"),
+    ((16, 16), (7, 7), 64, 1, False, True, "query_first", "query_first"),
+    ((16, 16), (7, 7), 64, 1, False, False, "query_first", "conv"),
+    ((7, 7), (7, 7), 64, 1, False, False, "query_first", "query_first"),
+    ((28, 28), (23, 23), 32, 1, False, True, "fourier", "fourier"),
+    ((28, 28), (7, 7), 32, 1, False, True, "fourier", "query_first"),
+    ((24, 24), (11, 11), 32, 1, False, True, "fourier", "fourier"),
+    ((28, 28), (7, 7), 32, 1, False, False, "fourier", "depthwise_conv"),
+    ((28, 28), (7, 7), 64, 1, False, False, "fourier", "conv"),
+    ((28, 28), (7, 7), 32, 4, False, False, "fourier", "conv"),
+    ((56, 56), (11, 11), 64, 1, False, False, "fourier", "conv"),
+    ((56, 56), (13, 13), 64, 1, False, False, "fourier", "fourier"),
+    ((56, 56), (11, 11), 64, 1, False, True, "fourier", "query_first"),
+    ((56, 56), (13, 13), 64, 1, False, True, "fourier", "fourier"),
+    ((160, 160), (7, 7), 16, 1, False, True, "fourier", "query_first"),
+    ((8, 28, 28), (7, 7, 7), 32, 1, False, False, "fourier", "conv"),
+    ((8, 28, 28), (7, 7, 7), 32, 1, False, True, "fourier", "fourier"),
+    ((28, 28), (23, 23), 32, 1, False, False, "fourier", "fourier"),
+    ((20, 20), (23, 23), 32, 1, False, False, "fourier", "fourier"),
+    ((20, 20), (23, 23), 64, 1, False, True, "fourier", "fourier"),
+    ((28, 28), (23, 23), 32, 1, True, True, "conv", "query_first"),
+    ((28, 28), (23, 23), 32, 1, True, False, "conv", "conv"),
+    ((40, 40), (23, 23), 32, 1, True, True, "conv", "conv"),
+    ((256, 256), (23, 23), 32, 1, True, True, "conv", "query_first"),
+    ((8, 28, 28), (7, 7, 7), 32, 1, True, True, "conv", "conv"),
+    ((None, 28), (23, 23), 32, 1, False, True, "conv", "conv"),
+    ((256, 256), (23, 23), 16, 1, False, True, "fourier", "fourier"),
+    ((1000,), (23,), 16, 1, False, True, "query_first", "query_first"),
+    ((1000,), (999,), 16, 1, False, False, "conv", "conv"),
+    ((1000,), (971,), 16, 1, False, False, "query_first", "query_first"),
+    ((1000,), (1999,), 16, 1, True, True, "query_first", "query_first"),
+    ((1000,), (1999,), 16, 1, True, False, "conv", "conv"),
+    ((2000,), (3999,), 16, 1, True, True, "conv", "conv"),
+]
+
+
+@pytest.mark.parametrize(
+    ("grid", "scope", "value_dim", "intra_depth", "causal", "training", "with_xla", "without"), CPU
+)
+@pytest.mark.parametrize("where", ["xla", "tensorflow", "torch"])
+def test_choices_on_cpus(
+    monkeypatch, where, grid, scope, value_dim, intra_depth, causal, training, with_xla, without
+):
+    monkeypatch.setattr(choices, "inside_xla", lambda: where == "xla")
+    monkeypatch.setattr(keras.backend, "backend", lambda: where)
+    with compiling_for("cpu"):
+        chosen = fastest(grid, scope, value_dim, training, causal=causal, intra_depth=intra_depth)
+    # PyTorch has libraries for convolutions, but is slow at products in tiles.
+    as_in_xla = where == "xla" or (where == "torch" and training)
+    assert chosen == (with_xla if as_in_xla else without)
+
+
+def test_products_of_wide_values_in_inference(monkeypatch):
+    """Measured on TensorFlow: at 20x20 they take 0.8 of the time of transforms."""
+    found = []
+    for backend in ("tensorflow", "torch"):
+        monkeypatch.setattr(keras.backend, "backend", lambda backend=backend: backend)
+        monkeypatch.setattr(choices, "inside_xla", lambda: False)
+        with compiling_for("cpu"):
+            found.append(fastest((20, 20), (23, 23), 64, False, causal=False, intra_depth=1))
+    assert found == ["query_first", "fourier"]
+
+
+# grid, scope, causal, choices on a GPU and on a TPU.
+ACCELERATORS = [
+    ((56, 56), (23, 23), False, "toeplitz_conv", "toeplitz_conv"),
+    ((56, 56), (7, 7), False, "toeplitz_conv", "toeplitz_conv"),
+    ((28, 28), (23, 23), False, "toeplitz_conv", "toeplitz_conv"),
+    ((28, 28), (7, 7), False, "toeplitz_conv", "toeplitz_conv"),
+    ((28, 28), (23, 23), True, "toeplitz_conv", "toeplitz_conv"),
+    ((20, 20), (23, 23), False, "dense_matmul", "toeplitz_conv"),
+    ((16, 16), (23, 23), False, "dense_matmul", "query_first"),
+    ((14, 14), (23, 23), False, "dense_matmul", "query_first"),
+    ((7, 7), (23, 23), False, "query_first", "query_first"),
+    ((4000,), (23,), True, "query_first", "query_first"),
+    ((1000,), (1999,), False, "dense_matmul", "query_first"),
+    ((9000,), (17999,), False, "conv", "conv"),
+    ((8, 28, 28), (7, 7, 7), False, "toeplitz_conv", "toeplitz_conv"),
+    ((None, 28), (23, 23), False, "conv", "conv"),
+    ((7, 7), None, False, "query_first", "query_first"),
+    ((40, 40), None, True, "dense_matmul", "query_first"),
+]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("grid", "scope", "causal", "on_gpu", "on_tpu"), ACCELERATORS)
+def test_choices_on_accelerators(monkeypatch, grid, scope, causal, on_gpu, on_tpu, training):
+    monkeypatch.setattr(choices, "inside_xla", lambda: True)
+    for kind, expected in (("gpu", on_gpu), ("tpu", on_tpu)):
+        with compiling_for(kind):
+            chosen = fastest(grid, scope, 32, training, causal=causal, intra_depth=1)
+        assert chosen == expected
+
+
+@pytest.mark.parametrize(
+    ("grid", "causal", "chosen"),
+    [
+        ((56, 56), False, "toeplitz_conv"),
+        ((28, 28), True, "toeplitz_conv"),
+        ((16, 16), False, "dense_matmul"),
+        ((8, 28, 28), False, "fourier"),
+    ],
+)
+def test_no_convolution_of_one_channel_on_gpus_without_xla(monkeypatch, grid, causal, chosen):
+    """PyTorch's 3-d convolution makes lambda networks half as fast as attention networks."""
+    monkeypatch.setattr(choices, "inside_xla", lambda: False)
+    with compiling_for("gpu"):
+        for training in (False, True):
+            scope = (7,) * len(grid)
+            assert fastest(grid, scope, 32, training, causal=causal, intra_depth=1) == chosen
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "chosen"),
+    [(16, 8, "toeplitz_conv"), (16, 128, "dense_matmul"), (14, 8, "dense_matmul")],
+)
+def test_small_batches_on_gpus(size, batch, chosen):
+    with compiling_for("gpu"):
+        found = fastest((size, size), (7, 7), 32, True, batch, causal=False, intra_depth=1)
+    assert found == chosen
+
+
+@pytest.mark.parametrize("kind", CHOICES)
+def test_every_case_has_a_capable_choice(kind):
+    for grid in [(4,), (3000,), (None,), (9, 9), (80, 80), (None, 9), (2, 3, 4), (9, 30, 30)]:
+        for scope in [None, (3,) * len(grid), (23,) * len(grid)]:
+            for number in range(8):
+                training, causal, deep = (bool(number & bit) for bit in (1, 2, 4))
+                needs = {"causal": causal, "intra_depth": 2 if deep else 1}
+                with compiling_for(kind):
+                    chosen = fastest(grid, scope, 16, training, **needs)
+                needs |= {"axes": len(grid), "any_pairs": scope is None}
+                assert chosen in capable(**needs, unknown_grid=None in grid)
+
+
+def test_what_implementations_can_do():
+    """`auto` and the others, by what the paper's figures and the mathematics allow."""
+    dense = ("auto", "einsum", "query_first", "dense_matmul")
+    local = ("conv", "toeplitz_conv")
+    everything = (*dense, "conv", "depthwise_conv", "toeplitz_conv", "fourier")
+    assert capable() == capable(axes=2) == everything
+    assert capable(axes=3) == (*dense, *local, "fourier")
+    assert capable(intra_depth=2) == (*dense, *local, "fourier")
+    assert capable(causal=True) == everything[:-1]
+    assert capable(unknown_grid=True) == (*dense, "conv", "depthwise_conv")
+    assert capable(any_pairs=True) == dense
+    assert capable(causal=True, axes=3) == (*dense, *local)
+
+
+@pytest.mark.one_backend
+def test_table_of_the_docs_says_the_same():
+    page = (Path(__file__).parents[3] / "docs/performance.md").read_text()
+    rows = re.findall(
+        r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", page, re.M
+    )
+    says = {True: "yes", False: "no"}
+    assert rows == [
+        (
+            name,
+            says[can.any_pairs],
+            says[can.causal],
+            "any" if can.intra_depth == math.inf else str(can.intra_depth),
+            str(can.axes),
+            says[can.unknown_grid],
+        )
+        for name, can in IMPLEMENTATIONS.items()
+    ]

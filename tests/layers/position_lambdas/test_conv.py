@@ -1,0 +1,47 @@
+"""Convolutions of long sequences, at which oneDNN would divide by zero."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import pytest
+
+from lambda_keras.layers.position_lambdas.conv import countable
+
+
+def test_convolved_sequences_have_few_factors_of_two():
+    """Long contexts are one longer: oneDNN would divide by n * n * blocks of k modulo 2**32."""
+    assert countable((60000,), 16) == (60000,)
+    assert countable((65537,), 64) == (65537,)
+    for n, k in [(65536, 1), (65536, 16), (3 * 65536, 16), (32768, 64), (4096, 4096)]:
+        (length,) = countable((n,), k)
+        assert length == n + 1
+        (length,) = countable((keras.ops.convert_to_tensor(n, "int32"),), k)
+        assert int(length) == n + 1
+
+
+TRAIN_ON_LONG_SEQUENCES = """
+import numpy as np
+from support import backends
+from lambda_keras.layers import LambdaLayer
+for n, k in [(65536, 4), (32768, 64)]:
+    layer = LambdaLayer(8, num_heads=1, key_dim=k, scope=3, use_content=False)
+    x = np.random.default_rng(0).normal(size=(1, n, 4)).astype("float32")
+    layer.build(x.shape)
+    output, by_inputs, by_weights = backends.output_and_gradients(
+        layer, [x], np.ones((1, n, 8), "float32"), training=True
+    )
+    assert all(np.isfinite(array).all() for array in [output, *by_inputs, *by_weights])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="XLA does not convolve by oneDNN")
+def test_training_on_65536_positions_does_not_end_the_process():
+    """In a process of its own, which an arithmetic exception inside a library would kill."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", TRAIN_ON_LONG_SEQUENCES], env=environment, check=False
+    )
+    assert result.returncode == 0

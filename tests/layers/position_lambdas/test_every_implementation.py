@@ -1,0 +1,160 @@
+"""Every implementation equals the equation in float64: outputs and gradients, any grid."""
+
+import zlib
+
+import keras
+import numpy as np
+import pytest
+from support import backends, reference
+
+from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers.position_lambdas import (
+    IMPLEMENTATIONS,
+    capable,
+    query_first,
+    relative_outputs,
+    toeplitz_conv,
+)
+
+TOLERANCE = 1e-5
+# name: (grid, context grid, scope, intra-depth).
+CASES = {
+    "even_map": ((4, 6), None, (3, 5), 1),
+    "odd_map": ((5, 7), None, (7, 3), 2),
+    "in_bands": ((3, 11), None, (3, 5), 2),
+    "bands_that_see_several": ((2, 14), None, (1, 11), 1),
+    "wide_scope": ((2, 10), None, (1, 25), 1),
+    "scope_larger_than_the_map": ((2, 3), None, (9, 11), 2),
+    "one_position": ((1, 1), None, (5, 5), 1),
+    "sequence": ((11,), None, (5,), 2),
+    "sequence_in_tiles": ((23,), None, (3,), 1),
+    "video": ((2, 3, 4), None, (3, 1, 5), 2),
+    "video_in_bands": ((2, 1, 11), None, (1, 3, 3), 1),
+    "longer_context": ((4, 3), (6, 5), (5, 5), 1),
+    "other_context": ((3, 10), (4, 7), (3, 3), 2),
+}
+EVERY = [
+    (case, name)
+    for case, (grid, _, _, u) in CASES.items()
+    for name in capable(axes=len(grid), intra_depth=u)[1:]
+]
+
+
+@pytest.fixture(autouse=True)
+def small_bands_and_tiles(monkeypatch):
+    monkeypatch.setattr(toeplitz_conv, "MAX_WIDTH", 8)
+    monkeypatch.setattr(toeplitz_conv, "BAND", 4)
+    monkeypatch.setattr(query_first, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
+
+
+class PositionOutputs(keras.layers.Layer):
+    """`relative_outputs` with embeddings as an input, too."""
+
+    def __init__(self, implementation, grid, context_grid, **kwargs):
+        super().__init__(**kwargs)
+        self.arguments = (grid, context_grid, implementation)
+        self.built = True
+
+    def call(self, queries, values, embeddings):
+        outputs = relative_outputs(queries, values, embeddings, *self.arguments)
+        return keras.ops.cast(outputs, "float32")
+
+
+def draw(grid, context_grid, scope, u, dtype="float32", b=2, h=2, k=3, v=4):
+    """Queries, values, embeddings and a cotangent, rounded to a dtype."""
+    n, m = np.prod(grid), np.prod(context_grid)
+    rng = np.random.default_rng(zlib.crc32(f"{grid}{scope}".encode()))
+    shapes = [(b, n, h, k), (b, m, v, u), (*scope, u, k), (b, n, h, v)]
+    tensors = [keras.ops.cast(rng.normal(size=shape).astype("float32"), dtype) for shape in shapes]
+    return [keras.ops.convert_to_numpy(keras.ops.cast(one, "float32")) for one in tensors]
+
+
+def expected_outputs(queries, values, embeddings, grid, context_grid):
+    dense = reference.embed(embeddings, grid, context_grid)
+    lambdas = np.einsum("nmuk,bmvu->bnkv", dense, values, optimize=True)
+    return np.einsum("bnhk,bnkv->bnhv", queries, lambdas, optimize=True)
+
+
+def assert_near(received, expected):
+    assert np.abs(received - expected).max() <= TOLERANCE * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("case", "implementation"), EVERY)
+def test_outputs_and_gradients(case, implementation):
+    """Outputs are linear in each input: a gradient along a direction is the output there."""
+    grid, context_grid, *sizes = CASES[case]
+    grids = (grid, grid if context_grid is None else context_grid)
+    *inputs, cotangent = draw(*grids, *sizes)
+    layer = PositionOutputs(implementation, *grids)
+    outputs, gradients, _ = backends.output_and_gradients(layer, inputs, cotangent)
+    exact = [array.astype("float64") for array in inputs]
+    expected = expected_outputs(*exact, *grids)
+    assert_near(outputs, expected)
+    for index, gradient in enumerate(gradients):
+        direction = np.random.default_rng(index).normal(size=gradient.shape)
+        along = [*exact[:index], direction, *exact[index + 1 :]]
+        derivative = (expected_outputs(*along, *grids) * cotangent).sum()
+        scale = np.linalg.norm(gradient) * np.linalg.norm(direction)
+        assert abs((gradient * direction).sum() - derivative) <= TOLERANCE * scale
+
+
+@pytest.mark.parametrize("implementation", capable(causal=True, axes=2)[1:])
+def test_what_embeddings_hide_stays_hidden(implementation):
+    """Zeros among the embeddings let nothing through, by rounding neither."""
+    grid, scope = (3, 14), (1, 5)
+    queries, values, embeddings, _ = draw(grid, grid, scope, 1)
+    embeddings[:, 3:] = 0
+    other = values.copy().reshape(2, *grid, 4, 1)
+    other[:, :, 9:] = 1e6
+    outputs = [
+        keras.ops.convert_to_numpy(
+            relative_outputs(
+                *map(keras.ops.convert_to_tensor, (queries, one, embeddings)),
+                *(grid, grid, implementation),
+            )
+        ).reshape(2, *grid, 2, 4)[:, :, :9]
+        for one in (values, other.reshape(values.shape))
+    ]
+    np.testing.assert_array_equal(*outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_gradient_of_embeddings_in_bfloat16(implementation):
+    """On a feature map of 28x28 each embedding sums hundreds of terms."""
+    grid = (28, 28)
+    *inputs, cotangent = draw(grid, grid, (23, 23), 1, "bfloat16", b=2, h=4, k=4, v=8)
+    _, (*_, exact), _ = backends.output_and_gradients(
+        PositionOutputs("conv", grid, grid), inputs, cotangent
+    )
+    layer = PositionOutputs(implementation, grid, grid, dtype="mixed_bfloat16")
+    _, (*_, received), _ = backends.output_and_gradients(layer, inputs, cotangent)
+    assert np.linalg.norm(received - exact) <= 0.012 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize(
+    ("grid", "scope", "implementation"),
+    [
+        (grid, scope, name)
+        for grid, scope in [((1, 1), 23), ((1,), 7), ((1, 1, 1), 7)]
+        for name in capable(axes=len(grid))[1:]
+        if not IMPLEMENTATIONS[name].any_pairs
+    ],
+)
+def test_gradients_on_one_position_in_bfloat16(implementation, grid, scope):
+    """Most of the scope sees padding only, which some libraries leave unwritten."""
+    x = np.random.default_rng(0).normal(size=(4, *grid, 16)).astype("float32")
+
+    def gradients(implementation):
+        layer = LambdaLayer(
+            16, scope=scope, implementation=implementation, dtype="mixed_bfloat16", name="same"
+        )
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([layer, keras.layers.Activation("linear", dtype="float32")])
+        model.build(x.shape)
+        cotangent = np.random.default_rng(1).normal(size=x.shape).astype("float32")
+        _, by_inputs, by_weights = backends.output_and_gradients(model, [x], cotangent)
+        return by_inputs + by_weights
+
+    for received, expected in zip(gradients(implementation), gradients("einsum"), strict=True):
+        assert np.abs(received - expected).max() <= 0.05 * np.abs(expected).max()
