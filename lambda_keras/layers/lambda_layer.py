@@ -506,9 +506,8 @@ class LambdaLayer(Layer):
         if self.position_embedding == "shared":
             table = (*relative_positions(self.scope, grids[0]), self.intra_depth, self.key_dim)
             shared = f"position_embeddings of a RelativePositionEmbedding with shape {table}"
-            given = getattr(position_embeddings, "shape", None)
-            fits = given is not None and tuple(given) == table
-            check(fits, f"{shared}, because position_embedding='shared'", shape=given)
+            given = None if position_embeddings is None else tuple(position_embeddings.shape)
+            check(given == table, f"{shared}, because position_embedding='shared'", shape=given)
         else:
             unshared = "no position_embeddings in the call unless position_embedding='shared'"
             own = self.position_embedding

@@ -120,7 +120,7 @@ def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tu
     model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
     with_lambda = networks.lambda_blocks(model)
     sums, blocks = collections.Counter(), collections.defaultdict(set)
-    for layer, node in flops._calls(model):
+    for layer, node in flops.calls(model):
         stage, _, rest = layer.name.partition("_block")
         number = rest.split("_")[0]
         block = f"{stage}_block{number}"
