@@ -1,4 +1,4 @@
-"""One-line errors about bad data in a pipeline, whose functions TensorFlow does not rewrite."""
+"""One-line errors about bad data in a pipeline, and the decorator of its functions."""
 
 import re
 from collections.abc import Iterator
