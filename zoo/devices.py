@@ -91,7 +91,7 @@ class Devices:
         if is_jax:
             import jax  # pyright: ignore[reportMissingImports]
 
-            signs = (jax.errors.JaxRuntimeError,)
+            signs = (*signs, jax.errors.JaxRuntimeError)
         try:
             yield
         except signs as error:
