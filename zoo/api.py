@@ -8,6 +8,7 @@ TensorFlow.
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lambda_keras.weights.hub import PREFIX
 from zoo.cli.model_options import is_published
 from zoo.cli.run import BACKENDS, use_default_backend
-from zoo.config import RunConfig, TrainConfig
-from zoo.config.detection import DetectionConfig
 from zoo.config.task import (
     CLASSIFICATION,
-    DETECTION,
     SOURCES,
     choose_source,
     network_task,
@@ -30,17 +28,13 @@ from zoo.config.task import (
 )
 from zoo.files import location
 from zoo.registry import TABLE
+from zoo.train import TASKS
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector
     from zoo.inference.classifier import Classifier
 
 Source = str | PathLike[str]
-# By task: settings of training, and the backends that it runs on.
-TASKS: dict[str, tuple[type[RunConfig], Sequence[str]]] = {
-    CLASSIFICATION: (TrainConfig, BACKENDS[:2]),
-    DETECTION: (DetectionConfig, BACKENDS[:1]),
-}
 
 
 def load(
@@ -193,7 +187,7 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
 
 
 def _module(verb: str, task: str) -> Any:
-    return task_module(task, {task: f"zoo.{verb}.{task}" for task in TASKS})
+    return import_module(f"zoo.{verb}.{task}")
 
 
 def _given(settings: SimpleNamespace) -> dict[str, Any]:
