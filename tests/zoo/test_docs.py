@@ -192,6 +192,7 @@ def _parse(line, request):
         if isinstance(value, type)
         and issubclass(value, Settings)
         and value.__module__ == module.__name__
+        and value.model_config.get("cli_prog_name")
     )
     settings.from_command_line(arguments)
 
