@@ -132,7 +132,7 @@ def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
     """One of both networks is whole at any moment, and the next command finds it."""
     old = (copy / "README.md").read_text()
     arguments = ["--run", str(run), str(copy), "--overwrite", "true"]
-    replace, done = os.replace, []
+    replace, remove, done = os.replace, shutil.rmtree, []
 
     def killed(source, target):
         if len(done) == step:
@@ -140,9 +140,16 @@ def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
         done.append(target)
         replace(source, target)
 
+    def killed_at_the_end(folder):
+        if folder.name.startswith(".old-"):
+            raise SystemExit("killed")
+        remove(folder)
+
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
-        patch.setattr(files, "restore", lambda _: None)  # which a killed process cannot do
+        patch.setattr(shutil, "rmtree", killed_at_the_end)
+        # Which a killed process cannot do.
+        patch.setattr(files, "restore", lambda folder: folder.with_name(f".old-{folder.name}"))
         patch.setattr(publish_folder, "check_same", lambda *_: None)
         with pytest.raises(SystemExit, match="killed"):
             publish.main(arguments)
