@@ -140,10 +140,10 @@ def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
         done.append(target)
         replace(source, target)
 
-    def killed_at_the_end(folder):
-        if folder.name.startswith(".old-"):
+    def killed_at_the_end(folder, *options, **named):
+        if Path(folder).name.startswith(".old-"):
             raise SystemExit("killed")
-        remove(folder)
+        remove(folder, *options, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
