@@ -17,6 +17,9 @@ from zoo.run_folder import check_still_there, finite
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.run import Stop, stopped
 
+# Seconds of steps that an estimate is of, and seconds from which on a run is long.
+ESTIMATED_AFTER, LONG = 20.0, 1800.0
+
 
 @dataclass(eq=False)
 class SaveProgress(keras.callbacks.Callback):
@@ -87,6 +90,8 @@ class SaveProgress(keras.callbacks.Callback):
 class Bar(keras.callbacks.ProgbarLogger):
     """Keras' progress bar, with images per second, and the time left after every epoch.
 
+    Of a long run it also estimates the time from the first steps, without their compilation.
+
     It also ends at the last step where executions do not divide an epoch. It stands before the
     callbacks that read the logs, to which it adds the speed and the learning rate.
     """
@@ -96,6 +101,8 @@ class Bar(keras.callbacks.ProgbarLogger):
 
     def __post_init__(self) -> None:
         super().__init__()
+        self.first: tuple[float, int] | None = None  # time and steps of the first execution
+        self.estimated = False
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -106,6 +113,8 @@ class Bar(keras.callbacks.ProgbarLogger):
         self.trained = time.monotonic()
         logs["images_per_second"] = self._speed()
         super().on_train_batch_end(min(batch, self.target - 1), logs)
+        if not self.estimated:
+            self._estimate()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         logs["images_per_second"] = self._speed()
@@ -113,13 +122,29 @@ class Bar(keras.callbacks.ProgbarLogger):
         super().on_epoch_end(epoch, logs)
         left = (self.run_epochs - epoch - 1) * (time.monotonic() - self.began)
         if left:
-            minutes = round(left / 60)
-            text = f"{minutes // 60} h {minutes % 60} min" if minutes else f"{left:.0f} s"
-            print(f"{text} left", flush=True)
+            print(f"{_duration(left)} left", flush=True)
+
+    def _estimate(self) -> None:
+        done = self.model.steps_done
+        began, before = self.first = self.first or (self.trained, done)
+        if self.trained - began < ESTIMATED_AFTER or done == before:
+            return
+        self.estimated = True
+        step = (self.trained - began) / (done - before)
+        left = (self.target * self.run_epochs - done) * step
+        if left > LONG:
+            print(
+                f"\n{_duration(left)} left, by {step:.3g} s a step, without evaluations", flush=True
+            )
 
     def _speed(self) -> float:
         images = (self.model.steps_done - self.first_step) * self.batch_size
         return images / max(self.trained - self.began, 1e-9)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes else f"{seconds:.0f} s"
 
 
 @dataclass(eq=False)

@@ -1,5 +1,6 @@
 """A training run of a classifier, by Keras' `fit`."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo import run_folder
+from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
@@ -33,6 +35,7 @@ from zoo.train.run import Metrics, Run, Stop, resuming
 
 GRID_SAMPLE = 512  # test images among which the grid of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
+FAR_APART = 4  # ratio of intended to present devices that is worth a warning
 SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
 
 
@@ -156,6 +159,12 @@ class ClassificationRun(Run):
             f"{in_parts}"
         )
         lines += [f"warning: {one}" for one in data.warnings]
+        cores = _intended_cores(config.config)
+        if cores >= FAR_APART * self.devices.replicas:
+            lines.append(
+                f"warning: {config.config} is for {cores} TPU cores. Received: {self.devices}; the "
+                "first steps show how long it will take"
+            )
         if config.model.weights is not None:
             return lines
         for_pretrained = {
@@ -332,6 +341,13 @@ class ClassificationRun(Run):
 def _write_file(path: Path, network: keras.Model) -> None:
     with atomic_write(path) as beside:
         beside.write_bytes(keras_file(network, path.name))
+
+
+def _intended_cores(config: Any) -> int:
+    """Returns the number of TPU cores in the header of a configuration of the zoo, or 0."""
+    path = configurations().get(str(config))
+    found = path and re.search(r"^# Hardware: (\d+) TPU", path.read_text("utf-8"), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _evaluate_again(

@@ -117,6 +117,18 @@ def test_bar_ends_once_at_the_last_step_and_says_the_time_left(monkeypatch, caps
     assert output.splitlines()[-1] == "2 h 0 min left"
 
 
+def test_bar_estimates_long_runs_from_their_first_steps(monkeypatch, capsys):
+    """An execution of 10 steps takes 100 s, the first one 500 s more, for compilation."""
+    clock = iter([0.0, 600.0, 700.0, 800.0])
+    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
+    bar = created_bar(batch_size=8, run_epochs=10, steps=100)
+    for done in (10, 20, 30):
+        bar.model.steps_done = done
+        bar.on_train_batch_end(done - 1, {"loss": 0.5})
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "left" in line)
+    assert line == "2 h 43 min left, by 10 s a step, without evaluations"  # of 980 steps
+
+
 SOURCE = """
 import keras
 

@@ -446,6 +446,20 @@ def test_plan_of_digits(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("config", "cores"),
+    [("lambda_resnet50_i160_350ep", 32), ("lambda_resnet14_digits", 0), ("mine.yaml", 0)],
+)
+def test_devices_far_from_those_of_the_configuration(config, cores):
+    assert classification._intended_cores(Path(config)) == cores
+
+
+def test_far_apart_devices_are_a_warning(monkeypatch):
+    monkeypatch.setattr(classification, "_intended_cores", lambda _: 4)
+    _, lines = compiled(monkeypatch, model={"image_size": 16, "batch_norm_momentum": 0.9})
+    assert "is for 4 TPU cores. Received: CPU, 1 replica(s); the first steps" in lines[-1]
+
+
+@pytest.mark.parametrize(
     ("model", "optimizer", "named"),
     [
         ({}, {"layer_decay": 0.75}, "optimizer.layer_decay: for pretrained weights"),
