@@ -450,7 +450,7 @@ def test_plan_of_digits(monkeypatch):
     [("lambda_resnet50_i160_350ep", 32), ("lambda_resnet14_digits", 0), ("mine.yaml", 0)],
 )
 def test_devices_far_from_those_of_the_configuration(config, cores):
-    assert classification._intended_cores(Path(config)) == cores
+    assert classification._intended_cores(config) == cores
 
 
 def test_far_apart_devices_are_a_warning(monkeypatch):
