@@ -116,9 +116,11 @@ class CompiledReport(Report):
 
 def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:
     """Returns the analysis of one compiled case."""
+    from lambda_keras.layers.position_lambdas import compiling_for
     from zoo.benchmark.backends import Compiler
 
-    return case.step(mode, Compiler(device, kernels))
+    with compiling_for("gpu" if device.platform == "cuda" else device.platform):
+        return case.step(mode, Compiler(device, kernels))
 
 
 def in_new_process(
