@@ -122,7 +122,7 @@ CONSTRUCTORS = [
     (
         layer,
         {"intra_depth": 2, "implementation": "depthwise_conv"},
-        "('auto', 'einsum', 'query_first', 'conv', 'fourier') for intra_depth=2",
+        "'conv', 'toeplitz_conv', 'fourier') for intra_depth=2",
         "implementation='depthwise_conv'",
     ),
     (layer, {"momentum": 2}, "number from 0 to 1", "momentum=2"),

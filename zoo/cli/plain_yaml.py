@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 MAX_CHARACTERS = 2**14  # the longest configuration of the zoo has 1,200
+MAX_DEPTH = 10  # nested lists and sections; settings need three
 
 
 def load(text: str) -> Any:
@@ -21,9 +22,16 @@ def load(text: str) -> Any:
             f"expected at most {MAX_CHARACTERS} characters of YAML. Received: {len(text)}"
         )
     try:
+        depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            line = event.start_mark.line + 1
+            if depth > MAX_DEPTH:
+                raise ValueError(
+                    f"expected at most {MAX_DEPTH} levels of YAML. Received: more, in line {line}"
+                )
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1
                 raise ValueError(
                     f"expected YAML without aliases. Received: *{event.anchor} in line {line}"
                 )

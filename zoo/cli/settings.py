@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -236,6 +237,9 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
 def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
     """Describes a wrong command line argument, and what is allowed."""
     reason = str(error).removeprefix("error parsing CLI: ")
+    field = re.search('field "(.*?)"', reason)
+    if isinstance(error.__cause__, JSONDecodeError) and field:
+        return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found:
         name = reason.partition("Parsing error encountered for ")[2].partition(":")[0]
