@@ -9,6 +9,7 @@ from lambda_keras import layers
 
 SIZES = {"filters": 8, "num_heads": 2}
 ARGUMENTS = {
+    "AugmentedConvolution": SIZES,
     "AxialAttention": SIZES,
     "GlobalAttention": SIZES,
     "HaloAttention": {**SIZES, "block_size": 2},
