@@ -80,6 +80,7 @@ class DetectionRun(Run):
         )
         self.task = Task(self.experiment, self._checkpoints, self.annotations, order)
         with redirect_stdout(io.StringIO()):
+            self.model = self.task.build_model()
             # Not by `create_trainer`, which adds words of its own to errors of the model.
             self.trainer = base_trainer.Trainer(
                 self.experiment,
