@@ -1,5 +1,6 @@
 """One file is the same pixels to the network, whatever command shows it."""
 
+import json
 from pathlib import Path
 
 import keras
@@ -139,16 +140,15 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
 
     def predict(contents):
         rows = zip(*(serve(contents)[name].tolist() for name in client.COLUMNS), strict=True)
-        return [
-            client.ServedPrediction(
-                classes=row[0], labels=[str(name) for name in row[0]], scores=row[2]
-            )
-            for row in rows
+        found = [
+            {"classes": row[0], "labels": list(map(str, row[0])), "scores": row[2]} for row in rows
         ]
+        return json.dumps({"predictions": found}).encode()
 
+    settings = client.ClientConfig.from_values({"model": "any", "photos": ["any.jpg"]})
     seen["client"] = [
         pixels(answer.classes, answer.scores)
-        for _, answer in client.predict_files(predict, "http://server", photos)
+        for _, answer in client.predict_files(predict, settings, photos)
     ]
 
     monkeypatch.setattr(page, "TOP", CLASSES)
