@@ -25,6 +25,7 @@ from zoo.inference.source.weights import Weights
 
 SIZE = 8
 VALUES = SIZE * SIZE * 3
+COLUMNS = ("classes", "labels", "scores")  # outputs of the export
 CLASSES = VALUES + 1
 NAME = "lambda_resnet26t"
 
@@ -139,7 +140,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
     seen["export"] = list(map(pixels, answers["classes"], answers["scores"]))
 
     def predict(contents):
-        rows = zip(*(serve(contents)[name].tolist() for name in client.COLUMNS), strict=True)
+        rows = zip(*(serve(contents)[name].tolist() for name in COLUMNS), strict=True)
         found = [
             {"classes": row[0], "labels": list(map(str, row[0])), "scores": row[2]} for row in rows
         ]
