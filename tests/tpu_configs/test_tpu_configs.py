@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support import networks
 from support.networks import GOLDEN, RECIPES
-from zoo.results import IMAGENET, PSEUDO_LABELS, RESULTS
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
@@ -16,6 +15,7 @@ from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
+from zoo.list import IMAGENET, PSEUDO_LABELS, RESULTS
 from zoo.registry import create_model, find_model
 from zoo.train.network import create_network
 
