@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.image_files import check_readable
+from zoo.data.readable import check_readable
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 

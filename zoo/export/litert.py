@@ -53,7 +53,7 @@ def write(
     """
     import tensorflow as tf
 
-    from zoo.data.image_files import check_readable
+    from zoo.data.readable import check_readable
     from zoo.export.graph import classifier_graph
 
     if (quantize == "int8") != bool(calibration):

@@ -8,7 +8,8 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFile, named, quoted
-from zoo.data.image_files import SUFFIXES, check_readable
+from zoo.data.image_files import SUFFIXES
+from zoo.data.readable import check_readable
 from zoo.detection import objects
 from zoo.errors import needs_extra, printable
 from zoo.inference.photos import check_replaces_none, find_photos
