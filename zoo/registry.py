@@ -67,11 +67,7 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
 
 
 def set_batch_norm(model: "keras.Model", momentum: float | None, synchronized: bool) -> None:
-    """Sets up every batch normalization of a network, before it is called.
-
-    `momentum` is of the moving statistics, None: as it is; `synchronized` batch statistics are
-    those of all devices.
-    """
+    """Sets up every batch normalization of a network before its call; momentum None: as it is."""
     import keras
 
     for layer in model._flatten_layers():

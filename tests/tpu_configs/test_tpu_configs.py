@@ -15,10 +15,11 @@ from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
-from zoo.list import IMAGENET, PSEUDO_LABELS, RESULTS
+from zoo.list import RESULTS
 from zoo.registry import create_model, find_model
 from zoo.train.network import create_network
 
+IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
 FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
 WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
