@@ -255,9 +255,10 @@ case $kind in
   ssh)
     command=${!#}
     cd host || exit 255
+    set -m # so that all of the connection can be killed
     bash -c "${command#--command=}" &
     while kill -0 $! 2> /dev/null; do
-      [[ $(cat ../state) == READY ]] || { kill $!; exit 255; }
+      [[ $(cat ../state) == READY ]] || { kill -- -$!; exit 255; }
       sleep 0.02
     done
     wait $! ;;
@@ -279,7 +280,7 @@ print("start", starts, flush=True)
 end = (cloud / "ends").read_text().split()[starts - 1]
 if end == "preempted":
     (cloud / "state").write_text("PREEMPTED")
-elif end == "waits":
+if not end.isdigit():
     while not (cloud / "go").exists():
         time.sleep(0.02)
 sys.exit(int(end) if end.isdigit() else 0)
