@@ -4,9 +4,10 @@ import errno
 
 import pytest
 import tensorflow as tf
+from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
-from zoo.devices import Devices, Host
+from zoo.devices import Devices, Host, find_devices
 from zoo.train.detection import DetectionRun, _in_one_line
 
 
@@ -47,3 +48,15 @@ def test_batch_has_at_most_all_images(sharded):
 def test_errors_of_training(tmp_path, error, kind, message):
     with pytest.raises(kind, match=message), _in_one_line(tmp_path / "run"):
         raise error
+
+
+def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path):
+    config = DetectionConfig(**settings(sharded, tmp_path / "run"))
+    run = DetectionRun(config, find_devices("one_device"), resumed=False)
+    run.check()
+    run.load()
+    with run.devices.scope():
+        (line,) = run.build()
+    assert run.trainer.model is run.model
+    assert f"{run.classes} classes" in line
+    assert not (tmp_path / "run").exists()
