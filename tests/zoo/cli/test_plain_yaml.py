@@ -11,9 +11,14 @@ def test_plain_types():
     assert plain_yaml.load("7") == 7
 
 
-def test_depth():
-    with pytest.raises(ValueError, match="recursion"):
-        plain_yaml.load("[" * 5000 + "]" * 5000)
+@pytest.mark.parametrize(("depth", "fits"), [(10, True), (11, False)])
+def test_depth(depth, fits):
+    text = "[" * depth + "]" * depth
+    if fits:
+        assert repr(plain_yaml.load(text)) == text
+    else:
+        with pytest.raises(ValueError, match=r"at most 10 levels of YAML\. Received: more"):
+            plain_yaml.load(text)
 
 
 def test_length():
