@@ -26,6 +26,7 @@ CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
 C = TypeVar("C", bound=RunConfig)
+M = TypeVar("M", bound=BaseModel)
 
 SHARED_WITHIN_S = 30.0  # time for which a network file system may cache that a file is missing
 
@@ -128,14 +129,18 @@ class Metrics(BaseModel):
 
 def load_metrics(folder: Path) -> Metrics:
     """Returns the results of a finished run; a damaged file is refused."""
-    path = folder / METRICS
+    return read_json(Metrics, folder / METRICS, f"run: expected an intact {METRICS}")
+
+
+def read_json(kind: type[M], path: Path, expected: str) -> M:
+    """Reads and validates a file, local or in a bucket; errors begin with `expected`."""
     with answering(path):
         text = path.read_bytes()
     try:
-        return Metrics.model_validate_json(text)
+        return kind.model_validate_json(text)
     except ValidationError as error:
-        received = f"Received: {path} ({first_wrong(error, 'the file')})"
-        raise ValueError(f"run: expected an intact {METRICS}. {received}") from None
+        received = f"{path} ({first_wrong(error, 'the file')})"
+        raise ValueError(f"{expected}. Received: {received}") from None
 
 
 def check_still_there(folder: Path) -> None:

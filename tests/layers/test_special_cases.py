@@ -16,7 +16,7 @@ def normal(*shape, seed=0):
 
 def layer_with(x, weights, **arguments):
     """A layer of depth DEPTH that is built for inputs, with some weights by name."""
-    layer = LambdaLayer(DEPTH, **WITHOUT_NORMS, **arguments)
+    layer = LambdaLayer(DEPTH, **{**WITHOUT_NORMS, **arguments})
     layer.build(x.shape)
     for name, value in weights.items():
         getattr(layer, name).assign(value)
@@ -32,18 +32,15 @@ def test_linear_attention():
     kernels["value_kernel"] = normal(DEPTH, DEPTH, seed=2)
     for name, value in kernels.items():
         getattr(attention, name).assign(value)
-    layer = LambdaLayer(
-        DEPTH,
+    layer = layer_with(
+        x,
+        kernels,
         num_heads=2,
         key_dim=4,
         multi_query=False,
         position_embedding=None,
         query_normalization="softmax",
-        value_normalization=None,
     )
-    layer.build(x.shape)
-    for name, value in kernels.items():
-        getattr(layer, name).assign(value)
     expected = ops.convert_to_numpy(attention(x))
     np.testing.assert_allclose(ops.convert_to_numpy(layer(x)), expected, atol=1e-5)
 

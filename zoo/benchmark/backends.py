@@ -76,19 +76,26 @@ class Backend(ABC):
     def wait(self, outputs: Any) -> None:
         """Waits until the outputs are computed."""
 
+    @abstractmethod
     def temporary_bytes(self, step: Step) -> int:
         """Peak memory of a step in addition to its inputs and weights."""
+
+
+class Allocating(Backend):
+    """A backend whose allocator counts its peak."""
+
+    @abstractmethod
+    def memory(self, reset: bool = False) -> int:
+        """Peak memory since the last reset, or the memory now if it resets the peak."""
+
+    def temporary_bytes(self, step):
         self.wait(step.start())
         before = self.memory(reset=True)
         self.wait(step.start())
         return self.memory() - before
 
-    def memory(self, reset: bool = False) -> int:
-        """Peak memory since the last reset, or the memory now if it resets the peak."""
-        raise NotImplementedError
 
-
-class TensorFlow(Backend):
+class TensorFlow(Allocating):
     """TensorFlow: `tf.function`, with or without XLA."""
 
     package = "tensorflow"
@@ -234,7 +241,7 @@ class Compiler(Jax):
         return self.compile(*self.training(model, images, labels), donated=0)
 
 
-class Torch(Backend):
+class Torch(Allocating):
     """PyTorch, eager."""
 
     package = "torch"

@@ -11,7 +11,7 @@ from pydantic import Field
 from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.networks import KerasNetwork, ZooNetwork, parse
-from zoo.benchmark.report import Case, Report, columns, installed, print_table, progress
+from zoo.benchmark.report import Case, CaseReport, columns, installed, print_table, progress
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import use_backend
@@ -94,7 +94,7 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     report.finish()
 
 
-class CompiledReport(Report):
+class CompiledReport(CaseReport):
     """Report of programs that are compiled for a device, in other processes."""
 
     def __init__(self, config: Config, arguments: Sequence[str], device: Device):

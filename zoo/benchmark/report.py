@@ -179,6 +179,34 @@ class Report:
         print(place(self.content))
         print(", ".join(f"{name} {version}" for name, version in self.content["versions"].items()))
 
+    def write(self) -> None:
+        """Writes the JSON file atomically, if there is an output."""
+        if self.output is not None:
+            with atomic_write(self.output) as beside:
+                beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
+
+    def draws_layers(self) -> None:
+        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
+        if self.output is not None:
+            from zoo.benchmark.plots import plot_layers
+
+            self.draw = plot_layers
+
+    def finish(self) -> None:
+        """Draws the figure, if there is one, and prints the names of the files."""
+        if self.output is None:
+            return
+        written = str(self.output)
+        if self.draw is not None:
+            picture = self.output.with_suffix(".png")
+            self.draw(self.content, picture)
+            written += f" and {picture}"
+        print(f"\nwrote {written}")
+
+
+class CaseReport(Report, ABC):
+    """A report whose rows are cases, measured in several modes."""
+
     def measure(
         self,
         cases: Sequence[Case],
@@ -207,33 +235,9 @@ class Report:
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
 
+    @abstractmethod
     def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:
         """Measures the steps of cases; returns results by name. `head` begins progress lines."""
-        raise NotImplementedError
-
-    def write(self) -> None:
-        """Writes the JSON file atomically, if there is an output."""
-        if self.output is not None:
-            with atomic_write(self.output) as beside:
-                beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
-
-    def draws_layers(self) -> None:
-        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
-        if self.output is not None:
-            from zoo.benchmark.plots import plot_layers
-
-            self.draw = plot_layers
-
-    def finish(self) -> None:
-        """Draws the figure, if there is one, and prints the names of the files."""
-        if self.output is None:
-            return
-        written = str(self.output)
-        if self.draw is not None:
-            picture = self.output.with_suffix(".png")
-            self.draw(self.content, picture)
-            written += f" and {picture}"
-        print(f"\nwrote {written}")
 
 
 def quotient(numerator: float | None, denominator: float | None) -> float | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from zoo.benchmark.report import Case, Report, Results, cores, progress, threads
+from zoo.benchmark.report import Case, CaseReport, Results, cores, progress, threads
 from zoo.benchmark.settings import BackendSettings
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
@@ -128,7 +128,7 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-class Bench(Report):
+class Bench(CaseReport):
     """Report of cases that are timed on a Keras backend, in turn in this process."""
 
     def __init__(

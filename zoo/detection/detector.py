@@ -19,7 +19,7 @@ from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
 from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
-from zoo.detection.shards import Categories, check_shape, read_json
+from zoo.detection.shards import Categories, check_shape
 from zoo.errors import needs_extra
 from zoo.inference.images import Image, read_pixels, several
 
@@ -261,4 +261,4 @@ def _shapes(path: str) -> Counter[tuple[int, ...]]:
 def load_metrics(folder: Path) -> Metrics:
     """Returns the results of a finished run of a detector."""
     expected = "run: expected the metrics.json of a detector"
-    return read_json(Metrics, folder / run_folder.METRICS, expected)
+    return run_folder.read_json(Metrics, folder / run_folder.METRICS, expected)

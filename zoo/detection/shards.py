@@ -4,20 +4,20 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from zoo.cli.settings import Section
 from zoo.detection import coco
-from zoo.errors import first_wrong, printable, some
+from zoo.errors import printable, some
 from zoo.files import answering, local_copy
+from zoo.run_folder import read_json
 
 DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as in COCO
 ANNOTATIONS = "val.json"  # annotations of the test images
 FILES_AT_ONCE = 16
-M = TypeVar("M", bound=BaseModel)
 
 # The detector has an output for every id up to the largest one.
 Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
@@ -49,17 +49,6 @@ class Dataset(Section):
                     f"Received: {str(folder)!r}, without {DESCRIPTION}"
                 )
         return read_json(cls, path, f"data.dir: expected an intact {DESCRIPTION}")
-
-
-def read_json(kind: type[M], path: Path, expected: str) -> M:
-    """Reads and validates a file, local or in a bucket; errors begin with `expected`."""
-    with answering(path):
-        text = path.read_bytes()
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError as error:
-        received = f"{path} ({first_wrong(error, 'the file')})"
-        raise ValueError(f"{expected}. Received: {received}") from None
 
 
 def pattern(folder: Path, part: str) -> str:
