@@ -46,7 +46,7 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     decodes and resizes images itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
-      python -m zoo.client --model detector_lambda_resnet50 photo.jpg --output sheet.png
+      python -m zoo.client --model detector_lambda_resnet50 photo.jpg --output detections.png
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
     """
 

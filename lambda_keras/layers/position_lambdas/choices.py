@@ -70,7 +70,7 @@ CHOICES = {
         ("toeplitz_conv", {}),
         ("dense_matmul", {}),
     ],
-    # Compiled by XLA for a TPU v5e, not run.
+    # From position lambdas alone, compiled by XLA for a TPU v5e, not run.
     "tpu": [
         UNKNOWN_GRID,
         ("query_first", {"positions": _up_to(256)}),
