@@ -1,6 +1,7 @@
-"""Large grids in tiles with their surroundings, so that the work grows with the grid.
+"""Grids in tiles with their surroundings, so that the work grows with the grid.
 
-A tile and the positions around it, within half a scope, are an example of its own in the batch.
+A tile and the positions around it, within half a scope or a halo, are an example of its own in the
+batch. Grids that tiles do not divide are padded with zeros at their ends.
 """
 
 import math
@@ -21,34 +22,35 @@ def in_tiles(compute, queries, values, grid, tiles, reach):
         reach: Positions that queries see on both sides.
     """
     around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
-    nothing = [0] * len(tiles)
-    outputs = compute(tile(queries, tiles, nothing), tile(values, tiles, around), around)
+    outputs = compute(tile(queries, tiles), tile(values, tiles, around), around)
     outputs = ops.reshape(outputs, (-1, *tiles, *ops.shape(outputs)[2:]))
     outputs = untile(outputs, grid, tiles)
     return ops.reshape(outputs, (-1, math.prod(grid), *ops.shape(outputs)[-2:]))
 
 
-def tile(tensor, tiles, reach):
+def tile(tensor, tiles, reach=None):
     """Cuts the grid of a tensor into tiles, each with its surroundings.
 
     Args:
-        tensor: `(b, *grid, i, j)`.
-        tiles: Size of a tile along each axis.
+        tensor: `(b, *grid, ...)`; sizes may be unknown.
+        tiles: Size of a tile along each axis of the grid.
         reach: Positions on both sides of a tile that belong to it, too; zeros beyond the grid.
 
     Returns:
-        `(b * tiles, *(tile + 2 reach), i, j)`.
+        `(b * tiles, *(tile + 2 reach), ...)`, the tiles of an example in raster order.
     """
-    for axis, (size, around) in enumerate(zip(tiles, reach, strict=True), start=1):
+    for axis, size in enumerate(tiles, start=1):
+        around = reach[axis - 1] if reach else 0
         shape = ops.shape(tensor)
         n = shape[axis]
-        if (n, 0) == (size, around):
+        if isinstance(n, int) and (n, 0) == (size, around):
             continue
-        count = -(-n // size)
-        further = -(-2 * around // size)  # Number of tiles that the surroundings reach into.
+        # Whole tiles that the axis, and then the surroundings, reach into.
+        count, further = _count(n, size), _count(2 * around, size)
         padding = [(0, 0)] * len(shape)
         padding[axis] = (around, (count + further) * size - n - around)
         tensor = ops.pad(tensor, padding)
+        # Maps have five axes at most, because LiteRT has no slices of more.
         tensor = ops.reshape(
             tensor, (-1, *shape[1:axis], count + further, size, *shape[axis + 1 :])
         )
@@ -57,7 +59,7 @@ def tile(tensor, tiles, reach):
             part(part(tensor, axis, first, count), axis + 1, 0, positions)
             for first, positions in enumerate(taken)
         ]
-        tensor = ops.concatenate(parts, axis=axis + 1)
+        tensor = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=axis + 1)
         # The number of the tile goes to the batch.
         tensor = ops.moveaxis(tensor, axis, 1)
         tensor = ops.reshape(tensor, (-1, *ops.shape(tensor)[2:]))
@@ -65,12 +67,12 @@ def tile(tensor, tiles, reach):
 
 
 def untile(tensor, grid, tiles):
-    """`(b * tiles, *tile, i, j)` -> `(b, *grid, i, j)`, of tiles without surroundings."""
+    """`(b * tiles, *tile, ...)` -> `(b, *grid, ...)`, of tiles without surroundings."""
     for axis in reversed(range(len(grid))):
         n, size = grid[axis], tiles[axis]
-        if n == size:
+        if isinstance(n, int) and n == size:
             continue
-        count = -(-n // size)
+        count = _count(n, size)
         tensor = ops.reshape(tensor, (-1, count, *ops.shape(tensor)[1:]))
         tensor = ops.moveaxis(tensor, 1, axis + 1)
         shape = ops.shape(tensor)
@@ -78,6 +80,16 @@ def untile(tensor, grid, tiles):
         tensor = ops.reshape(tensor, merged)
         tensor = part(tensor, axis + 1, 0, n)
     return tensor
+
+
+def on_grid(grid, tiles, reach):
+    """Bool `(tiles, 1, 1, m)`: which positions of each tile and its surroundings are on a grid."""
+    ones = tile(ops.ones((1, *grid)), tiles, reach)
+    return ops.reshape(ones, (-1, 1, 1, math.prod(ones.shape[1:]))) > 0
+
+
+def _count(length, size):
+    return (length + size - 1) // size
 
 
 def part(tensor, axis: int, first: int, size):

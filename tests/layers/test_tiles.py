@@ -9,7 +9,7 @@ from support import backends
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers import tiles as tiling
 from lambda_keras.layers.position_lambdas import fourier, query_first
-from lambda_keras.layers.tiles import equal_tiles, tile, untile
+from lambda_keras.layers.tiles import equal_tiles, on_grid, tile, untile
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,30 @@ def test_untile_is_the_inverse(grid, tiles):
     x = np.random.default_rng(0).normal(size=(2, *grid, 2, 3)).astype("float32")
     tiled = tile(ops.convert_to_tensor(x), tiles, [0] * len(grid))
     np.testing.assert_array_equal(ops.convert_to_numpy(untile(tiled, grid, tiles)), x)
+
+
+@pytest.mark.parametrize("reach", [(1, 1), (5, 0)])
+@pytest.mark.parametrize("known", [True, False])
+def test_maps_in_tiles(known, reach):
+    tiles = (3, 2)
+
+    def in_tiles(x):
+        grid = ops.shape(x)[1:3]
+        whole = untile(tile(x, tiles), grid, tiles)
+        return whole, tile(x, tiles, reach), on_grid(grid, tiles, reach)
+
+    if not known and keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        in_tiles = tf.function(in_tiles, [tf.TensorSpec((None, None, None, 3))])
+    x = np.random.default_rng(0).normal(size=(2, 7, 5, 3)).astype("float32")
+    outputs = in_tiles(ops.convert_to_tensor(x))
+    whole, found, visible = (ops.convert_to_numpy(output) for output in outputs)
+    np.testing.assert_array_equal(whole, x)
+    expected = tile(ops.convert_to_tensor(x[..., None]), tiles, reach)
+    np.testing.assert_array_equal(found, ops.convert_to_numpy(expected)[..., 0])
+    first, _ = np.split(found[..., 0], 2)
+    np.testing.assert_array_equal(visible, first.reshape(len(first), 1, 1, -1) != 0)
 
 
 def test_equal_tiles():

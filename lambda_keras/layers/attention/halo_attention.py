@@ -7,7 +7,7 @@ from keras import ops
 
 from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
 from lambda_keras.layers.attention.base import MapAttentionLayer
-from lambda_keras.layers.attention.windows import join_blocks, real_positions, split_windows
+from lambda_keras.layers.tiles import on_grid, tile, untile
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -80,20 +80,16 @@ class HaloAttention(MapAttentionLayer):
 
     def attend(self, queries, keys, values, training):
         del training
-        _, height, width, _ = ops.shape(keys)
-        windows = (self.block_size, self.halo_size)
-        query_block = self.block_size
+        windows = (self.block_size,) * 2, (self.halo_size,) * 2
+        visible = on_grid(ops.shape(keys)[1:3], *windows) if self.mask_padding else None
+        query_blocks, _ = windows
         if self.strided_queries:
             queries = queries[:, :: self.strides, :: self.strides]
-            query_block //= self.strides
+            query_blocks = (self.block_size // self.strides,) * 2
         outputs = self.relative_attention(
-            split_windows(queries, query_block),
-            split_windows(keys, *windows),
-            split_windows(values, *windows),
-            real_positions(height, width, *windows) if self.mask_padding else None,
+            tile(queries, query_blocks), tile(keys, *windows), tile(values, *windows), visible
         )
-        _, height, width, _ = ops.shape(queries)
-        return join_blocks(outputs, height, width)
+        return untile(outputs, ops.shape(queries)[1:3], query_blocks)
 
     def attention_products(self, height, width):
         blocks = math.ceil(height / self.block_size) * math.ceil(width / self.block_size)

@@ -13,8 +13,8 @@ from lambda_keras.layers.attention.base import (
     softmax_attention,
     split_heads,
 )
-from lambda_keras.layers.attention.windows import join_blocks, real_positions, split_windows
 from lambda_keras.layers.position_embeddings import standardize_scope
+from lambda_keras.layers.tiles import on_grid, tile, untile
 
 # Queries are computed in blocks of this size, each of which sees one window.
 BLOCK = 4
@@ -70,9 +70,10 @@ class LocalAttention(RelativeAttentionLayer):
         _, height, width, _ = ops.shape(queries)
         halo = self.scope // 2
         window = BLOCK + 2 * halo
-        queries = split_heads(split_windows(queries, BLOCK), self.num_heads)  # (b x, h, n, k)
-        keys = split_heads(split_windows(keys, BLOCK, halo), self.groups)  # (b x, g, m, k)
-        values = split_heads(split_windows(values, BLOCK, halo), self.groups)  # (b x, g, m, v)
+        blocks, halos = (BLOCK, BLOCK), (halo, halo)
+        queries = split_heads(tile(queries, blocks), self.num_heads)  # (b x, h, n, k)
+        keys = split_heads(tile(keys, blocks, halos), self.groups)  # (b x, g, m, k)
+        values = split_heads(tile(values, blocks, halos), self.groups)  # (b x, g, m, v)
         row_queries, column_queries = ops.split(queries, 2, axis=-1)
         # Row p of a window is row p - halo of its block.
         rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)  # (i, p, k / 2)
@@ -82,10 +83,10 @@ class LocalAttention(RelativeAttentionLayer):
         near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
         visible = near.reshape(1, 1, BLOCK**2, window**2)  # (1, 1, n, m)
         if self.mask_padding:
-            visible = ops.logical_and(visible, real_positions(height, width, BLOCK, halo))
+            visible = ops.logical_and(visible, on_grid((height, width), blocks, halos))
         positions = position_logits(row_queries, column_queries, rows, columns)
         outputs = softmax_attention(queries, keys, values, positions, visible)  # (b x, h, n, v)
-        return join_blocks(join_heads(outputs, BLOCK, BLOCK), height, width)
+        return untile(join_heads(outputs, *blocks), (height, width), blocks)
 
     def attention_products(self, height, width):
         seen = min(self.scope**2, height * width)
