@@ -12,14 +12,9 @@ from keras import ops
 def in_tiles(compute, queries, values, grid, tiles, reach):
     """Computes the position outputs of every tile and joins them: `(b, n, h, v)`.
 
-    Args:
-        compute: From the queries of tiles `(b, *tiles, h, k)`, values `(b, *(tile + 2 around), v,
-            u)` and `around` to outputs `(b, n, h, v)`.
-        queries: Tensor `(b, *grid, h, k)`.
-        values: Tensor `(b, *grid, v, u)`.
-        grid: Sizes of the axes.
-        tiles: Size of a tile along each axis; nothing is around one as long as the axis.
-        reach: Positions that queries see on both sides.
+    `compute` takes queries of tiles `(b, *tile, h, k)`, values `(b, *(tile + 2 around), v, u)` and
+    `around`, and returns outputs `(b, n, h, v)`. That is how far queries see, `reach`, on both
+    sides of a tile; nothing is around a tile as long as the axis.
     """
     around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
     outputs = compute(tile(queries, tiles), tile(values, tiles, around), around)
@@ -29,15 +24,10 @@ def in_tiles(compute, queries, values, grid, tiles, reach):
 
 
 def tile(tensor, tiles, reach=None):
-    """Cuts the grid of a tensor into tiles, each with its surroundings.
+    """Cuts a tensor `(b, *grid, ...)` into tiles `(b * tiles, *(tile + 2 reach), ...)`.
 
-    Args:
-        tensor: `(b, *grid, ...)`; sizes may be unknown.
-        tiles: Size of a tile along each axis of the grid.
-        reach: Positions on both sides of a tile that belong to it, too; zeros beyond the grid.
-
-    Returns:
-        `(b * tiles, *(tile + 2 reach), ...)`, the tiles of an example in raster order.
+    Those of an example are in raster order. `reach` is how many positions on both sides of a tile
+    belong to it, too, with zeros beyond the grid. Sizes of the grid may be unknown.
     """
     for axis, size in enumerate(tiles, start=1):
         around = reach[axis - 1] if reach else 0

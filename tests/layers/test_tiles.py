@@ -8,7 +8,7 @@ from support import backends
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers import tiles as tiling
-from lambda_keras.layers.position_lambdas import fourier, query_first
+from lambda_keras.layers.position_lambdas import dense, fourier
 from lambda_keras.layers.tiles import equal_tiles, on_grid, tile, untile
 
 
@@ -104,7 +104,7 @@ def test_tiles_equal_the_whole(monkeypatch, name, grid, arguments):
     expected = outputs("einsum")
     monkeypatch.setattr(fourier, "MAX_SIZE", 1)
     monkeypatch.setattr(fourier, "MAX_TILE", 6)
-    monkeypatch.setattr(query_first, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
+    monkeypatch.setattr(dense, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
     monkeypatch.setattr(tiling, "tile", lambda *given: tiled.append(given) or tile(*given))
     for received, one in zip(outputs(name), expected, strict=True):
         np.testing.assert_allclose(received, one, atol=1e-5 * np.abs(one).max())

@@ -1,4 +1,4 @@
-"""Position lambdas applied to their queries: one file per implementation.
+"""Position lambdas applied to their queries, by several implementations.
 
 Every implementation computes the same thing (Eq. 1 and 2, position part),
 
@@ -20,9 +20,9 @@ from lambda_keras.layers.position_lambdas.api import (
     relative_outputs,
 )
 from lambda_keras.layers.position_lambdas.choices import CHOICES, fastest
+from lambda_keras.layers.position_lambdas.dense import dense_tiles
 from lambda_keras.layers.position_lambdas.device import compiling_for, device_kind
 from lambda_keras.layers.position_lambdas.embeddings import dense_embeddings, dilate, mask_future
-from lambda_keras.layers.position_lambdas.query_first import dense_tiles
 
 __all__ = [
     "CHOICES",

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from keras import ops
 
 from lambda_keras.layers.position_lambdas.apply import flatten_grid
-from lambda_keras.layers.position_lambdas.conv import conv, countable
-from lambda_keras.layers.position_lambdas.dense_matmul import dense_matmul
-from lambda_keras.layers.position_lambdas.depthwise_conv import depthwise_conv
-from lambda_keras.layers.position_lambdas.einsum import einsum
-from lambda_keras.layers.position_lambdas.embeddings import crop_to_reach, dense_embeddings
-from lambda_keras.layers.position_lambdas.fourier import fourier
-from lambda_keras.layers.position_lambdas.query_first import (
+from lambda_keras.layers.position_lambdas.conv import conv, countable, depthwise_conv
+from lambda_keras.layers.position_lambdas.dense import (
+    dense_matmul,
     dense_tiles,
+    einsum,
     query_first,
     query_first_in_tiles,
 )
+from lambda_keras.layers.position_lambdas.embeddings import crop_to_reach, dense_embeddings
+from lambda_keras.layers.position_lambdas.fourier import fourier
 from lambda_keras.layers.position_lambdas.toeplitz_conv import toeplitz_conv
 
 

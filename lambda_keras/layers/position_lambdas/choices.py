@@ -5,8 +5,8 @@ import math
 import keras
 
 from lambda_keras.layers.position_lambdas.api import capable
+from lambda_keras.layers.position_lambdas.dense import dense_tiles
 from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
-from lambda_keras.layers.position_lambdas.query_first import dense_tiles
 
 
 def _up_to(most: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Position lambdas as the lambda convolution (Figures 5 and 8)."""
+"""Position lambdas as the lambda convolution (Figures 5 and 8), or as a depthwise one."""
 
 import math
 
@@ -23,6 +23,18 @@ def conv(queries, values, embeddings):
         lambdas = ops.conv(folded, embeddings, padding="same", data_format="channels_last")
         lambdas = ops.moveaxis(ops.reshape(lambdas, (batch, v, *grid, k)), 1, -2)
     return contract("bnhk,bnvk->bnhv", flatten_grid(queries), flatten_grid(lambdas))
+
+
+def depthwise_conv(queries, values, embeddings):
+    """Convolves every value with the channel multiplier k (Figure 5)."""
+    *scope, _, k = embeddings.shape
+    batch, *grid, v, _ = ops.shape(values)
+    kernel = ops.tile(embeddings, (*(1 for _ in scope), v, 1))
+    lambdas = ops.depthwise_conv(
+        ops.reshape(values, (batch, *grid, v)), kernel, padding="same", data_format="channels_last"
+    )
+    lambdas = ops.reshape(lambdas, (batch, -1, v, k))
+    return contract("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
 
 
 def countable(grid, k):

@@ -53,17 +53,9 @@ def toeplitz(embeddings, axis: int, n, m, first: int = 0):
     """Replaces an axis of relative positions by pairs of n queries and m context positions.
 
     Copies of the padded axis, joined and cut one element shorter, are shifted by one more each.
-    The gradient is a sum, where a gather has a scatter, which adds up in half precision.
-
-    Args:
-        embeddings: Tensor `(..., r, ...)`.
-        axis: Its axis of relative positions.
-        n: Number of queries.
-        m: Number of context positions.
-        first: Position of the first query in the context.
-
-    Returns:
-        Tensor `(..., n, m, ...)`, zero outside of the scope.
+    The gradient is a sum, where a gather has a scatter, which adds up in half precision. Embeddings
+    `(..., r, ...)` become `(..., n, m, ...)`, zero outside of the scope; the first query lies at
+    the position `first` of the context.
     """
     before, after = embeddings.shape[:axis], embeddings.shape[axis + 1 :]
     padding = [(0, 0)] * len(embeddings.shape)
@@ -80,11 +72,7 @@ def toeplitz(embeddings, axis: int, n, m, first: int = 0):
 
 def one_hot_product(embeddings, axis: int, n, m, first: int = 0):
     """Computes `toeplitz` as a product with a matrix of zeros and ones."""
-    before, reach, after = (
-        embeddings.shape[:axis],
-        embeddings.shape[axis],
-        embeddings.shape[axis + 1 :],
-    )
+    before, (reach, *after) = embeddings.shape[:axis], embeddings.shape[axis:]
     rows = ops.reshape(embeddings, (math.prod(before), reach, math.prod(after)))
     offsets = ops.reshape(_offsets(n, m, reach // 2 - first), (-1, 1))
     one_hot = ops.cast(offsets == ops.arange(reach, dtype="int32"), rows.dtype)
@@ -92,10 +80,7 @@ def one_hot_product(embeddings, axis: int, n, m, first: int = 0):
 
 
 def _offsets(n, m, same: int):
-    """Index into a scope for each pair of `n` queries and `m` context positions.
-
-    The pair of the first ones has the index `same`.
-    """
+    """Index into a scope for each pair of n queries and m context positions, first `same`."""
     context, queries = ops.arange(m, dtype="int32"), ops.arange(n, dtype="int32")
     return context[None, :] - queries[:, None] + same
 

@@ -43,16 +43,10 @@ def fourier(queries, values, embeddings):
 def _correlated(queries, values, embeddings, first, grid):
     """Position lambdas of the queries on a grid, applied: `(b, n, h, v)`.
 
-    Args:
-        queries: Tensor `(b, *grid, h, k)`.
-        values: Tensor `(b, *(first + grid + first), v, u)`.
-        embeddings: Tensor `(*scope, u, k)`.
-        first: For each axis the position of the first query among the values: half a scope, or 0
-            if there is nothing around.
-        grid: Sizes of the axes.
+    Values are `(b, *(first + grid + first), v, u)`; `first` is, for each axis, the position of the
+    first query among them: half a scope, or 0 if there is nothing around.
     """
-    batch, *sizes, v, u = values.shape
-    batch = ops.shape(values)[0]
+    batch, *sizes, v, u = ops.shape(values)
     *scope, _, k = embeddings.shape
     reach = [size // 2 for size in scope]
     # On so long a circle what wraps around does not reach the queries, and the circular
@@ -136,12 +130,9 @@ def _forward_matrix(period, positions, real):
 
 def _inverse_matrix(period, positions, real):
     """Rows (position, part), or positions of a real signal; columns (part, frequency)."""
-    angles = 2 * np.pi / period * np.outer(positions, np.arange(period))
-    cos, sin = np.cos(angles) / period, np.sin(angles) / period
+    matrix = _forward_matrix(period, positions, real).T / period
     if real:
-        half = period // 2 + 1
         # Frequencies that stand for their mirror image too count twice.
-        weight = np.where(np.arange(half) % (period / 2) == 0, 1, 2)
-        return np.concatenate([weight * cos[:, :half], -weight * sin[:, :half]], axis=1)
-    matrix = np.stack([np.stack([cos, -sin], 1), np.stack([sin, cos], 1)], 1)
-    return matrix.reshape(2 * len(positions), 2 * period)
+        weight = np.where(np.arange(period // 2 + 1) % (period / 2) == 0, 1, 2)
+        matrix *= np.concatenate([weight, weight])
+    return matrix

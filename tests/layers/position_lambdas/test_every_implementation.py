@@ -11,7 +11,7 @@ from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers.position_lambdas import (
     IMPLEMENTATIONS,
     capable,
-    query_first,
+    dense,
     relative_outputs,
     toeplitz_conv,
 )
@@ -44,7 +44,7 @@ EVERY = [
 def small_bands_and_tiles(monkeypatch):
     monkeypatch.setattr(toeplitz_conv, "MAX_WIDTH", 8)
     monkeypatch.setattr(toeplitz_conv, "BAND", 4)
-    monkeypatch.setattr(query_first, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
+    monkeypatch.setattr(dense, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
 
 
 class PositionOutputs(keras.layers.Layer):

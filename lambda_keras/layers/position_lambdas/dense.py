@@ -1,9 +1,9 @@
-"""Position outputs without position lambdas: queries times embeddings, then times values."""
+"""Position outputs from dense embeddings `(n, m, u, k)`: products in three orders."""
 
 import math
 
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.position_lambdas.apply import flatten_grid
+from lambda_keras.layers.position_lambdas.apply import apply_lambdas, flatten_grid
 from lambda_keras.layers.position_lambdas.embeddings import dense_embeddings
 from lambda_keras.layers.tiles import equal_tiles, in_tiles
 
@@ -11,8 +11,20 @@ from lambda_keras.layers.tiles import equal_tiles, in_tiles
 MAX_DENSE_TILE = {1: 16, 2: 8, 3: 4}
 
 
+def einsum(queries, values, dense):
+    """Computes the position lambdas `(b, n, k, v)` and applies them, as the paper's Figure 3."""
+    lambdas = contract("nmuk,bmvu->bnkv", dense, values)
+    return contract("bnhk,bnkv->bnhv", queries, lambdas)
+
+
+def dense_matmul(queries, values, dense):
+    """Multiplies `(n k, m u)` by `(m u, b v)`, and applies the lambdas in the order they come."""
+    lambdas = contract("nmuk,bmvu->nkbv", dense, values)
+    return apply_lambdas("bnhk,nkbv->bnhv", queries, lambdas)
+
+
 def query_first(queries, values, dense):
-    """Computes the product in the other order, which never holds the lambdas."""
+    """Multiplies queries by embeddings, then by values, which never holds the lambdas."""
     mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
     return contract("bnhmu,bmvu->bnhv", mixed, values)
 
