@@ -28,15 +28,11 @@ class Layer(keras.layers.Layer):
         return found
 
     def get_config(self):
-        config = {name: getattr(self.configured(), name) for name in self.arguments()}
+        config = {name: getattr(self, name) for name in self.arguments()}
         for name, value in config.items():
             if name.endswith(("_initializer", "_regularizer")):
                 config[name] = keras.saving.serialize_keras_object(value)
         return {**super().get_config(), **config}
-
-    def configured(self) -> Any:
-        """The layer that has the arguments as attributes."""
-        return self
 
 
 def fan_in(scale: float = 1.0):
@@ -44,6 +40,14 @@ def fan_in(scale: float = 1.0):
     return initializers.VarianceScaling(
         scale=scale, mode="fan_in", distribution="untruncated_normal"
     )
+
+
+def inner_dense(layer, name: str, depth: int, units: int, **arguments) -> keras.layers.Dense:
+    """A built dense layer within a layer, which has its dtype policy."""
+    shared = {"trainable": layer.trainable, "dtype": layer.dtype_policy, "name": name}
+    dense = keras.layers.Dense(units, **arguments, **shared)
+    dense.build((None, depth))
+    return dense
 
 
 def project(inputs, kernels):

@@ -123,12 +123,15 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return tf.ensure_shape(tf.reshape(outputs, tf.shape(x)), x.shape), (means, variance)
 
 
-def inner_batch_norm(layer, name: str, shape, axis: int = -1, dtype=None) -> BatchNormalization:
+def inner_batch_norm(
+    layer, name: str, shape, axis: int = -1, dtype=None, gamma_initializer="ones"
+) -> BatchNormalization:
     """A built normalization within a layer, which has its momentum, epsilon and dtype policy."""
     batch_norm = BatchNormalization(
         axis=axis,
         momentum=layer.momentum,
         epsilon=layer.epsilon,
+        gamma_initializer=gamma_initializer,
         trainable=layer.trainable,
         dtype=dtype or layer.dtype_policy,
         name=name,

@@ -89,14 +89,10 @@ class LambdaLayer(Layer):
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
             Defaults to `"softmax"`.
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
-        implementation: How position lambdas are computed; results differ by rounding only.
-            `"einsum"`, `"conv"` and `"depthwise_conv"` mirror Figure 5; `"query_first"` is the
-            einsum in the other order, without position lambdas in memory; `"dense_matmul"` is the
-            einsum as one matrix product for the batch; `"toeplitz_conv"` convolves along all axes
-            but the last, with positions of the last one as channels; `"fourier"` uses the
-            convolution theorem. `"auto"` takes the fastest on the kind of device, by
-            `position_lambdas.fastest`. `position_lambdas.IMPLEMENTATIONS` has the limits of each.
-            Defaults to `"auto"`.
+        implementation: How position lambdas are computed, `"einsum"`, `"query_first"`,
+            `"dense_matmul"`, `"conv"`, `"depthwise_conv"`, `"toeplitz_conv"` or `"fourier"`;
+            results differ by rounding only. `position_lambdas.IMPLEMENTATIONS` has the limits of
+            each. `"auto"` takes the fastest on the kind of device. Defaults to `"auto"`.
         momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
         query_initializer: Defaults to `N(0, (k d)^-1/2)`, the second a standard deviation (E.1).
@@ -256,35 +252,29 @@ class LambdaLayer(Layer):
             )
         self.position_bias = None
         if self.use_bias:
-            self.position_bias = self.add_weight(
-                name="position_bias", shape=(*tables, self.key_dim), initializer="zeros"
-            )
+            shape = (*tables, self.key_dim)
+            self.position_bias = self.add_weight(shape, "zeros", name="position_bias")
         self._built_grids = (grid, context_grid)
         self._groups = math.prod(tables)
         units = self._groups * self.intra_depth
         depth, context_depth = inputs_shape[-1], context_shape[-1]
-        self.query_kernel = self._add_kernel(
-            "query_kernel", depth, self.num_heads * self.key_dim, self.query_initializer
-        )
-        self.value_kernel = self._add_kernel(
-            "value_kernel", context_depth, units * self._value_dim, self.value_initializer
-        )
+        query_units, value_units = self.num_heads * self.key_dim, units * self._value_dim
+        self.query_kernel = self._add_kernel("query", depth, query_units)
+        self.value_kernel = self._add_kernel("value", context_depth, value_units)
         self.key_kernel = None
         if self.use_content:
-            self.key_kernel = self._add_kernel(
-                "key_kernel", context_depth, units * self.key_dim, self.key_initializer
-            )
+            self.key_kernel = self._add_kernel("key", context_depth, units * self.key_dim)
         self.query_bias = self.value_bias = None
         if self.use_projection_bias:
-            self.query_bias = self._add_bias("query_bias", self.query_kernel)
-            self.value_bias = self._add_bias("value_bias", self.value_kernel)
+            self.query_bias = self.add_weight((query_units,), "zeros", name="query_bias")
+            self.value_bias = self.add_weight((value_units,), "zeros", name="value_bias")
         self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization in ("batch", "batch_softmax"):
-            units = (None, None, self.query_kernel.shape[-1])
-            self.query_batch_norm = inner_batch_norm(self, "query_batch_norm", units)
+            shape = (None, None, query_units)
+            self.query_batch_norm = inner_batch_norm(self, "query_batch_norm", shape)
         if self.value_normalization == "batch":
-            units = (None, None, self.value_kernel.shape[-1])
-            self.value_batch_norm = inner_batch_norm(self, "value_batch_norm", units)
+            shape = (None, None, value_units)
+            self.value_batch_norm = inner_batch_norm(self, "value_batch_norm", shape)
 
     def call(
         self,
@@ -389,7 +379,6 @@ class LambdaLayer(Layer):
         return outputs
 
     def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
-        """Applies the position lambdas of one head group; returns `(b, n, h, v)`."""
         any_pairs = self.position_embedding == "absolute" or mask is not None
         if self.position_embedding != "absolute":
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
@@ -453,16 +442,13 @@ class LambdaLayer(Layer):
     def _value_dim(self):
         return self.filters // self.num_heads
 
-    def _add_kernel(self, name, depth, units, initializer):
+    def _add_kernel(self, of, depth, units):
         return self.add_weight(
-            name=name,
-            shape=(depth, units),
-            initializer=initializer,
+            (depth, units),
+            getattr(self, f"{of}_initializer"),
             regularizer=self.kernel_regularizer,
+            name=f"{of}_kernel",
         )
-
-    def _add_bias(self, name, kernel):
-        return self.add_weight(name=name, shape=kernel.shape[1:], initializer="zeros")
 
     def _embedded_positions(self, grid, context_grid) -> tuple[int, ...] | None:
         """Sizes of the axes of the layer's own position embeddings, `None` if it has none."""

@@ -3,35 +3,22 @@
 import keras
 from keras import initializers, regularizers
 
-from lambda_keras.layers.arguments import check_positive_integers, received
+from lambda_keras.layers.arguments import check, check_positive_integers
 from lambda_keras.layers.base import Layer
 
 
 def relative_positions(scope: int | tuple[int, ...] | None, grid: tuple) -> tuple[int, ...]:
-    """Numbers of relative positions along the axes of a grid: the scope, or all offsets.
-
-    Raises:
-        ValueError: If a global scope (`None`) meets a grid of unknown size, or a tuple a grid of
-            another rank; if the grid has not one to three axes, or nothing in it.
-    """
-    if not 1 <= len(grid) <= 3 or 0 in grid:
-        raise ValueError(
-            f"expected a grid of 1 to 3 axes, of sizes of at least 1. Received: grid {tuple(grid)}"
-        )
+    """Numbers of relative positions along the axes of a grid: the scope, or all offsets."""
+    is_grid = 1 <= len(grid) <= 3 and 0 not in grid
+    check(is_grid, "a grid of 1 to 3 axes, of sizes of at least 1", grid=grid)
     if scope is None:
-        if None in grid:
-            raise ValueError(
-                "expected a grid of known size, because scope=None has one embedding for every "
-                f"offset in it. Received: grid {tuple(grid)}"
-            )
+        known = "a grid of known size, because scope=None has one embedding for every offset in it"
+        check(None not in grid, known, grid=grid)
         return tuple(2 * size - 1 for size in grid)
     if isinstance(scope, int):
         return (scope,) * len(grid)
-    if len(scope) != len(grid):
-        raise ValueError(
-            f"expected one scope for each of the {len(grid)} axes of the grid. "
-            f"Received: scope={scope}"
-        )
+    of_axes = f"one scope for each of the {len(grid)} axes of the grid"
+    check(len(scope) == len(grid), of_axes, scope=scope)
     return scope
 
 
@@ -40,11 +27,8 @@ def standardize_scope(scope):
     if scope is None:
         return None
     sizes = tuple(scope) if isinstance(scope, (tuple, list)) else (scope,)
-    if not sizes or not all(type(size) is int and size > 0 and size % 2 for size in sizes):
-        raise ValueError(
-            "expected scope to be None or positive odd integers, so that it has a center. "
-            f"{received(scope=scope)}"
-        )
+    are_odd = sizes and all(type(size) is int and size > 0 and size % 2 for size in sizes)
+    check(are_odd, "scope to be None or positive odd integers, which have a center", scope=scope)
     return scope if isinstance(scope, int) else sizes
 
 

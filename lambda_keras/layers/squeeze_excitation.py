@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check, check_number
-from lambda_keras.layers.base import EXCITATION, Layer
+from lambda_keras.layers.base import EXCITATION, Layer, inner_dense
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -36,11 +36,8 @@ class SqueezeExcitation(Layer):
         check(len(input_shape) >= 3 and channels, expected, inputs=tuple(input_shape))
         self.input_spec = keras.layers.InputSpec(min_ndim=3, axes={-1: channels})
         squeezed = self._squeezed(channels)
-        shared = {"trainable": self.trainable, "dtype": self.dtype_policy}
-        self.squeeze = keras.layers.Dense(squeezed, activation="relu", name="squeeze", **shared)
-        self.excite = keras.layers.Dense(channels, activation="sigmoid", name="excite", **shared)
-        self.squeeze.build((None, channels))
-        self.excite.build((None, squeezed))
+        self.squeeze = inner_dense(self, "squeeze", channels, squeezed, activation="relu")
+        self.excite = inner_dense(self, "excite", squeezed, channels, activation="sigmoid")
 
     def call(self, inputs):
         grid_axes = tuple(range(1, len(inputs.shape) - 1))

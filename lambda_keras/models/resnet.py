@@ -14,7 +14,7 @@ from lambda_keras.layers import (
 )
 from lambda_keras.layers.arguments import check_choices
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from lambda_keras.models.mixers import MIXERS, MixerFactory, check_mixer, of_stage
+from lambda_keras.models.mixers import MIXERS, MixerFactory, of_stage
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
 # Convolutions of the stems: width relative to c2, kernel size, strides.
@@ -71,7 +71,6 @@ def head(
 def _mixers(spec: ResNetSpec, inputs) -> MixerFactory | None:
     if spec.mixer is None:
         return None
-    check_mixer(spec.mixer, spec.mixer_arguments)
     mixer = MIXERS[spec.mixer]
     arguments = asdict(spec.lambda_layer) if mixer.is_lambda_layer else {}
     arguments |= {**mixer.arguments, **spec.mixer_arguments}

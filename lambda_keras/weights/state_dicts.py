@@ -222,7 +222,7 @@ def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
             yield same(f"{module}.{name}.bias", dense.bias)
     elif isinstance(layer, LambdaLayer) and layer.intra_depth == 1 and layer.use_content:
         yield from _lambda_layer(layer, module, names)
-    elif isinstance(layer, (GlobalAttention, HaloAttention)):
+    elif isinstance(layer, GlobalAttention):
         yield from _relative_attention(layer, module, names)
 
 
@@ -242,11 +242,11 @@ def _projections(kernels: Sequence[Any], key: str, heads: int = 1) -> Tensor:
 def _relative_attention(layer: Any, module: str, names: StateDictScheme) -> Iterator[Tensor]:
     """Global or halo attention of timm, which has no multi-query and no output projection."""
     query, *others = kernels = [layer.query_kernel, layer.key_kernel, layer.value_kernel]
-    if isinstance(layer, GlobalAttention):
-        yield _projections(kernels, f"{module}.{names.projections}.weight")
-    else:
+    if isinstance(layer, HaloAttention):
         yield _projections([query], f"{module}.q.weight")
         yield _projections(others, f"{module}.kv.weight", layer.groups)
+    else:
+        yield _projections(kernels, f"{module}.{names.projections}.weight")
     yield same(f"{module}.pos_embed.height_rel", layer.row_embeddings)
     yield same(f"{module}.pos_embed.width_rel", layer.column_embeddings)
 

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_positive_integers, received
+from lambda_keras.layers.arguments import check, check_positive_integers
 from lambda_keras.layers.attention.global_attention import GlobalAttention
 from lambda_keras.layers.base import CONVOLUTION, Layer
 from lambda_keras.layers.pooling import average_pool
@@ -75,11 +75,8 @@ class AugmentedConvolution(Layer):
         if value_filters is None:
             value_filters = max(round(filters / 10 / num_heads), 1) * num_heads
         check_positive_integers(value_filters=value_filters)
-        if value_filters >= filters:
-            raise ValueError(
-                "expected value_filters to be less than filters. "
-                f"{received(value_filters=value_filters, filters=filters)}"
-            )
+        given = {"value_filters": value_filters, "filters": filters}
+        check(value_filters < filters, "value_filters to be less than filters", **given)
         key_dim = max(filters // 5, 20 * num_heads) // num_heads if key_dim is None else key_dim
         own = {
             "kernel_regularizer": kernel_regularizer,
@@ -123,11 +120,9 @@ class AugmentedConvolution(Layer):
 
     def call(self, inputs, training=None):
         del training
-        if tuple(inputs.shape[1:]) != self._built_for:
-            raise ValueError(
-                "expected the map and the depth that the layer was built for, "
-                f"{self._built_for}. Received: {tuple(inputs.shape[1:])}"
-            )
+        expected = f"the map and the depth that the layer was built for, {self._built_for}"
+        given = tuple(inputs.shape[1:])
+        check(given == self._built_for, expected, inputs=given)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         convolved = self.convolution(inputs)  # (b, height, width, filters - value_filters)
@@ -144,11 +139,9 @@ class AugmentedConvolution(Layer):
         return (inputs_shape[0], *_reduced(inputs_shape, self.strides), self.filters)
 
     def check_shapes(self, inputs_shape):
-        """Refuses a shape of inputs that the layer cannot be built for."""
         self.attention.check_shapes(inputs_shape)
 
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        """Floating-point operations for one example, by part."""
         height, width = _reduced(inputs_shape, self.strides)
         kernel = 9 * inputs_shape[-1] * (self.filters - self.value_filters)
         attended = self.attention.count_flops(self._attended_shape(inputs_shape))

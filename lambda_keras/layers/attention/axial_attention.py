@@ -26,9 +26,6 @@ class RowAttention(RelativeAttentionLayer):
 
     Queries, keys and values pass a batch normalization, too. There is no scale. The heads share
     the three tables.
-
-    Args are those of `RelativeAttentionLayer`, and `momentum` and `epsilon` of the batch
-    normalizations.
     """
 
     fixed_grid = True
@@ -46,9 +43,9 @@ class RowAttention(RelativeAttentionLayer):
         super().build(inputs_shape)
         batch, height, width, _ = inputs_shape
         offsets = 2 * width - 1
-        self.query_embeddings = self.add_embeddings("query_embeddings", offsets, self.key_dim)
-        self.key_embeddings = self.add_embeddings("key_embeddings", offsets, self.key_dim)
-        self.value_embeddings = self.add_embeddings("value_embeddings", offsets, self.value_dim)
+        self.query_embeddings = self.add_matrix("query_embeddings", offsets, self.key_dim)
+        self.key_embeddings = self.add_matrix("key_embeddings", offsets, self.key_dim)
+        self.value_embeddings = self.add_matrix("value_embeddings", offsets, self.value_dim)
 
         def norm_of_map(name, channels):
             return inner_batch_norm(self, name, (batch, height, width, channels))
@@ -161,15 +158,14 @@ class AxialAttention(Layer):
         self.height_attention = RowAttention(filters, **arguments, name="height_attention")
         pooled = {"strides": strides, "output_projection": output_projection}
         self.width_attention = RowAttention(filters, **arguments, **pooled, name="width_attention")
+        for name in self.arguments():
+            setattr(self, name, getattr(self.width_attention, name))
 
     @classmethod
     def arguments(cls):
         arguments = RowAttention.arguments()
         del arguments["multi_query"]
         return arguments
-
-    def configured(self):
-        return self.width_attention
 
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
@@ -192,7 +188,6 @@ class AxialAttention(Layer):
         return self.width_attention.compute_output_shape(inputs_shape)
 
     def check_shapes(self, inputs_shape):
-        """Refuses a shape of inputs that the layer cannot be built for."""
         self.width_attention.check_shapes(inputs_shape)
 
     def count_flops(self, inputs_shape) -> dict[str, int]:

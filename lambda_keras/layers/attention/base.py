@@ -95,12 +95,12 @@ class AttentionLayer(Layer, ABC):
         self.check_shapes(inputs_shape)
         depth = inputs_shape[-1]
         self._built_for = tuple(inputs_shape[1:])
-        self.query_kernel = self._add_kernel("query_kernel", depth, self.num_heads * self.key_dim)
-        self.key_kernel = self._add_kernel("key_kernel", depth, self.groups * self.key_dim)
-        self.value_kernel = self._add_kernel("value_kernel", depth, self.groups * self.value_dim)
+        self.query_kernel = self.add_matrix("query_kernel", depth, self.num_heads * self.key_dim)
+        self.key_kernel = self.add_matrix("key_kernel", depth, self.groups * self.key_dim)
+        self.value_kernel = self.add_matrix("value_kernel", depth, self.groups * self.value_dim)
         self.output_kernel = None
         if self.output_projection:
-            self.output_kernel = self._add_kernel("output_kernel", self.filters, self.filters)
+            self.output_kernel = self.add_matrix("output_kernel", self.filters, self.filters)
 
     def call(self, inputs, training=None):
         self._check_call(inputs.shape)
@@ -157,13 +157,14 @@ class AttentionLayer(Layer, ABC):
         known = "a map of known size, because there are embeddings for every offset in it"
         check(not self.fixed_grid or None not in shape[1:], known, inputs=shape)
 
-    def _add_kernel(self, name, depth, units):
-        return self.add_weight(
-            name=name,
-            shape=(depth, units),
-            initializer=_clone(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
-        )
+    def add_matrix(self, name: str, rows: int, columns: int):
+        """Adds a weight, initialized and regularized by its kind, the last word of its name."""
+        kind = name.rpartition("_")[2]
+        initializer = getattr(self, f"{kind}_initializer")
+        # One object draws equal numbers for equal shapes, so each weight has a copy.
+        initializer = initializer.clone() if hasattr(initializer, "clone") else initializer
+        regularizer = getattr(self, f"{kind}_regularizer")
+        return self.add_weight((rows, columns), initializer, regularizer=regularizer, name=name)
 
     def _check_call(self, inputs_shape):
         self.check_shapes(inputs_shape)
@@ -197,19 +198,10 @@ class RelativeAttentionLayer(AttentionLayer):
         )
         self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
-    def add_embeddings(self, name: str, offsets: int, depth: int):
-        """A table `(offsets, depth)` of one axis, which all heads share."""
-        return self.add_weight(
-            name=name,
-            shape=(offsets, depth),
-            initializer=_clone(self.embeddings_initializer),
-            regularizer=self.embeddings_regularizer,
-        )
-
     def add_tables(self, rows: int, columns: int, depth: int):
-        """Adds the embeddings of relative rows and columns."""
-        self.row_embeddings = self.add_embeddings("row_embeddings", rows, depth)
-        self.column_embeddings = self.add_embeddings("column_embeddings", columns, depth)
+        """Adds the embeddings of relative rows and columns, which all heads share."""
+        self.row_embeddings = self.add_matrix("row_embeddings", rows, depth)
+        self.column_embeddings = self.add_matrix("column_embeddings", columns, depth)
 
     def products(self, queries: int, seen: int, offsets: int) -> dict[str, int]:
         """Multiply-accumulates, by part: a query meets each offset of the tables once."""
@@ -218,39 +210,6 @@ class RelativeAttentionLayer(AttentionLayer):
             CONTENT: queries * seen * (units + self.filters),
             POSITION: queries * offsets * units,
         }
-
-
-class MapAttentionLayer(RelativeAttentionLayer):
-    """Base of the attention layers with relative positions on whole maps or whole windows.
-
-        softmax over m of (k^-1/2 q·k[m] + s q·(rows[p - i + P - 1] + columns[q - j + Q - 1]))
-
-    for a context of P rows and Q columns (BoTNet, Figure 4); `scale_positions` is whether s is
-    `k^-1/2`, or 1. Other arguments are those of `RelativeAttentionLayer`.
-    """
-
-    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
-        super().__init__(filters, **kwargs)
-        check_bools(scale_positions=scale_positions)
-        self.scale_positions = scale_positions
-
-    def relative_attention(self, queries, keys, values, visible=None):
-        """`(b, i, j, h k)`, `(b, P, Q, g k)` and `(b, P, Q, g v)` -> `(b, i, j, h v)`.
-
-        For `visible` see `softmax_attention`.
-        """
-        (_, i, j, _), (_, p, q, _) = queries.shape, keys.shape
-        queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
-        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
-        scaled = queries * self.key_dim**-0.5
-        to_positions = scaled if self.scale_positions else queries
-        positions = position_logits(
-            to_positions,
-            to_positions,
-            relative_embeddings(self.row_embeddings, i, p, p - 1),
-            relative_embeddings(self.column_embeddings, j, q, q - 1),
-        )
-        return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):
@@ -323,8 +282,3 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))
     outputs = contract("bgnm,bgmv->bgnv", weights, values)  # (b, g, n, v)
     return ops.reshape(outputs, (batch, heads, n, v))
-
-
-def _clone(initializer):
-    """Copies an initializer: one object draws equal numbers for equal shapes."""
-    return initializer.clone() if hasattr(initializer, "clone") else initializer

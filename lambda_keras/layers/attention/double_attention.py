@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.arguments import check, check_number
 from lambda_keras.layers.attention.base import softmax
-from lambda_keras.layers.base import CONTENT, PROJECTIONS, Layer
-from lambda_keras.layers.batch_normalization import BatchNormalization
+from lambda_keras.layers.base import CONTENT, PROJECTIONS, Layer, inner_dense
+from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.contraction import contract
 
 
@@ -60,34 +60,25 @@ class DoubleAttention(Layer):
     ):
         super().__init__(**kwargs)
         check_number(lambda x: 0 < x <= 1, "a ratio in (0, 1]", ratio=ratio)
-        own = {"trainable": self.trainable, "dtype": self.dtype_policy}
-        self.batch_norm = BatchNormalization(
-            momentum=momentum,
-            epsilon=epsilon,
-            gamma_initializer=gamma_initializer,
-            name="batch_norm",
-            **own,
-        )
         self.ratio = ratio
         self.momentum = momentum
         self.epsilon = epsilon
-        self.gamma_initializer = self.batch_norm.gamma_initializer
+        self.gamma_initializer = keras.initializers.get(gamma_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
 
     def build(self, inputs_shape):
-        if len(inputs_shape) != 4 or not inputs_shape[-1]:
-            raise ValueError(
-                "expected inputs (batch, height, width, channels) of a known number of channels. "
-                f"Received: inputs {tuple(inputs_shape)}"
-            )
         channels = inputs_shape[-1]
+        expected = "inputs (batch, height, width, channels) of a known number of channels"
+        check(len(inputs_shape) == 4 and channels, expected, inputs=tuple(inputs_shape))
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={-1: channels})
         units = self._units(channels)
+        self.batch_norm = inner_batch_norm(
+            self, "batch_norm", inputs_shape, gamma_initializer=self.gamma_initializer
+        )
         self.features = self._dense("features", channels, units)
         self.gather = self._dense("gather", channels, units)
         self.distribute = self._dense("distribute", channels, units)
         self.project = self._dense("project", units, channels)
-        self.batch_norm.build(inputs_shape)
 
     def call(self, inputs, training=None):
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
@@ -106,7 +97,6 @@ class DoubleAttention(Layer):
         return inputs_shape
 
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        """Floating-point operations for one example, by part."""
         _, height, width, channels = inputs_shape
         units = self._units(channels)
         return {
@@ -118,13 +108,5 @@ class DoubleAttention(Layer):
         return max(1, int(channels * self.ratio))
 
     def _dense(self, name, depth, units):
-        dense = keras.layers.Dense(
-            units,
-            kernel_initializer="he_normal",
-            kernel_regularizer=self.kernel_regularizer,
-            trainable=self.trainable,
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build((None, None, depth))
-        return dense
+        kernel = {"kernel_initializer": "he_normal", "kernel_regularizer": self.kernel_regularizer}
+        return inner_dense(self, name, depth, units, **kernel)

@@ -2,11 +2,19 @@
 
 import keras
 
-from lambda_keras.layers.attention.base import MapAttentionLayer
+from lambda_keras.layers.arguments import check_bools
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    join_heads,
+    position_logits,
+    relative_embeddings,
+    softmax_attention,
+    split_heads,
+)
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class GlobalAttention(MapAttentionLayer):
+class GlobalAttention(RelativeAttentionLayer):
     """Self-attention over the whole map, with embeddings of relative rows and columns.
 
     `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` for
@@ -40,14 +48,41 @@ class GlobalAttention(MapAttentionLayer):
 
     fixed_grid = True
 
+    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
+        super().__init__(filters, **kwargs)
+        check_bools(scale_positions=scale_positions)
+        self.scale_positions = scale_positions
+
     def build(self, inputs_shape):
         super().build(inputs_shape)
         _, height, width, _ = inputs_shape
-        self.add_tables(2 * height - 1, 2 * width - 1, self.key_dim)
+        self.add_tables(*self.offsets(height, width), self.key_dim)
+
+    def offsets(self, height, width) -> tuple[int, int]:
+        """Numbers of relative rows and columns."""
+        return 2 * height - 1, 2 * width - 1
 
     def attend(self, queries, keys, values, training):
         del training
         return self.relative_attention(queries, keys, values)
 
+    def relative_attention(self, queries, keys, values, visible=None):
+        """`(b, i, j, h k)`, `(b, P, Q, g k)` and `(b, P, Q, g v)` -> `(b, i, j, h v)`.
+
+        For `visible` see `softmax_attention`.
+        """
+        (_, i, j, _), (_, p, q, _) = queries.shape, keys.shape
+        queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
+        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
+        scaled = queries * self.key_dim**-0.5
+        to_positions = scaled if self.scale_positions else queries
+        positions = position_logits(
+            to_positions,
+            to_positions,
+            relative_embeddings(self.row_embeddings, i, p, p - 1),
+            relative_embeddings(self.column_embeddings, j, q, q - 1),
+        )
+        return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
+
     def attention_products(self, height, width):
-        return self.products(height * width, height * width, 2 * height - 1 + 2 * width - 1)
+        return self.products(height * width, height * width, sum(self.offsets(height, width)))

@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
-from lambda_keras.layers.attention.base import MapAttentionLayer
+from lambda_keras.layers.attention.global_attention import GlobalAttention
 from lambda_keras.layers.tiles import on_grid, tile, untile
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class HaloAttention(MapAttentionLayer):
+class HaloAttention(GlobalAttention):
     """Blocked local self-attention: the queries of a block see the block and a halo around it.
 
     `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` over
@@ -46,6 +46,8 @@ class HaloAttention(MapAttentionLayer):
     (2, 14, 10, 64)
     """
 
+    fixed_grid = False
+
     def __init__(
         self,
         filters: int,
@@ -58,11 +60,8 @@ class HaloAttention(MapAttentionLayer):
     ):
         super().__init__(filters, **kwargs)
         check_positive_integers(block_size=block_size)
-        check(
-            type(halo_size) is int and halo_size >= 0,
-            "an integer of at least 0",
-            halo_size=halo_size,
-        )
+        is_size = type(halo_size) is int and halo_size >= 0
+        check(is_size, "an integer of at least 0", halo_size=halo_size)
         check_bools(mask_padding=mask_padding, strided_queries=strided_queries)
         divides = not strided_queries or block_size % self.strides == 0
         expected = "block_size to be divisible by strides for strided_queries=True"
@@ -73,10 +72,9 @@ class HaloAttention(MapAttentionLayer):
         self.strided_queries = strided_queries
         self.pool_strides = 1 if strided_queries else self.strides
 
-    def build(self, inputs_shape):
-        super().build(inputs_shape)
-        offsets = 2 * (self.block_size + 2 * self.halo_size) - 1
-        self.add_tables(offsets, offsets, self.key_dim)
+    def offsets(self, height, width):
+        del height, width
+        return (2 * (self.block_size + 2 * self.halo_size) - 1,) * 2
 
     def attend(self, queries, keys, values, training):
         del training
@@ -97,4 +95,4 @@ class HaloAttention(MapAttentionLayer):
         if self.strided_queries:
             queries //= self.strides**2
         window = self.block_size + 2 * self.halo_size
-        return self.products(queries, window**2, 2 * (2 * window - 1))
+        return self.products(queries, window**2, sum(self.offsets(height, width)))
