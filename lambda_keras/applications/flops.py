@@ -14,7 +14,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from lambda_keras.layers.arguments import check_functional
+from lambda_keras.layers.arguments import check, check_functional
 from lambda_keras.layers.base import CONTENT, CONVOLUTION, DENSE, PROJECTIONS
 
 _CONVOLUTIONS = (
@@ -79,9 +79,8 @@ def count_flops_by_stage(model: keras.Model) -> dict[str, dict[str, int]]:
     """
     check_functional(model)
     shapes = [tuple(inputs.shape) for inputs in model.inputs]
-    if any(None in shape[1:] for shape in shapes):
-        received = ", ".join(map(str, shapes))
-        raise ValueError(f"expected a model built for inputs of a known size. Received: {received}")
+    known = all(None not in shape[1:] for shape in shapes)
+    check(known, "a model built for inputs of a known size", inputs=shapes)
     counts: dict[str, Counter] = {}
     for operation, node in calls(model):
         stage = counts.setdefault(operation.name.split("_")[0], Counter())
@@ -165,11 +164,8 @@ def _multi_head_attention(layer: Any, node: Any) -> dict[str, int]:
     """Operations of Keras' `MultiHeadAttention` on sequences."""
     given = _arguments(layer, node)
     query, value = (tuple(given[name].shape[1:]) for name in ("query", "value"))
-    if len(query) != 2 or len(value) != 2:
-        raise ValueError(
-            f"expected attention on sequences. Received: {layer.name!r}, on inputs of shape "
-            f"{query} and {value}"
-        )
+    are_sequences = len(query) == len(value) == 2
+    check(are_sequences, f"sequences in the layer {layer.name!r}", query=query, value=value)
     queries, values = _product(layer, query[:1]), _product(layer, value[:1])
     dense = layer.query_dense, layer.output_dense, layer.key_dense, layer.value_dense
     kernels = [math.prod(one.kernel.shape) for one in dense]
@@ -179,10 +175,7 @@ def _multi_head_attention(layer: Any, node: Any) -> dict[str, int]:
 
 
 def _product(layer: Any, sizes: Any) -> int:
-    if None in sizes:
-        raise ValueError(
-            f"expected a known size. Received: {tuple(sizes)} in the layer {layer.name!r}"
-        )
+    check(None not in sizes, f"known sizes in the layer {layer.name!r}", sizes=tuple(sizes))
     return math.prod(sizes)
 
 

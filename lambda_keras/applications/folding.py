@@ -50,12 +50,10 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     True
     """
     check_functional(model)
-    is_sequential = isinstance(model, keras.Sequential)
-    copy: Any = (  # not compiled
-        keras.Model(model.inputs[0], model.outputs[0], name=model.name)
-        if is_sequential
-        else keras.Model(model.input, model.output, name=model.name)
-    )
+    ends = model.inputs[0], model.outputs[0]
+    if not isinstance(model, keras.Sequential):
+        ends = model.input, model.output
+    copy: Any = keras.Model(*ends, name=model.name)  # not compiled
     if type(model).call not in (keras.Sequential.call, type(copy).call):
         raise ValueError(
             "expected a functional keras.Model without a call of its own. "

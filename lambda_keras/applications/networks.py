@@ -182,30 +182,20 @@ def LambdaResNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.M
 def BoTNet26T256(
     include_top=True, weights=None, input_tensor=None, input_shape=(256, 256, 3), *args, **kwargs
 ) -> keras.Model:
-    """The `botnet26t_256` of timm, with published weights.
+    """The `botnet26t_256` of timm, with published weights, for 256x256 pixels only.
 
-    It is `LambdaResNet26T` with global attention in place of lambda layers, a small bottleneck
-    transformer (Srinivas et al., 2021, arXiv:2101.11605).
-    Its embeddings are global: the weights are for images of 256x256 pixels only.
+    It is `LambdaResNet26T` with `GlobalAttention`, a small bottleneck transformer.
     """
     return build("botnet26t_256", include_top, weights, input_tensor, input_shape, *args, **kwargs)
 
 
 def HaloNet26T(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """The `halonet26t` of timm, with published weights.
-
-    It is `LambdaResNet26T` with halo attention in place of lambda layers (Vaswani et al., 2021,
-    arXiv:2103.12731).
-    """
+    """The `halonet26t` of timm with published weights: `LambdaResNet26T` with `HaloAttention`."""
     return build("halonet26t", include_top, weights, *args, **kwargs)
 
 
 def HaloNet50TS(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """The `halonet50ts` of timm, with published weights.
-
-    It is `LambdaResNet50TS` with halo attention in place of lambda layers (Vaswani et al., 2021,
-    arXiv:2103.12731).
-    """
+    """The `halonet50ts` of timm with published weights: `LambdaResNet50TS` with `HaloAttention`."""
     return build("halonet50ts", include_top, weights, *args, **kwargs)
 
 
@@ -234,10 +224,7 @@ def ResNet50PyTorch(include_top=True, weights=None, *args, **kwargs) -> keras.Mo
 
 
 def MobileNetV2(include_top=True, weights=None, *args, **kwargs) -> keras.Model:
-    """MobileNetV2 (Sandler et al., CVPR 2018), the baseline of Table 17.
-
-    Its c5 has 320 channels.
-    """
+    """MobileNetV2 (Sandler et al., CVPR 2018), the baseline of Table 17; c5 has 320 channels."""
     return build("mobilenet_v2", include_top, weights, *args, **kwargs)
 
 
