@@ -12,7 +12,6 @@ from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector, TestMetrics, load_metrics
 from zoo.detection.shards import Categories
 from zoo.errors import first_wrong
-from zoo.inference.source import base
 from zoo.inference.source.base import LICENSE, Source
 from zoo.inference.source.published import Description, bounded_by, read
 from zoo.model_card import LABELS, versions
@@ -49,10 +48,6 @@ class Run(Source[Detector]):
 
     folder: Path
 
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.run is None else cls(settings.run)
-
     def load(self) -> Detector:
         return Detector.from_run(self.folder)
 
@@ -72,10 +67,6 @@ class Published(Source[Detector]):
 
     place: str
 
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.model is None else cls(settings.model)
-
     def load(self) -> Detector:
         described, weights = read(self.place, DetectorDescription)
         with bounded_by(weights, Layer, tf_keras.layers.Layer):
@@ -89,12 +80,9 @@ class Published(Source[Detector]):
         return described.weights_fields(self.place, weights) | precision
 
 
-KINDS: tuple[type[Source[Detector]], ...] = (Run, Published)
-
-
 def choose(settings: Any) -> Source[Detector]:
     """Returns the source that the settings of a command name."""
-    return base.choose(settings, KINDS)
+    return Published(settings.model) if settings.run is None else Run(settings.run)
 
 
 def detector_fields(detector: Detector) -> dict[str, str]:

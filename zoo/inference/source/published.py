@@ -102,10 +102,6 @@ class Published(ClassifierSource):
 
     place: str
 
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.model is None else cls(settings.model)
-
     def load(self) -> Classifier:
         network, weights = read(self.place, ClassifierDescription)
         size = network.preprocessing.image_size
