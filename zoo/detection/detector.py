@@ -210,9 +210,7 @@ class Detector:
         """Finds objects in images of any size.
 
         Args:
-            images: One image or several: each the path of an image file, a Pillow image, or a
-                uint8 array `(height, width, 3)`, RGB. Several are a list, or an array `(count,
-                height, width, 3)`.
+            images: One image or several, as for a `Classifier`.
             threshold: Minimum score of objects, from 0 to 1. Defaults to 0.5.
 
         Returns:

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import tf_keras
 from keras.layers import Layer
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector, TestMetrics, load_metrics
 from zoo.detection.shards import Categories
-from zoo.errors import first_wrong
 from zoo.inference.source.base import LICENSE, Source
 from zoo.inference.source.published import Description, bounded_by, read
 from zoo.model_card import LABELS, versions
@@ -28,16 +27,7 @@ class DetectorDescription(Description):
     test: TestMetrics
     test_images: int = Field(ge=1)
 
-    @model_validator(mode="after")
-    def _buildable(self) -> Self:
-        try:
-            self.config()
-        except ValidationError as error:
-            raise ValueError(first_wrong(error, "model")) from None
-        return self
-
     def config(self) -> DetectionConfig:
-        """Returns the settings of the detector, with defaults for training."""
         model = self.model_dump(include={"overrides", "image_size", "heads"})
         return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
 
