@@ -253,7 +253,9 @@ def _rest(config: ClientConfig) -> Iterator[Send]:
                 if len(content) > MAX_ANSWER_BYTES:
                     raise ValueError(f"more than {MAX_ANSWER_BYTES >> 20} MiB")
         if response.status_code != 200:
-            reason = _error_text(content.decode(errors="replace"))
+            reason = content.decode(errors="replace")
+            with suppress(ValueError, KeyError, TypeError):  # the response of another server
+                reason = json.loads(reason)["error"]
             raise Refused(f"{response.status_code} {response.reason or ''}: {reason}")
         return bytes(content)
 
@@ -327,14 +329,6 @@ def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
 
     threading.Thread(target=run, daemon=True).start()
     return result.result(seconds)
-
-
-def _error_text(body: str) -> str:
-    """Returns the message of TensorFlow Serving, or the whole response of another server."""
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return body
 
 
 def _one_line(text: str) -> str:

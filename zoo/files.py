@@ -27,11 +27,7 @@ class FullDiskError(OSError):
 
 
 def location(path: Any) -> Any:
-    """Returns the `pathlib.Path` of a file or folder, or the `etils.epath.Path` in a bucket.
-
-    Raises:
-        ValueError: If this is no path, a URL of another kind, or an impossible name.
-    """
+    """Returns the `pathlib.Path` of a file or folder, or the `etils.epath.Path` in a bucket."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise ValueError(f"expected a path. Received: {reprlib.repr(path)}")
     text = os.fspath(path)

@@ -104,10 +104,7 @@ def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[f
 def class_warnings(
     labels: Sequence[int] | np.ndarray, class_names: Sequence[str], weighted: bool
 ) -> list[str]:
-    """Returns a line on classes with few training images, and one on very unequal classes.
-
-    `weighted` says whether classes have weights in the loss.
-    """
+    """Returns a line on classes with few training images, and one on unequal unweighted ones."""
     lines = []
     counts = np.bincount(np.asarray(labels), minlength=len(class_names))
     rare = np.flatnonzero(counts < FEW).tolist()

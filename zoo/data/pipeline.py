@@ -101,8 +101,6 @@ class TrainingImages(Images):
         hosts, of which each reads its part, divided into `parts` micro-batches.
         """
         size = host.size(batch_size)
-        if size % parts:
-            raise ValueError(f"expected a multiple of {parts} images on a host. Received: {size}")
 
         @no_autograph
         def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):

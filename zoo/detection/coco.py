@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic import ValidationInfo as Info
 
-from zoo.data.image_files import check_readable
+from zoo.data.readable import check_readable
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 from zoo.run_folder import read_json

@@ -44,7 +44,7 @@ def write(
     import tensorflow as tf
     from rich.progress import track
 
-    from zoo.data.image_files import check_readable
+    from zoo.data.readable import check_readable
     from zoo.export.graph import classifier_graph
 
     model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)

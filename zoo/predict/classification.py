@@ -8,7 +8,7 @@ from pydantic import Field
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.settings import OutputFile, check_file_name, named, quoted
-from zoo.data.image_files import check_readable
+from zoo.data.readable import check_readable
 from zoo.errors import printable
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import Prediction, describe, write_json

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFile, named, quoted
-from zoo.data.image_files import check_readable
+from zoo.data.readable import check_readable
 from zoo.detection import objects
 from zoo.errors import printable
 from zoo.inference.photos import Photos, check_replaces_none, find_photos

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.crops import convert
-from zoo.data.image_files import SUFFIXES, ImageFile, check_readable, divide, name_left_out
+from zoo.data.image_files import SUFFIXES, divide, name_left_out
+from zoo.data.readable import ImageFile, check_readable
 from zoo.data.sources.base import DataSource, IndexedSource, Record, Split
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file

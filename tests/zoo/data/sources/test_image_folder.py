@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from zoo.config import DataConfig
-from zoo.data.image_files import check_readable
+from zoo.data.readable import check_readable
 from zoo.data.sources.image_folder import Source
 
 
