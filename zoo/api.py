@@ -8,7 +8,6 @@ TensorFlow.
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,6 @@ from zoo.cli.model_options import is_published
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.config.task import (
     CLASSIFICATION,
-    SOURCES,
     choose_source,
     network_task,
     read_task,
@@ -83,7 +81,9 @@ def load(
 def load_classifier(source: Source, *arguments: Any, **named: Any) -> "Classifier":
     """Loads a classifier, and refuses detectors; arguments and errors are those of `load`."""
     settings = _named(source, *arguments, **named)
-    return task_module(CLASSIFICATION, SOURCES).choose(settings).load()
+    from zoo.inference.source.kinds import choose
+
+    return choose(settings).load()
 
 
 def predict(source: Source, images: Any, **options: Any) -> list[Any]:
@@ -128,7 +128,7 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     given = settings if config is None else {"config": config, **settings}
     checked = config_class.from_values(given)
     use_default_backend(backends)
-    return _module("train", task).train(checked)
+    return task_module("train", task).train(checked)
 
 
 def evaluate(
@@ -161,7 +161,7 @@ def evaluate(
         raise ValueError(f"data: expected a dictionary of settings. Received: {reprlib.repr(data)}")
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
-    module = _module("evaluate", network_task(named.run, named.model))
+    module = task_module("evaluate", network_task(named.run, named.model))
     return module.run(module.EvaluateConfig.from_values(values))[1]
 
 
@@ -181,13 +181,9 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
         ValueError: If there is no such network, or the export differs from it.
     """
     named = _named(source, settings.pop("weights", None))
-    module = _module("export", network_task(named.run, named.model))
+    module = task_module("export", network_task(named.run, named.model))
     values = {**_given(named), "output": output, **settings}
     return module.run(module.ExportConfig.from_values(values))
-
-
-def _module(verb: str, task: str) -> Any:
-    return import_module(f"zoo.{verb}.{task}")
 
 
 def _given(settings: SimpleNamespace) -> dict[str, Any]:

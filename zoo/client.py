@@ -22,14 +22,13 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
-from zoo.data.image_files import SUFFIXES, to_jpeg_or_png
+from zoo.data.image_files import to_jpeg_or_png
 from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable
-from zoo.inference.photos import check_replaces_none, find_photos
+from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
 # Limits of a request: images, and bytes if there is more than one image.
@@ -50,9 +49,7 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
       python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
     """
 
-    photos: CliPositionalArg[list[str]] = Field(
-        description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
-    )
+    photos: Photos
     config: LocalPath | None = Field(default=None, exclude=True)
     """YAML file with these settings."""
     url: str = "http://127.0.0.1:8501"
@@ -188,11 +185,7 @@ def connect(config: ClientConfig) -> AbstractContextManager[Send]:
 def predict_files(
     send: Send, config: ClientConfig, photos: Sequence[Path]
 ) -> Iterator[tuple[Path, ServedPrediction]]:
-    """Yields each image with its prediction.
-
-    Raises:
-        ValueError: If the server refuses an image, or does not respond as expected.
-    """
+    """Yields each image with its prediction, or raises the reason of the server."""
     batch, size = [], 0
     for photo in photos:
         more = photo.stat().st_size
@@ -239,7 +232,7 @@ def _predict_batch(
 def _content(photo: Path) -> bytes:
     content = photo.read_bytes()
     with suppress(ValueError):  # the server reports the error
-        content = to_jpeg_or_png(content)
+        return to_jpeg_or_png(content)
     return content
 
 
@@ -260,7 +253,9 @@ def _rest(config: ClientConfig) -> Iterator[Send]:
                 if len(content) > MAX_ANSWER_BYTES:
                     raise ValueError(f"more than {MAX_ANSWER_BYTES >> 20} MiB")
         if response.status_code != 200:
-            reason = _error_text(content.decode(errors="replace"))
+            reason = content.decode(errors="replace")
+            with suppress(ValueError, KeyError, TypeError):  # the response of another server
+                reason = json.loads(reason)["error"]
             raise Refused(f"{response.status_code} {response.reason or ''}: {reason}")
         return bytes(content)
 
@@ -270,7 +265,10 @@ def _rest(config: ClientConfig) -> Iterator[Send]:
         try:
             return _within(config.timeout, lambda: post(body))
         except requests.RequestException as error:
-            raise ConnectionError(_root_cause(error)) from None
+            cause: BaseException = error  # messages of requests and urllib3 are long
+            while cause.__context__ is not None:
+                cause = cause.__context__
+            raise ConnectionError(str(cause)) from None
 
     with requests.Session() as session:
         yield send
@@ -331,21 +329,6 @@ def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
 
     threading.Thread(target=run, daemon=True).start()
     return result.result(seconds)
-
-
-def _root_cause(error: BaseException) -> str:
-    """Returns the cause of a connection error; messages of requests and urllib3 are long."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return str(error)
-
-
-def _error_text(body: str) -> str:
-    """Returns the message of TensorFlow Serving, or the whole response of another server."""
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return body
 
 
 def _one_line(text: str) -> str:

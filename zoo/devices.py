@@ -134,9 +134,6 @@ def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
 
     The arguments are `RunConfig.strategy` and `tpu`; "mirrored" without GPUs takes logical CPUs.
     A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU.
-
-    Raises:
-        ValueError: If there are no such devices, or a TPU or host does not answer.
     """
     backend = keras.backend.backend()
     if backend == "jax":

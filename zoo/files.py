@@ -4,6 +4,7 @@ import errno
 import fcntl
 import glob
 import io
+import json
 import os
 import reprlib
 import shutil
@@ -26,11 +27,7 @@ class FullDiskError(OSError):
 
 
 def location(path: Any) -> Any:
-    """Returns the `pathlib.Path` of a file or folder, or the `etils.epath.Path` in a bucket.
-
-    Raises:
-        ValueError: If this is no path, a URL of another kind, or an impossible name.
-    """
+    """Returns the `pathlib.Path` of a file or folder, or the `etils.epath.Path` in a bucket."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise ValueError(f"expected a path. Received: {reprlib.repr(path)}")
     text = os.fspath(path)
@@ -107,13 +104,7 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
 
 
 def check_output(folder: Path, name: str = "") -> None:
-    """Checks by a trial that a file, or "" for any, can be written in a new or existing folder.
-
-    Buckets are not checked.
-
-    Raises:
-        ValueError: One line, if nothing can be written there, or `name` is a folder.
-    """
+    """Checks by a trial that a file, or "" for any, can be written in a new or existing folder."""
     if in_bucket(folder):
         return
     made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
@@ -217,6 +208,14 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
     file = File()
     model.save_weights(file) if name.endswith(".weights.h5") else model.save(file)
     return file.getvalue()
+
+
+def write_json(path: Path, content: Any, indent: int | None = None) -> None:
+    """Writes a JSON file in UTF-8, whole or not at all; refuses numbers that are not finite."""
+    with atomic_write(path) as beside:
+        text = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
+        # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
+        beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager

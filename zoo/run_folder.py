@@ -1,14 +1,13 @@
 """The folder that a training run writes."""
 
-import json
 import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from zoo import files
 from zoo.config import RunConfig, TrainConfig
 from zoo.config.task import RUN_CONFIG, read_task
 from zoo.errors import first_wrong
@@ -34,11 +33,7 @@ SHARED_WITHIN_S = 30.0  # time for which a network file system may cache that a 
 def check(config: RunConfig) -> bool:
     """Checks that a run would destroy nothing but a run that may be removed.
 
-    Returns:
-        Whether the folder holds the same run, unfinished, to be resumed.
-
-    Raises:
-        ValueError: If it holds anything else, cannot be written, or its bucket does not respond.
+    Returns whether the folder holds the same run, unfinished, to be resumed.
     """
     folder = config.output_dir
     with answering(folder):
@@ -106,8 +101,7 @@ def finite(values: Any) -> Any:
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Writes the file that marks the run as finished."""
-    with atomic_write(folder / METRICS) as path:
-        path.write_text(json.dumps(metrics, indent=2, allow_nan=False) + "\n")
+    files.write_json(folder / METRICS, metrics, indent=2)
 
 
 class TestMetrics(BaseModel):
@@ -161,12 +155,6 @@ def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
                 f"run: expected a run of {expected}. Received: {str(folder)!r}, of {task}"
             )
         return kind.from_file(folder / CONFIG)
-
-
-def test_data(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the data settings of a run, updated by `asked`; only `asked` for another source."""
-    own = load_config(folder).data.model_dump()
-    return (own if asked.get("source", own["source"]) == own["source"] else {}) | dict(asked)
 
 
 def is_shared(folder: Path) -> bool:

@@ -56,9 +56,9 @@ def photos(tmp_path) -> Path:
 @pytest.fixture
 def no_model(monkeypatch):
     """Fails if a model is built or loaded."""
-    from zoo.inference.source.kinds import KINDS
+    from zoo.inference.source.kinds import Published, Run, Weights
 
-    for kind in KINDS:
+    for kind in (Published, Run, Weights):
         monkeypatch.setattr(kind, "load", lambda *_: pytest.fail("the model came first"))
 
 

@@ -44,6 +44,11 @@ COMMANDS = [
 SETTINGS = {
     ("zoo.train", "classification"): "zoo.config",
     ("zoo.train", "detection"): "zoo.config.detection",
+    **{
+        (f"zoo.{verb}", task): f"zoo.{verb}.{task}"
+        for verb in ("evaluate", "export", "predict")
+        for task in ("classification", "detection")
+    },
 }
 VARIABLES = r"(?:[A-Z_]+=\S+ )*"  # of the environment, before a command
 # How each command is tested; the first pattern that fits counts.
@@ -177,8 +182,6 @@ def _parse(line, request):
         return
     task = "detection" if re.search("coco|shapes", line) else "classification"
     module = import_module(SETTINGS.get((name, task)) or _module_of(name))
-    if hasattr(module, "TASKS"):
-        module = import_module(module.TASKS[task])
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if name != "zoo.publish" and (places := {"published/mine", "published/shapes"} & {*arguments}):

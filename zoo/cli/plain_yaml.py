@@ -13,9 +13,6 @@ def load(text: str) -> Any:
     """Parses a YAML document into plain Python types.
 
     Aliases are refused: a few lines of them can expand to gigabytes.
-
-    Raises:
-        ValueError: One line, if the text is not YAML, too long or too deep, or has aliases.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(

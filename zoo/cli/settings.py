@@ -135,11 +135,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Checks settings by name, sections as dictionaries; `config` may name a file.
-
-        Raises:
-            ValueError: One line that names the wrong key or value, and what is allowed.
-        """
+        """Checks settings by name, sections as dictionaries; `config` may name a file."""
         try:
             return cls(**values)
         except ValidationError as error:

@@ -52,7 +52,8 @@ def network_task(run: object, model: str | None) -> str:
 
 def choose_source(settings: Any) -> Any:
     """Returns the source of the network that `run`, `model` and maybe `weights` name."""
-    return task_module(network_task(settings.run, settings.model), SOURCES).choose(settings)
+    task = network_task(settings.run, settings.model)
+    return import_module(row_of_task(task, SOURCES)).choose(settings)
 
 
 def find_task(arguments: Sequence[str]) -> str:
@@ -68,14 +69,10 @@ def find_task(arguments: Sequence[str]) -> str:
     return read_task(given["--config"]) if "--config" in given else CLASSIFICATION
 
 
-def run_by_task(arguments: Sequence[str], modules: Mapping[str, str]) -> None:
-    """Runs `main` of the module that is for the task of the command line."""
-    task_module(find_task(arguments), modules).main(arguments)
-
-
-def task_module(task: str, modules: Mapping[str, str]) -> Any:
-    """Imports the module of a table that is for a task."""
-    return import_module(row_of_task(task, modules))
+def task_module(verb: str, task: str) -> Any:
+    """Imports the module of a command that is for a task, such as `zoo.predict.detection`."""
+    row_of_task(task, SOURCES)  # which refuses others
+    return import_module(f"zoo.{verb}.{task}")
 
 
 def row_of_task(task: str, table: Mapping[str, Row]) -> Row:

@@ -105,8 +105,7 @@ def mix_up(
     """MixUp (arXiv:1710.09412): blends a batch with itself in reverse order.
 
     The proportion is one for the batch, from Beta(alpha, alpha): at 0.2 most images stay nearly
-    the same, at 1 all proportions are equally likely. Neither Keras' MixUp nor the Model Garden's
-    is a function of a seed.
+    the same, at 1 all proportions are equally likely.
     """
     kept = beta(seed, alpha)
     return _blend(images, kept), _blend(labels, kept)

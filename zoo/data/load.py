@@ -39,18 +39,9 @@ def load_data(
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
 ) -> ImageData:
-    """Finds and checks the images.
+    """Finds and checks the images, for a model of images of this height and width in pixels.
 
-    Args:
-        config: Settings of the images.
-        image_size: Height and width of the model's images in pixels.
-        seed: Seed of shuffling and augmentation. Defaults to 0.
-        preprocessing: Crop and interpolation of test images that are image files. Defaults to
-            None: `held_out_preprocessing`.
-
-    Raises:
-        ValueError: If the dataset is missing or not as described, image files are unreadable, or
-            a batch needs more images than there are.
+    `preprocessing` is for test images that are image files; None: `held_out_preprocessing`.
     """
     source = _source(config)
     split = source.open(image_size)
@@ -113,10 +104,7 @@ def balanced_weights(labels: Sequence[int] | np.ndarray, classes: int) -> list[f
 def class_warnings(
     labels: Sequence[int] | np.ndarray, class_names: Sequence[str], weighted: bool
 ) -> list[str]:
-    """Returns a line on classes with few training images, and one on very unequal classes.
-
-    `weighted` says whether classes have weights in the loss.
-    """
+    """Returns a line on classes with few training images, and one on unequal unweighted ones."""
     lines = []
     counts = np.bincount(np.asarray(labels), minlength=len(class_names))
     rare = np.flatnonzero(counts < FEW).tolist()

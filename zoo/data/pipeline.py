@@ -97,18 +97,10 @@ class TrainingImages(Images):
     ) -> tf.data.Dataset:
         """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
 
-        Labels are probabilities of the classes: one-hot, unless images are mixed.
-
-        Args:
-            batch_size: Images per step, over all hosts; a multiple of hosts times `parts`.
-            classes: Number of classes.
-            first_step: Number of batches to skip. Defaults to 0.
-            host: Host whose part of each batch is read. Defaults to the only one.
-            parts: Micro-batches into which every batch is divided. Defaults to 1.
+        Labels are probabilities of the classes: one-hot, unless images are mixed. A batch is of all
+        hosts, of which each reads its part, divided into `parts` micro-batches.
         """
         size = host.size(batch_size)
-        if size % parts:
-            raise ValueError(f"expected a multiple of {parts} images on a host. Received: {size}")
 
         @no_autograph
         def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
@@ -140,7 +132,7 @@ class EvalImages(Images):
         """Creates the dataset for `model.evaluate`: preprocessed batches, one-hot labels, weights.
 
         All batches are full, and every host has the same number of them. Padding and unreadable
-        images have weight 0. Arguments are those of `TrainingImages.batches`.
+        images have weight 0.
         """
         examples: Any = self.examples(batch_size, host=host, finish=preprocess_input)
         nothing = [tf.zeros(spec.shape, spec.dtype) for spec in examples.element_spec]

@@ -13,9 +13,7 @@ from pydantic import Field
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.run import run_command
 from zoo.cli.settings import LocalPath, checked_by
-from zoo.config.task import CLASSIFICATION, DETECTION, choose_source, network_task, task_module
-
-PAGES = {CLASSIFICATION: "zoo.demo.classification", DETECTION: "zoo.demo.detection"}
+from zoo.config.task import choose_source, network_task, task_module
 
 MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
 
@@ -74,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        demo = task_module(network_task(config.run, config.model), PAGES).Demo(network)
+        demo = task_module("demo", network_task(config.run, config.model)).Demo(network)
         serve(demo, config.host, config.port, password, is_private)
 
 

@@ -16,8 +16,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic import ValidationInfo as Info
 
 from zoo.data.readable import check_readable
-from zoo.errors import first_wrong, needs_extra, printable, some
+from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
+from zoo.run_folder import read_json
 
 MAX_CATEGORY = 10_000  # largest id, as ids are indices of the detector's outputs
 NAMED = 5  # faults listed in a message
@@ -96,22 +97,13 @@ class _Object(_Entry):
 
 @dataclass(frozen=True)
 class Annotations:
-    """Images with their objects, both as in COCO's format.
-
-    Attributes:
-        folder: Folder of the image files.
-        categories: Names of the categories by id, from 1, possibly with gaps.
-        images: Images.
-        objects: Objects by the id of their image, with compressed RLEs as masks. Every image has
-            an entry.
-        masks: Whether objects have masks, or boxes only.
-    """
+    """Images of a folder with their objects, both as in COCO's format."""
 
     folder: Path
-    categories: Mapping[int, str]
+    categories: Mapping[int, str]  # names by id, from 1, possibly with gaps
     images: list[Json]
-    objects: Mapping[int, list[Json]]
-    masks: bool = True
+    objects: Mapping[int, list[Json]]  # of every image by its id, with compressed RLEs as masks
+    masks: bool = True  # whether objects have masks, or boxes only
 
     def to_json(self) -> Json:
         """Returns the annotations in COCO's format."""
@@ -151,11 +143,7 @@ def parse(
     """Reads what is intact, and describes the faults; without a folder, no image files are read."""
     if why := why_no_file(path):
         raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
-    try:
-        content = _File.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        why = first_wrong(error, "the file")
-        raise ValueError(f"expected COCO's format in {str(path)!r}. Received: {why}") from None
+    content = read_json(_File, path, "expected COCO's format")
     if masks is None:
         masks = any(one.get("segmentation") for one in content.annotations)
     categories = {one.id: one.name for one in sorted(content.categories, key=lambda one: one.id)}

@@ -67,19 +67,12 @@ def title(name: str, masks: bool) -> str:
 
 @dataclass(frozen=True)
 class Detector:
-    """A trained Mask R-CNN, or Faster R-CNN without masks, in float32.
+    """A trained Mask R-CNN, or Faster R-CNN without masks, in float32."""
 
-    Attributes:
-        name: Name of the backbone in the zoo.
-        model: Model of the Model Garden, in tf_keras.
-        experiment: Settings of the Model Garden.
-        categories: Names of the categories by their ids.
-    """
-
-    name: str
-    model: Any
-    experiment: Any
-    categories: Mapping[int, str]
+    name: str  # of the backbone in the zoo
+    model: Any  # of the Model Garden, in tf_keras
+    experiment: Any  # settings of the Model Garden
+    categories: Mapping[int, str]  # names by id
 
     @classmethod
     def from_run(cls, folder: Path) -> Self:
@@ -210,9 +203,7 @@ class Detector:
         """Finds objects in images of any size.
 
         Args:
-            images: One image or several: each the path of an image file, a Pillow image, or a
-                uint8 array `(height, width, 3)`, RGB. Several are a list, or an array `(count,
-                height, width, 3)`.
+            images: One image or several, as for a `Classifier`.
             threshold: Minimum score of objects, from 0 to 1. Defaults to 0.5.
 
         Returns:
@@ -220,9 +211,6 @@ class Detector:
             with the `name` of the category, `bbox` (left, top, width, height in pixels), `score`,
             and, with masks, `segmentation`, an RLE. A list of them for one image, a list of such
             lists for several.
-
-        Raises:
-            ValueError: If an image is unreadable, or an array of another shape or dtype.
         """
         every, is_one = several(images)
         results = []
@@ -231,11 +219,6 @@ class Detector:
             certain = [one for one in found if one["score"] >= threshold]
             results.append([{"name": self.name_of(one["category_id"]), **one} for one in certain])
         return results[0] if is_one else results
-
-    @property
-    def outputs(self) -> int:
-        """Number of classes: category ids, and 0 for the background."""
-        return self.experiment.task.model.num_classes
 
     def name_of(self, category: int) -> str:
         """Returns the name of a category; the number for ids without a category."""

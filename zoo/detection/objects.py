@@ -1,6 +1,5 @@
 """Detected objects, printed, drawn, or written in COCO's format of results."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from zoo.detection.coco import encode_mask
 from zoo.errors import needs_extra, printable
-from zoo.files import atomic_write
+from zoo.files import write_json
 
 MOST = 100  # images in an image grid
 Objects = list[dict[str, Any]]  # in COCO's format of results, with the names of the categories
@@ -72,10 +71,7 @@ def write(
     rows = [{**one, "file_name": str(photo)} for photo, found in results for one in found]
     for row in rows:
         del row["name"]
-    with atomic_write(output) as beside:
-        # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
-        text = json.dumps(rows, indent=1, ensure_ascii=False)
-        beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+    write_json(output, rows, indent=1)
 
 
 def _draw(

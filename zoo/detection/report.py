@@ -25,19 +25,11 @@ Figures = Mapping[str, Mapping[str, float | None]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Average precision of a detector on test images.
+    """Average precision of a detector on test images, in percent; None without such objects."""
 
-    Attributes:
-        figures: `FIGURES` of boxes, and of masks if there are any, in percent; None where there
-            are no such objects.
-        categories: Id, name, AP of the same kinds, and number of objects of each category.
-        by_image: F1 of the boxes, from 0 (all wrong) to 1, by image id; boxes count with a score
-            and an overlap of at least 0.5.
-    """
-
-    figures: Figures
-    categories: Sequence[Mapping[str, Any]]
-    by_image: Mapping[int, float]
+    figures: Figures  # `FIGURES` of boxes, and of masks if there are any
+    categories: Sequence[Mapping[str, Any]]  # id, name, AP of the same kinds, number of objects
+    by_image: Mapping[int, float]  # F1 of the boxes that are `CERTAIN`, from 0 to 1, by image id
 
 
 def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluation:

@@ -187,12 +187,9 @@ def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
-    """Reads images of shards, by their ids: uint8 of shape `(height, width, 3)`.
+    """Reads the images with some ids, or the first ones, or all: uint8 `(height, width, 3)`.
 
-    Args:
-        files: Pattern of the shards, from `pattern`.
-        most: Number of images, from the first one. Defaults to None: all.
-        ids: Ids of the images. Defaults to (): any.
+    `files` is the `pattern` of their shards.
     """
     import tensorflow as tf
 

@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import tf_keras
 from keras.layers import Layer
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector, TestMetrics, load_metrics
 from zoo.detection.shards import Categories
-from zoo.errors import first_wrong
-from zoo.inference.source import base
 from zoo.inference.source.base import LICENSE, Source
 from zoo.inference.source.published import Description, bounded_by, read
 from zoo.model_card import LABELS, versions
@@ -29,16 +27,7 @@ class DetectorDescription(Description):
     test: TestMetrics
     test_images: int = Field(ge=1)
 
-    @model_validator(mode="after")
-    def _buildable(self) -> Self:
-        try:
-            self.config()
-        except ValidationError as error:
-            raise ValueError(first_wrong(error, "model")) from None
-        return self
-
     def config(self) -> DetectionConfig:
-        """Returns the settings of the detector, with defaults for training."""
         model = self.model_dump(include={"overrides", "image_size", "heads"})
         return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
 
@@ -48,10 +37,6 @@ class Run(Source[Detector]):
     """A run folder, local or gs://."""
 
     folder: Path
-
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.run is None else cls(settings.run)
 
     def load(self) -> Detector:
         return Detector.from_run(self.folder)
@@ -72,10 +57,6 @@ class Published(Source[Detector]):
 
     place: str
 
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.model is None else cls(settings.model)
-
     def load(self) -> Detector:
         described, weights = read(self.place, DetectorDescription)
         with bounded_by(weights, Layer, tf_keras.layers.Layer):
@@ -89,12 +70,9 @@ class Published(Source[Detector]):
         return described.weights_fields(self.place, weights) | precision
 
 
-KINDS: tuple[type[Source[Detector]], ...] = (Run, Published)
-
-
 def choose(settings: Any) -> Source[Detector]:
     """Returns the source that the settings of a command name."""
-    return base.choose(settings, KINDS)
+    return Published(settings.model) if settings.run is None else Run(settings.run)
 
 
 def detector_fields(detector: Detector) -> dict[str, str]:

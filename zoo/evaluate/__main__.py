@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.config.task import CLASSIFICATION, DETECTION, run_by_task
-
-TASKS = {CLASSIFICATION: "zoo.evaluate.classification", DETECTION: "zoo.evaluate.detection"}
+from zoo.config.task import find_task, task_module
 
 
 def main(arguments: Sequence[str]) -> None:
     """Evaluates a classifier or a detector."""
-    run_by_task(arguments, TASKS)
+    task_module("evaluate", find_task(arguments)).main(arguments)
 
 
 if __name__ == "__main__":

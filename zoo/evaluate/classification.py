@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
-from zoo import run_folder
 from zoo.cli.model_options import ModelOptions
 from zoo.cli.settings import OutputFolder
 from zoo.config import DataConfig
 from zoo.files import location
+from zoo.run_folder import load_config
 
 if TYPE_CHECKING:
     from zoo.evaluate.metrics import Evaluation
@@ -42,7 +42,11 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
         run = settings.get("run")
         if run is None:
             return settings
-        data = run_folder.test_data(location(run), settings.get("data") or {})
+        own = load_config(location(run)).data.model_dump()
+        data = settings.get("data") or {}
+        # Another source has none of the settings of the run's own.
+        if data.get("source", own["source"]) == own["source"]:
+            data = own | data
         return {**settings, "data": data}
 
 

@@ -1,17 +1,16 @@
 """Evaluates a detector on test images: `python -m zoo.evaluate --run FOLDER`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from zoo import files
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.cli.settings import AnyPath, OutputFolder, Section
 from zoo.config.detection import DetectionConfig
-from zoo.files import atomic_write
 from zoo.run_folder import load_config
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ def main(arguments: Sequence[str]) -> None:
     print_tables(result, detector.name, f"{detector.title}, {count} images of {config.folder}")
     if config.output is not None:
         _draw(config.folder, detector, result, found, annotations, config.output)
-        with atomic_write(config.output / DETECTIONS) as path:
-            path.write_text(json.dumps(found) + "\n")
+        files.write_json(config.output / DETECTIONS, found)
         settings = config.model_dump(mode="json", exclude={"output"})
         results = {**result.figures, "categories": result.categories}
         write_json(config.output, settings, results)

@@ -31,29 +31,18 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions on test images, and their metrics.
+    """Predictions on test images, and their metrics."""
 
-    Attributes:
-        labels: True class of each image.
-        predicted: Predicted class of each image.
-        confidence: Probability of each predicted class.
-        classes: Number of classes.
-        top5: Fraction of the images with the true class among the five most probable ones; None
-            for five classes or fewer.
-        loss: Mean cross-entropy in nats, without label smoothing.
-        images_per_second: Speed after the first batch, in which the model is compiled; None if
-            there is only one.
-        mistakes: Most confident errors, at most `MOST_ERRORS`.
-    """
-
-    labels: np.ndarray
-    predicted: np.ndarray
-    confidence: np.ndarray
+    labels: np.ndarray  # true class of each image
+    predicted: np.ndarray  # most probable class of each image
+    confidence: np.ndarray  # probability of that class
     classes: int
+    # Fraction of the images with the true class among the five most probable ones; None for five
+    # classes or fewer.
     top5: float | None
-    loss: float
-    images_per_second: float | None
-    mistakes: Sequence[Mistake] = ()
+    loss: float  # mean cross-entropy in nats, without label smoothing
+    images_per_second: float | None  # after the first batch, which compiles; None if it is the only
+    mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
 
     @property
     def top1(self) -> float:

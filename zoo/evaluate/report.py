@@ -1,6 +1,5 @@
 """Reports of evaluations: tables and JSON, and figures of a classifier."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +11,10 @@ import numpy as np
 
 from lambda_keras.applications.preprocessing import imagenet_classes
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
+from zoo import files
 from zoo.errors import needs_extra, printable
 from zoo.evaluate.metrics import Evaluation
-from zoo.files import atomic_write, remove
+from zoo.files import remove
 from zoo.plots.classification import confusions, plot_confusion, plot_predictions, plot_reliability
 from zoo.run_folder import finite
 
@@ -75,8 +75,7 @@ def worst_first(rows: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str
 def write_json(folder: Path, settings: Mapping[str, Any], results: Mapping[str, Any]) -> None:
     """Writes `RESULTS`: the settings of the command and results, with None for NaN."""
     content = finite({"settings": settings, **results})
-    with atomic_write(folder / RESULTS) as path:
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    files.write_json(folder / RESULTS, content, indent=1)
     print(f"wrote {printable(folder / RESULTS)} and figures")
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 from zoo.cli.run import run_command
-from zoo.config.task import CLASSIFICATION, DETECTION, find_task, task_module
-
-TASKS = {CLASSIFICATION: "zoo.export.classification", DETECTION: "zoo.export.detection"}
+from zoo.config.task import find_task, task_module
 
 
 def main(arguments: Sequence[str]) -> None:
     """Exports a classifier or a detector."""
-    module = task_module(find_task(arguments), TASKS)
+    module = task_module("export", find_task(arguments))
     module.run(module.ExportConfig.from_command_line(arguments))
 
 

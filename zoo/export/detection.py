@@ -74,7 +74,8 @@ def _of_files(detector: "Detector") -> Any:
     from zoo.data.crops import decode
     from zoo.export.graph import check_file
 
-    labels = tf.constant([detector.name_of(number) for number in range(detector.outputs)])
+    outputs = detector.experiment.task.model.num_classes  # category ids, and 0 for the background
+    labels = tf.constant([detector.name_of(number) for number in range(outputs)])
 
     def find(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
         image: Any = decode(check_file(encoded))

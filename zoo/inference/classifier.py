@@ -48,18 +48,11 @@ def with_constants(model: keras.Model) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class Classifier:
-    """A model with its preprocessing and the names of its classes.
+    """A model with its preprocessing and the names of its classes."""
 
-    Attributes:
-        name: Name of the model in the zoo.
-        model: Model for images that passed `preprocess_input`.
-        preprocessing: Preprocessing of images, as when the accuracy was measured.
-        class_names: Names of the classes.
-    """
-
-    name: str
-    model: keras.Model
-    preprocessing: Preprocessing
+    name: str  # of the model in the zoo
+    model: keras.Model  # for images that passed `preprocess_input`
+    preprocessing: Preprocessing  # as when the accuracy was measured
     class_names: Sequence[str]
 
     @property

@@ -18,17 +18,12 @@ class LambdaMaps:
     """Weights of the values at all positions in the output of a lambda layer at one position.
 
     By Eq. 1 and 2, `output[h] = sum_m (content[h, m] + position[h, m]) values[m]`, plus the
-    position bias if the layer has one, and before the pooling of a layer with strides.
-
-    Attributes:
-        content: `q . softmax(keys)[m]` of shape `(heads, height, width)`; None for layers without
-            content lambda.
-        position: `q . E[n, m]` of the same shape, zero outside of the scope; None for layers
-            without position lambdas.
+    position bias if the layer has one, and before the pooling of a layer with strides. Both are of
+    shape `(heads, height, width)`, or None for layers without such lambdas.
     """
 
-    content: np.ndarray | None
-    position: np.ndarray | None
+    content: np.ndarray | None  # `q . softmax(keys)[m]`
+    position: np.ndarray | None  # `q . E[n, m]`, zero outside of the scope
 
 
 def lambda_layers(model: keras.Model) -> dict[str, tuple[int, int]]:

@@ -3,8 +3,17 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
 
 from zoo.data.image_files import SUFFIXES, divide, name_left_out
+
+Photos = Annotated[
+    CliPositionalArg[list[str]],
+    Field(description=f"Images ({', '.join(SUFFIXES)}) or folders of them."),
+]
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:

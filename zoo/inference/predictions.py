@@ -1,14 +1,13 @@
 """Predictions for images, printed with bars or written as JSON."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from zoo import files
 from zoo.cli.settings import Settings
 from zoo.errors import printable
-from zoo.files import atomic_write
 
 BAR = 30  # characters of the bar at probability 1
 
@@ -48,7 +47,4 @@ def write_json(config: Settings, predictions: Sequence[Prediction], path: Path) 
         {"photo": str(prediction.photo), "top": [score._asdict() for score in prediction.top]}
         for prediction in predictions
     ]
-    content = json.dumps({**settings, "photos": photos}, indent=2, ensure_ascii=False)
-    with atomic_write(path) as beside:
-        # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
-        beside.write_text(content + "\n", encoding="utf-8", errors="backslashreplace")
+    files.write_json(path, {**settings, "photos": photos}, indent=2)

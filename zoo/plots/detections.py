@@ -31,15 +31,9 @@ def plot_detections(
 ) -> None:
     """Draws images with boxes, masks, names and scores of their objects into a PNG file.
 
-    Args:
-        images: Heading, image (uint8 of shape `(height, width, 3)`), detections in COCO's format
-            of results, and annotated objects or None. Segmentations are compressed RLEs.
-            Annotated objects are drawn on a copy, left of the detections.
-        categories: Names of the categories by their ids.
-        title: Title of the figure.
-        path: File to write.
-        threshold: Lowest score of objects that are drawn, from 0 to 1. Defaults to 0.5.
-        columns: Images in a row. Defaults to 4.
+    Each has a heading, pixels (uint8 of shape `(height, width, 3)`), detections in COCO's format of
+    results, drawn from the score `threshold` on, and annotated objects or None. Segmentations are
+    compressed RLEs. Annotated objects are drawn on a copy, left of the detections.
     """
     panels = []
     for heading, image, found, truth in images:

@@ -17,10 +17,7 @@ VIEW = 480  # height and width of the image that users click on, in pixels
 
 
 def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int) -> np.ndarray:
-    """Draws an RGB image in [0, 255], with a frame around one position of a grid.
-
-    Returns an RGB image of `VIEW` by `VIEW` pixels.
-    """
+    """Draws an RGB image at `VIEW` by `VIEW` pixels, with a frame around a position of a grid."""
     axis = bare_axis(VIEW / 100, VIEW / 100)
     _show(axis, view / 255, grid)
     _frame(axis, row, column)

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 from zoo.cli.run import run_command
-from zoo.config.task import CLASSIFICATION, DETECTION, run_by_task
-
-TASKS = {CLASSIFICATION: "zoo.predict.classification", DETECTION: "zoo.predict.detection"}
+from zoo.config.task import find_task, task_module
 
 
 def main(arguments: Sequence[str]) -> None:
     """Classifies images, or detects objects in them."""
-    run_by_task(arguments, TASKS)
+    task_module("predict", find_task(arguments)).main(arguments)
 
 
 if __name__ == "__main__":

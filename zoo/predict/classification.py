@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.settings import OutputFile, check_file_name, named, quoted
-from zoo.data.image_files import SUFFIXES
 from zoo.data.readable import check_readable
 from zoo.errors import printable
-from zoo.inference.photos import check_replaces_none, find_photos
+from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import Prediction, describe, write_json
 
 if TYPE_CHECKING:
@@ -34,9 +32,7 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
       python -m zoo.predict --model hf://OWNER/NAME cat.jpg
     """
 
-    photos: CliPositionalArg[list[str]] = Field(
-        description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
-    )
+    photos: Photos
     top: int = Field(default=5, ge=1, le=50)
     """How many classes to name."""
     output: Annotated[OutputFile, named(*OUTPUTS)] | None = Field(

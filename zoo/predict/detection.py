@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFile, named, quoted
-from zoo.data.image_files import SUFFIXES
 from zoo.data.readable import check_readable
 from zoo.detection import objects
 from zoo.errors import printable
-from zoo.inference.photos import check_replaces_none, find_photos
+from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
 
 class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
@@ -24,9 +22,7 @@ class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
       python -m zoo.predict --model hf://OWNER/NAME photo.jpg
     """
 
-    photos: CliPositionalArg[list[str]] = Field(
-        description=f"Images ({', '.join(SUFFIXES)}) or folders of them."
-    )
+    photos: Photos
     threshold: float = Field(default=0.5, ge=0, le=1)
     """Score from which on objects are named and drawn."""
     output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = None

@@ -10,12 +10,12 @@ from typing import Annotated, Self
 from pydantic import model_validator
 from pydantic_settings import CliPositionalArg
 
+from zoo.cli.model_options import HUB
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
 from zoo.errors import printable
 from zoo.files import check_output
 
-HUB = "hf://"
 NAME = r"[\w-][\w.-]*"
 
 

@@ -12,13 +12,12 @@ from lambda_keras import __version__
 from lambda_keras.weights.hub import sha256
 from zoo import model_card
 from zoo.cli.model_options import NETWORK
-from zoo.config.task import CLASSIFICATION, DETECTION, choose_source, network_task, task_module
+from zoo.config.task import choose_source, network_task, task_module
 from zoo.errors import some
 from zoo.files import atomic_write, is_partial, restore
 from zoo.inference.source.base import LICENSE
 from zoo.inference.source.published import WEIGHTS, Description
 
-TASKS = {CLASSIFICATION: "zoo.publish.classification", DETECTION: "zoo.publish.detection"}
 CARD = "README.md"  # shown as the page of a repository on the hub
 KERAS_FILES = ("config.json", "metadata.json", "model.weights.h5")  # Keras' layout of a repository
 FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
@@ -60,7 +59,7 @@ def write(run: Path, folder: Path, license: str | None, address: str) -> None:
 
     A published network in the folder is replaced; `address` is for its model card.
     """
-    kind = task_module(network_task(run, None), TASKS)
+    kind = task_module("publish", network_task(run, None))
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()
     with atomic_write(folder, over_folder=True) as beside:

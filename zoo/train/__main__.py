@@ -1,10 +1,9 @@
 """Trains a network: `python -m zoo.train --config NAME`."""
 
 from collections.abc import Sequence
-from importlib import import_module
 
 from zoo.cli.run import BACKENDS, run_command, use_default_backend
-from zoo.config.task import find_task, row_of_task
+from zoo.config.task import find_task, row_of_task, task_module
 from zoo.train import TASKS
 
 
@@ -15,7 +14,7 @@ def main(arguments: Sequence[str]) -> None:
     config = settings.from_command_line(arguments)
     use_default_backend(backends)
     # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.
-    import_module(f"zoo.train.{task}").train(config)
+    task_module("train", task).train(config)
 
 
 if __name__ == "__main__":

@@ -90,10 +90,9 @@ class SaveProgress(keras.callbacks.Callback):
 class Bar(keras.callbacks.ProgbarLogger):
     """Keras' progress bar, with images per second, and the time left after every epoch.
 
-    Of a long run it also estimates the time from the first steps, without their compilation.
-
-    It also ends at the last step where executions do not divide an epoch. It stands before the
-    callbacks that read the logs, to which it adds the speed and the learning rate.
+    Of a long run it also estimates the time from the first steps, without their compilation. It
+    ends at the last step where executions do not divide an epoch, and stands before the callbacks
+    that read the logs, to which it adds the speed and the learning rate.
     """
 
     batch_size: int

@@ -19,13 +19,7 @@ from zoo.errors import printable, some
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
-from zoo.train.callbacks import (
-    Bar,
-    DecodingSpeed,
-    SaveProgress,
-    load_callback,
-    write_epochs,
-)
+from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.losses import Objective, create_loss
 from zoo.train.model import TrainingModel, mark_blocks

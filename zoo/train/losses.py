@@ -69,14 +69,8 @@ class Objective(keras.layers.Layer):
     """Objective of a training step, a mean over the images of a batch.
 
     The mean counts all images, whatever their weights, so it is also the mean over devices and over
-    micro-batches.
-
-    Args:
-        loss: Loss of logits and labels.
-        class_weights: Weight of an image of each class; mixed labels mix the weights.
-        teacher: Network that returns logits of the same images, and is not trained.
-        temperature: Temperature of the distillation.
-        share: Fraction of the distillation term in the loss; the rest is that of the labels.
+    micro-batches. Mixed labels mix the weights of their classes. The teacher returns logits of the
+    same images; temperature and share are those of `DistillationConfig`.
     """
 
     def __init__(

@@ -30,15 +30,9 @@ class TrainingModel(keras.Model):
 
     With a `GradientAccumulation` as optimizer, each step takes several micro-batches.
 
-    Args:
-        network: The functional model to train.
-        steps_per_epoch: Steps of an epoch.
-        evaluation_steps: Steps of an evaluation.
-        ema: Decay of the EMA of all weights and batch statistics, which evaluation then uses.
-        objective: Training loss, besides regularizers. Defaults to that of `compile`, which
-            evaluation has in any case.
-        recompute: On JAX, whether the backward pass keeps only what `mark_blocks` has marked and
-            computes the rest again.
+    Evaluation uses the EMA of all weights and batch statistics, if `ema` is its decay, and the loss
+    of `compile`; training the loss `objective`, if there is one, and regularizers. With `recompute`
+    the backward pass of JAX keeps only what `mark_blocks` has marked.
     """
 
     def __init__(

@@ -54,21 +54,18 @@ def prepare(network: Any, config: ModelConfig) -> None:
         for layer in network.layers:
             layer.trainable = layer.name == CLASSIFIER
     if config.freeze_up_to is not None:
-        for layer in _layers_up_to(network, config.freeze_up_to):
+        names = [layer.name for layer in network.layers]
+        if config.freeze_up_to == "stem":  # which ends where the first block begins
+            end = next(i for i, name in enumerate(names) if BLOCK.match(name))
+        else:
+            end = names.index(config.freeze_up_to) + 1
+        for layer in network.layers[:end]:
             layer.trainable = False
 
 
 def give_logits(network: Any) -> None:
     """Removes the softmax of a classifier: losses, and distillation, take logits."""
     network.get_layer(CLASSIFIER).activation = keras.activations.linear
-
-
-def _layers_up_to(network: Any, stage: str) -> list[Any]:
-    """Returns the layers of the stem, or those from it to the end of a stage."""
-    names = [layer.name for layer in network.layers]
-    if stage == "stem":
-        return network.layers[: next(i for i, name in enumerate(names) if BLOCK.match(name))]
-    return network.layers[: names.index(stage) + 1]
 
 
 def _warm_start(network: Any, config: ModelConfig, name: str) -> None:

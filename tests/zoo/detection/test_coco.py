@@ -95,8 +95,8 @@ def test_masks_of_every_form_are_the_same():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "expected COCO's format in .*the file: Invalid JSON"),
-        ("[" * 100_000, "expected COCO's format in .*the file: Invalid JSON"),
+        ("{", "expected COCO's format. Received: .*the file: Invalid JSON"),
+        ("[" * 100_000, "expected COCO's format. Received: .*the file: Invalid JSON"),
         ("[]", "the file: Input should be an object"),
         ({**GOOD, "annotations": 3}, "annotations: Input should be a valid array, not 3"),
         ({**GOOD, "images": [3]}, r"images\.0: Input should be an object, not 3"),

@@ -31,12 +31,7 @@ class Source(DataSource):
         return convert(tf.io.read_file(record["image"]))
 
     def list_files(self) -> tuple[list[ImageFile], list[ImageFile], tuple[str, ...]]:
-        """Lists training files, test files and class names (sorted), and reads every file once.
-
-        Raises:
-            ValueError: If a folder is missing, has fewer than two classes, or a class is empty or
-                has a name that cannot be printed. If files are unreadable and not skipped.
-        """
+        """Lists training files, test files and class names (sorted), and reads every file once."""
         folder, test_fraction = Path(self.config.dir or ""), self.config.test_fraction
         if not os.path.isdir(folder):  # which is False, too, for a name that cannot be one
             raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")

@@ -1,8 +1,8 @@
 """Interface of the sources of a network."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Sequence
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,11 +21,6 @@ N = TypeVar("N")
 class Source(ABC, Generic[N]):
     """Source of a trained network."""
 
-    @classmethod
-    @abstractmethod
-    def of(cls, settings: Any) -> Self | None:
-        """Returns the source that the settings of a command name, if it is of this kind."""
-
     @abstractmethod
     def load(self) -> N:
         """Loads the network, or raises a `ValueError` of one line."""
@@ -33,14 +28,6 @@ class Source(ABC, Generic[N]):
     @abstractmethod
     def card(self) -> dict[str, str]:
         """Returns card fields about the weights: origin, training, accuracy and license."""
-
-
-AnySource = TypeVar("AnySource", bound=Source)
-
-
-def choose(settings: Any, kinds: Iterable[type[AnySource]]) -> AnySource:
-    """Returns the source that the settings of a command name, of the first kind that fits."""
-    return next(source for kind in kinds if (source := kind.of(settings)) is not None)
 
 
 class ClassifierSource(Source[Classifier]):

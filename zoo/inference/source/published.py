@@ -28,6 +28,7 @@ from zoo.files import why_no_file
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource
 from zoo.registry import create_model, find_model
+from zoo.run_folder import read_json
 
 WEIGHTS = "model.safetensors"
 
@@ -67,6 +68,18 @@ class Description(BaseModel):
     license: str | None = Field(max_length=100)  # SPDX identifier, if one was stated
     sha256: str = Field(pattern="^[0-9a-f]{64}$")  # of the weights
 
+    @model_validator(mode="after")
+    def _buildable(self) -> Self:
+        try:
+            self.config()
+        except ValidationError as error:
+            raise ValueError(first_wrong(error, "model")) from None
+        return self
+
+    def config(self) -> Any:
+        """Returns the settings of the network, with defaults for training."""
+        return ModelConfig(name=self.model, overrides=self.overrides)
+
     def weights_fields(self, source: str, weights: Path) -> dict[str, str]:
         """Returns the card fields about the origin of the weights, for every task."""
         shown = source if source.startswith(hub.PREFIX) else f"folder {Path(source).resolve().name}"
@@ -84,14 +97,6 @@ class ClassifierDescription(Description):
     preprocessing: Annotated[Preprocessing, checked_by(_check_preprocessing)]
     test: TestImages
 
-    @model_validator(mode="after")
-    def _buildable(self) -> Self:
-        try:
-            ModelConfig(name=self.model, overrides=self.overrides)
-        except ValidationError as error:
-            raise ValueError(first_wrong(error, "model")) from None
-        return self
-
 
 D = TypeVar("D", bound=Description)
 
@@ -101,10 +106,6 @@ class Published(ClassifierSource):
     """A published network: a folder of `zoo.publish`, or `"hf://owner/name[@revision]"`."""
 
     place: str
-
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.model is None else cls(settings.model)
 
     def load(self) -> Classifier:
         network, weights = read(self.place, ClassifierDescription)
@@ -190,14 +191,7 @@ def _describe(path: Path, kind: type[D]) -> D:
             f"model: expected a folder of python -m zoo.publish, with {NETWORK}. "
             f"Received: {str(path.parent)!r} ({reason})"
         )
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    try:
-        if len(content) > MAX_BYTES:
-            raise ValueError(f"more than {MAX_BYTES:,} bytes")
-        return kind.model_validate_json(content)
-    except ValidationError as error:
-        reason = first_wrong(error, "the file")
-    except ValueError as error:
-        reason = str(error)
-    raise ValueError(f"model: expected an intact {NETWORK}. Received: {str(path)!r} ({reason})")
+    expected = f"model: expected an intact {NETWORK}"
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"{expected}. Received: {path} (more than {MAX_BYTES:,} bytes)")
+    return read_json(kind, path, expected)

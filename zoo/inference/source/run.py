@@ -23,10 +23,6 @@ class Run(ClassifierSource):
     folder: Path
     averaged: bool = True  # EMA weights, if there are any
 
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        return None if settings.run is None else cls(settings.run)
-
     def load(self) -> Classifier:
         config = run_folder.load_config(self.folder)
         names = run_folder.load_metrics(self.folder).class_names

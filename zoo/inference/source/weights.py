@@ -29,14 +29,6 @@ class Weights(ClassifierSource):
     image_size: int | None = None  # None: the size of the weights
     overrides: Mapping[str, Any] = field(default_factory=dict)  # arguments of the constructor
 
-    @classmethod
-    def of(cls, settings: Any) -> Self | None:
-        if settings.weights is None:
-            return None
-        optional = ("class_names", "image_size", "overrides")
-        given = {name: getattr(settings, name) for name in optional if hasattr(settings, name)}
-        return cls(settings.model, str(settings.weights), **given)
-
     def load(self) -> Classifier:
         names = self.class_names
         if names is None:
