@@ -49,12 +49,14 @@ BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
 	  tests/applications/test_folding.py tests/zoo/inference/test_compiled.py \
+	  tests/zoo/benchmark/test_accelerator.py \
 	  tests/zoo/train/test_accumulation.py tests/zoo/train/test_model.py \
 	  tests/zoo/train/test_classification.py::test_run_folder_is_complete
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
 	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) \
-	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/test_convert.py
+	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/test_convert.py \
+	  tests/zoo/benchmark/test_accelerator.py
 
 test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow

@@ -74,7 +74,7 @@ def test_resolved_config_reloads_equal(tmp_path):
         (["--model.overrides", "classes=3"], ["model.overrides", "Received: classes"]),
         (["--data.source", "image_folder"], ["data", "needs a folder", "dir=None"]),
         (["--data.dir", "x"], ["data", "dir is for", "image_folder", "dir=x"]),
-        (["--training.epochs", 2], ["optimizer.warmup_epochs", "fewer than", "(2)"]),
+        (["--training.epochs", 5], ["optimizer.warmup_epochs", "fewer than", "(5)"]),
         (["--strategy", "one_device", "--tpu", "a"], ["tpu", "strategy=one_device"]),
         (["--config", "missing.yaml"], ["config", "missing.yaml", "not found"]),
         (["extra"], ["'extra'", "Allowed"]),

@@ -1,5 +1,6 @@
 """Figures of benchmarks: time and memory of layers against map size."""
 
+from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import yaml
 
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, place
 from zoo.errors import needs_extra
-from zoo.plots.style import INK, PALE, new_figure, open_frame, save_figure
+from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, open_frame, save_figure
 
 with needs_extra("train"):
     from matplotlib.axes import Axes
@@ -52,6 +53,28 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]
     handles = {line.get_label(): line for line in lines}
     figure.legend(handles=list(handles.values()), loc="outside right upper", frameon=False)
+    save_figure(figure, path)
+
+
+def plot_networks(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draws images per second of networks, in timm's columns, in inference and training."""
+    name = f"Networks, {result['settings']['dtype']}, {result['backend']}, {place(result)}"
+    figure = new_figure(11, 1.6 + 0.32 * len(rows), name)
+    panels = {"infer": "Inference, images/s", "train": "Training, images/s"}
+    for axis, (kind, title) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
+        speeds = [row.get(f"{kind}_samples_per_sec", 0) for row in rows]
+        colors = [TEST if "lambda" in row["model"] else TRAIN for row in rows]
+        axis.barh(range(len(rows)), speeds, color=colors, height=0.62)
+        for place_, (row, speed) in enumerate(zip(rows, speeds, strict=True)):
+            batch = f" (batch {row[f'{kind}_batch_size']})" if speed else " none"
+            axis.text(speed, place_, f" {speed:,.0f}{batch}", va="center", fontsize=8.5, color=INK)
+        axis.set_title(title, loc="left", fontsize=10.5, color=INK)
+        axis.set_xlim(0, 1.35 * max(*speeds, 1))
+        sizes = (next(row[key] for key in row if key.endswith("img_size")) for row in rows)
+        named = [f"{row['model']}, {size}" for row, size in zip(rows, sizes, strict=True)]
+        axis.set_yticks(range(len(rows)), named)
+        axis.invert_yaxis()
+        open_frame(axis)
     save_figure(figure, path)
 
 

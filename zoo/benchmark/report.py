@@ -113,6 +113,17 @@ def installed(packages: Iterable[str], command: str) -> dict[str, str]:
     return versions
 
 
+def read_report(path: Path) -> dict[str, Any]:
+    """Reads the JSON file of a report."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        return {**report, "rows": [dict(row) for row in report["rows"]]}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"expected a report of python -m zoo.benchmark. Received: {str(path)!r}"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Case(ABC):
     """A benchmark case: plain data, from which other processes can build it, too."""
@@ -215,15 +226,14 @@ class CaseReport(Report, ABC):
         compare: Callable[[Results], None],
         title: str = "",
     ) -> None:
-        """Measures cases and prints a table for each mode; each case becomes a row of the report.
+        """Measures cases and prints a table for each mode; each case has a row of the report.
 
         `compare` adds comparisons to the results of a mode; `title` begins the headings.
         """
         rows = {}
         for case in cases:
             progress(f"building {case.name}")
-            rows[case.name] = case.identity
-        self.rows += rows.values()
+            rows[case.name] = self._row(case.identity)
         for mode in modes:
             head = f"{title}{mode.replace('_', ' + ')}"
             found = self.results(cases, mode, head)
@@ -234,6 +244,14 @@ class CaseReport(Report, ABC):
             self.write()  # after every table, so that interruptions lose nothing
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
+
+    def _row(self, identity: dict[str, Any]) -> dict[str, Any]:
+        """Returns the row of a case, a new one if there is none."""
+        for row in self.rows:
+            if identity.items() <= row.items():
+                return row
+        self.rows.append(identity)
+        return identity
 
     @abstractmethod
     def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:

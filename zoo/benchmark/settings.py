@@ -47,6 +47,8 @@ class BenchmarkSettings(Settings):
 class BackendSettings(BenchmarkSettings):
     """Settings of every command that times cases on a Keras backend."""
 
+    looping: ClassVar[bool] = False  # whether programs repeat computations themselves
+
     backend: Literal["tensorflow", "jax", "torch"] | None = None
     """Keras backend; None: KERAS_BACKEND, or else tensorflow."""
     xla: bool = False
@@ -75,6 +77,10 @@ class BackendSettings(BenchmarkSettings):
         use_backend(self.keras_backend)
         with needs_extra(self.keras_backend):
             import_module(self.keras_backend)
+        if self.looping:
+            from zoo.benchmark.loops import looping_backend
+
+            return looping_backend()
         from zoo.benchmark.backends import current_backend
 
         backend = current_backend(self.xla)

@@ -1,13 +1,12 @@
 """Markdown tables from reports: `python -m zoo.benchmark table --help`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from zoo.benchmark.report import Column, column, columns
+from zoo.benchmark.report import Column, column, columns, read_report
 from zoo.cli.settings import Settings
 from zoo.errors import unknown
 from zoo.model_card import table
@@ -52,13 +51,8 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 
 def read(path: Path) -> list[Row]:
     """Reads the rows of a report, each with the report's own keys."""
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-        return [{**report, **row} for row in report["rows"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"files: expected a report of python -m zoo.benchmark. Received: {str(path)!r}"
-        ) from None
+    report = read_report(path)
+    return [{**report, **row} for row in report["rows"]]
 
 
 def markdown(

@@ -50,13 +50,16 @@ def test_errors_of_training(tmp_path, error, kind, message):
         raise error
 
 
-def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path):
-    config = DetectionConfig(**settings(sharded, tmp_path / "run"))
+def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, monkeypatch):
+    config = DetectionConfig(**settings(sharded, tmp_path / "run", seed=5))
+    monkeypatch.setattr(tf.train, "latest_checkpoint", lambda _: "checkpoints/ckpt-3")
     run = DetectionRun(config, find_devices("one_device"), resumed=False)
     run.check()
     run.load()
     with run.devices.scope():
         (line,) = run.build()
     assert run.trainer.model is run.model
+    order = run.task._order
+    assert (order.first_step, order.seed) == (3, 5)  # images follow those before the checkpoint
     assert f"{run.classes} classes" in line
     assert not (tmp_path / "run").exists()

@@ -63,3 +63,11 @@ def test_heads_on_the_command_line(words):
     config = DetectionConfig.from_command_line(words)
     assert config.model.heads["decoder"] == {"fpn": {"num_filters": 64}}
     assert config.model.heads.get("num_classes", 9) == 9
+
+
+def test_warm_up_ends_before_training():
+    training = dict.fromkeys(("steps", "evaluation_steps", "checkpoint_steps"), 10)
+    with pytest.raises(ValueError, match=r"expected fewer than training\.steps \(10\)"):
+        DetectionConfig(
+            optimizer={"warmup_steps": 10}, training={**training, "steps_per_execution": 1}
+        )

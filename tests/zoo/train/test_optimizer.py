@@ -177,12 +177,17 @@ def test_lamb_is_that_of_the_paper(decay, scale):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
 
 
-def test_lamb_of_nothing_stays_where_it_is():
-    weight = keras.Variable(np.zeros((2, 2), "float32"))
+@pytest.mark.parametrize(
+    ("value", "decay"),
+    [(0.0, 0.1), (2.0, 0.0)],
+    ids=["zero_weights", "zero_gradients_without_decay"],
+)
+def test_lamb_of_nothing_stays_where_it_is(value, decay):
+    weight = keras.Variable(np.full((2, 2), value, "float32"))
     optimizer = Lamb(learning_rate=0.1)
-    optimizer.decay([weight], 0.1)
+    optimizer.decay([weight], decay)
     optimizer.apply([keras.ops.zeros((2, 2))], [weight])
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), 0)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
 
 
 def test_lamb_of_a_zero_kernel_has_a_ratio_of_1():

@@ -1,0 +1,154 @@
+"""`python -m zoo.benchmark accelerator`, on a CPU and tiny; nothing is said about speed."""
+
+import csv
+import json
+import re
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+from lambda_keras.layers.position_lambdas import choices as table
+from zoo.benchmark import __main__ as command
+from zoo.benchmark import accelerator
+from zoo.benchmark.accelerator import AcceleratorBench, choices, corrections, timm_rows
+from zoo.benchmark.backends import current_backend
+from zoo.benchmark.layer import MODES, Implementation
+from zoo.benchmark.loops import looping_backend
+from zoo.benchmark.networks import MODES as OF_NETWORKS
+from zoo.benchmark.networks import parse
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING
+
+CASE = Implementation("conv", size=4, depth=8, batch=2, scope=3)
+BACKEND = keras.backend.backend()
+
+
+def arrays(outputs):
+    return [
+        keras.ops.convert_to_numpy(one) for one in keras.tree.flatten(outputs) if one is not None
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loops_compute_what_single_calls_do(mode):
+    expected = arrays(CASE.step(mode, current_backend()).start())
+    step = CASE.step(mode, looping_backend())
+    step.run(3)  # another number of turns needs no other program
+    for actual, wanted in zip(arrays(step.start()), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="programs of JAX can be read")
+def test_no_turn_leaves_the_loop():
+    text = CASE.step(FORWARD, looping_backend()).program.as_text()
+    named = r"%?([\w.-]+)"
+    bodies = re.findall(rf"^((?:ENTRY )?){named} \((.*?)^}}", text, re.M | re.S)
+    of = {name: body for _, name, body in bodies}
+
+    def products(name):
+        called = re.findall(rf"(?:calls|to_apply)={named}", of[name])
+        own = len(re.findall(r" (?:dot|convolution)\(", of[name]))
+        return own + sum(products(one) for one in called)
+
+    entry = next(name for is_entry, name, _ in bodies if is_entry)
+    (body,) = re.findall(rf"body={named}", of[entry])
+    assert products(entry) == 0
+    assert products(body) >= 5  # queries, keys, values, two lambdas
+
+
+def test_training_steps_follow_one_another(tiny_networks):
+    network = parse("lambda_resnet14@8", batch=2)
+    step = network.step(TRAINING, looping_backend())
+    step.run(2)
+    step.run(1)  # the state of the first call was donated to it
+    for weight in network.built.weights:
+        assert np.isfinite(keras.ops.convert_to_numpy(weight)).all()
+
+
+@pytest.fixture
+def call(tmp_path, tiny_networks):
+    output = tmp_path / "new" / "device.json"
+
+    def call(*more):
+        settings = "--sizes 4x8x2 --scopes 3 --repeats 1 --min_ms 0.01 --dtype float32"
+        settings += f" --implementations conv,auto --backend {BACKEND} --output {output}"
+        settings += " --models lambda_resnet14@8 --largest_batch 2"
+        command.main(["accelerator", *settings.split(), *more])
+        return output, json.loads(output.read_text())
+
+    return call
+
+
+@pytest.mark.one_backend
+def test_second_call_measures_the_rest(call, capsys, monkeypatch):
+    output, report = call("--minutes", "1e-9")
+    assert [(row["implementation"], [mode in row for mode in MODES]) for row in report["rows"]] == [
+        (name, [True, False]) for name in ("einsum", "conv", "auto")
+    ]
+    assert "The time is up: the same command measures the rest." in capsys.readouterr().out
+    first = report["rows"][0][FORWARD]
+    output, report = call()
+    assert "The time is up" not in capsys.readouterr().out
+    assert len(report["rows"]) == 4
+    assert report["rows"][0][FORWARD] == first
+    assert all(row[mode]["ms"] > 0 for row in report["rows"][:3] for mode in MODES)
+    assert all(report["rows"][3][mode]["images_per_second"] > 0 for mode in OF_NETWORKS)
+    (row,) = csv.DictReader(output.with_suffix(".csv").read_text().splitlines())
+    assert row["model"] == "lambda_resnet14"
+    assert (row["infer_batch_size"], row["train_img_size"]) == ("2", "8")
+    for picture in (output.with_suffix(".png"), output.with_name("device_networks.png")):
+        with Image.open(picture) as image:
+            assert image.size > (400, 100)
+    monkeypatch.setattr(AcceleratorBench, "results", None)
+    assert call() == (output, report)  # nothing is measured again
+    assert call("--minutes", "0") == (output, report)
+    with pytest.raises(ValueError, match=r"output: expected a file with the same dtype: mixed_"):
+        call("--dtype", "mixed_bfloat16")
+
+
+@pytest.mark.one_backend
+def test_batches_are_halved_until_they_fit(call, monkeypatch):
+    results = AcceleratorBench.results
+
+    def limited(self, cases, mode, head):
+        found = results(self, cases, mode, head)
+        if cases[0].batch > 2 and mode == TRAINING:
+            found[cases[0].name] |= {"ms": None, "reason": "XlaError: RESOURCE_EXHAUSTED: memory"}
+        return found
+
+    monkeypatch.setattr(AcceleratorBench, "results", limited)
+    _, report = call("--largest_batch", "8")
+    tried = {
+        row["batch"]: [mode for mode in OF_NETWORKS if mode in row] for row in report["rows"][3:]
+    }
+    assert tried == {8: [FORWARD, TRAINING], 4: [TRAINING], 2: [TRAINING]}
+    (row,) = timm_rows(report["rows"])
+    assert (row["infer_batch_size"], row["train_batch_size"]) == (8, 2)
+
+
+def test_limit_is_kept(monkeypatch):
+    clock = iter([100.0, 250.0, 440.0])
+    monkeypatch.setattr(accelerator, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    bench = AcceleratorBench.__new__(AcceleratorBench)
+    bench.settings, bench.start, bench.last, bench.longest = accelerator.Config(minutes=8), 0, 0, 0
+    assert [bench.time_left() for _ in range(3)] == [True, True, False]  # the next may take 190 s
+
+
+def test_rows_correct_the_table(monkeypatch):
+    def row(name, forward, training):
+        times = {FORWARD: {"ms": forward}, FORWARD_BACKWARD: {"ms": training}}
+        return {"implementation": name, "size": 20, "axes": 2, "scope": 23, "batch": 128, **times}
+
+    rows = [row("einsum", 9.0, None), row("conv", 2.0, 5.0), row("fourier", 1.0, 6.0)]
+    found = choices([*rows, row("auto", 2.0, 5.1)])
+    assert [(one["mode"], one["best"], one["auto_of_best"]) for one in found] == [
+        (FORWARD, "fourier", 2.0), (FORWARD_BACKWARD, "conv", 1.02)
+    ]  # fmt: skip
+    (correction,) = corrections(found)
+    monkeypatch.setitem(table.CHOICES, "cpu", [correction, ("einsum", {})])
+    case = {"value_dim": 64, "causal": False, "intra_depth": 1}
+    assert table.fastest((20, 20), (23, 23), training=False, batch=128, **case) == "fourier"
+    assert table.fastest((20, 20), (23, 23), training=True, batch=128, **case) == "einsum"
+    assert table.fastest((20, 20), (7, 7), training=False, batch=128, **case) == "einsum"

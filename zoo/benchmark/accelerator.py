@@ -1,0 +1,251 @@
+"""Measures layers and networks on the accelerator of this machine."""
+
+import csv
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from zoo.benchmark import layer, networks
+from zoo.benchmark.models import COLUMNS as NETWORK_COLUMNS
+from zoo.benchmark.models import compare as compare_networks
+from zoo.benchmark.report import columns, print_table, read_report
+from zoo.benchmark.settings import (
+    FORWARD,
+    FORWARD_BACKWARD,
+    TRAINING,
+    BackendSettings,
+    MixedDtype,
+    place,
+)
+from zoo.benchmark.timing import Bench
+from zoo.cli.settings import checked_by
+from zoo.files import atomic_write
+
+Rows = Sequence[Mapping[str, Any]]
+
+SIZES = ("56x64", "28x128", "20x256", "16x256", "14x256", "7x512")
+MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
+MODELS += ("lambda_resnet101@192", "resnet_rs101_no_se@192", "keras.EfficientNetB3@300")
+MODELS += ("lambda_resnet152@224", "resnet_rs152_no_se@224", "keras.EfficientNetB5@456")
+OF_TIMM = ("lambda_resnet26t@256", "timm.lambda_resnet26t@256:compile=true")
+OF_TIMM += ("halonet26t@256", "timm.halonet26t@256:compile=true")
+OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
+OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|ResourceExhausted|out of memory|OutOfMemory", re.I)
+TOLERATED = 1.05  # time of `auto`, relative to the fastest implementation
+CHOICES = columns("scope", "batch", "mode", "best", "auto_of_best")
+
+
+class Config(
+    layer.LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchmark accelerator"
+):
+    """Measures the layer and whole networks on a GPU or TPU, within minutes, and goes on later.
+
+    Times every implementation of the layer, then training and inference of networks with the
+    largest batch that fits. The loop over calls is part of the compiled program on JAX and
+    TensorFlow. Results in the JSON file of --output are not measured again; beside it come a CSV
+    file in timm's columns and two figures. Prints how far auto is from the fastest implementation,
+    and the rows that correct its table. Needs Keras and one of JAX, PyTorch and TensorFlow:
+
+      python -m zoo.benchmark accelerator --backend jax --output h100.json
+    """
+
+    looping = True
+
+    dtype: MixedDtype = "mixed_bfloat16"
+    """Keras dtype policy."""
+    scopes: layer.Scopes = (23, 7)
+    sizes: layer.Sizes = (*SIZES, *(f"{size}x8" for size in SIZES))
+    batch: layer.Batch = 128
+    models: tuple[Annotated[str, checked_by(networks.parse)], ...] | None = None
+    """Networks, as for `models`. None: LambdaResNets, ResNet-RS and EfficientNets; on PyTorch with
+    timm also timm's compiled networks."""
+    largest_batch: int = Field(default=256, ge=1)
+    """Batch size of networks, halved until they fit."""
+    minutes: float = Field(default=8, ge=0)
+    """Time limit. 0: only print and draw what is in the file."""
+
+    @field_validator("xla")
+    @classmethod
+    def _xla_of_jax(cls, xla: bool) -> bool:
+        if xla:
+            raise ValueError("expected --backend jax in place of --xla. Received: true")
+        return xla
+
+
+def run(config: Config, arguments: Sequence[str]) -> None:
+    """Measures until the time is up, and prints, writes and draws."""
+    if config.minutes:
+        bench = AcceleratorBench(config, arguments)
+        for _ in bench.measurements():
+            if not bench.time_left():
+                print("\nThe time is up: the same command measures the rest.")
+                break
+        content = bench.content
+    elif config.output is None:
+        raise ValueError("expected --output FILE with --minutes 0. Received: none")
+    else:
+        content = read_report(config.output)
+    print_choices(content)
+    if config.output is not None:
+        write_beside(content, config.output)
+
+
+class AcceleratorBench(Bench):
+    """Measurements that are added to those of earlier calls, until the time is up."""
+
+    def __init__(self, config: Config, arguments: Sequence[str]):
+        self.start = self.last = time.monotonic()
+        self.longest = 0.0  # seconds of one measurement
+        super().__init__(config, arguments)
+        counts = bool(self.backend.memory_method)
+        self.settings, self.config = config, config.model_copy(update={"memory": counts})
+        if config.output is not None and config.output.is_file():
+            before = read_report(config.output)
+            self.rows += before["rows"]
+            then = _made_by(before)
+            for key, now in _made_by(self.content).items():
+                if then[key] != now:
+                    raise ValueError(
+                        f"output: expected a file with the same {key}: {now}. Received: {then[key]}"
+                    )
+
+    def time_left(self) -> bool:
+        """Whether a measurement as long as the longest so far would end in time."""
+        now = time.monotonic()
+        self.longest = max(self.longest, now - self.last)
+        self.last = now
+        return now + self.longest < self.start + 60 * self.settings.minutes
+
+    def measurements(self) -> Iterator[None]:
+        """Measures one thing after another; yields after each."""
+        for cases in self.settings.cases():
+            beside = partial(layer.compare, cases[0])
+            for mode in layer.MODES:
+                if not all(self.found(mode, **case.identity) for case in cases):
+                    self.measure(cases, [mode], layer.COLUMNS, beside, f"{cases[0].title}, ")
+                    yield
+        models = self.settings.models
+        if models is None:
+            with_timm = self.backend.package == "torch" and find_spec("timm")
+            models = MODELS + OF_TIMM * bool(with_timm)
+        for text in models:
+            for mode in networks.MODES:
+                yield from self._halve(text, mode)
+
+    def _halve(self, text: str, mode: str) -> Iterator[None]:
+        """Measures a network with the largest batch that fits."""
+        network = networks.parse(text, self.settings.largest_batch, self.settings.dtype)
+        while network.batch:
+            known = {"entry": network.name, "batch": network.batch}
+            if not self.found(mode, **known):
+                beside = partial(compare_networks, [network])
+                self.measure([network], [mode], NETWORK_COLUMNS, beside, f"batch {network.batch}, ")
+                yield
+            if not OUT_OF_MEMORY.search(self.found(mode, **known)["reason"] or ""):
+                return
+            network = replace(network, batch=network.batch // 2)
+
+    def found(self, mode: str, **known: Any) -> dict[str, Any]:
+        """Looks up what was measured of a case; nothing if it was not."""
+        of_case = (row for row in self.rows if known.items() <= row.items())
+        return next((row[mode] for row in of_case if mode in row), {})
+
+
+def _made_by(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What calls that add to one file have in common."""
+    settings = {key: content["settings"].get(key) for key in ("dtype", "repeats")}
+    known = {key: content[key] for key in ("benchmark", "backend", "versions")}
+    return {**known, "hardware": place(content), **settings}
+
+
+def choices(rows: Rows) -> list[dict[str, Any]]:
+    """Compares `auto` with the fastest implementation of each size and mode."""
+    groups: dict[tuple, dict[str, float]] = {}
+    for row in rows:
+        for mode in layer.MODES:
+            if "implementation" in row and row.get(mode, {}).get("ms"):
+                key = (row["size"] ** row["axes"], row["scope"], row["batch"], mode)
+                groups.setdefault(key, {})[row["implementation"]] = row[mode]["ms"]
+    found = []
+    for (positions, scope, batch, mode), times in groups.items():
+        auto = times.pop("auto", None)
+        if auto and times:
+            best = min(times, key=lambda name: times[name])
+            case = {"positions": positions, "scope": scope, "batch": batch, "mode": mode}
+            found.append({**case, "best": best, "auto_of_best": auto / times[best]})
+    return found
+
+
+def corrections(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Makes rows for `CHOICES` of `position_lambdas` where `auto` is not the fastest."""
+    return [
+        (
+            one["best"],
+            {
+                **{key: (one[key], one[key]) for key in ("positions", "scope", "batch")},
+                "training": one["mode"] == FORWARD_BACKWARD,
+            },
+        )
+        for one in found
+        if one["auto_of_best"] > TOLERATED
+    ]
+
+
+def print_choices(content: Mapping[str, Any]) -> None:
+    """Prints `auto` beside the fastest implementations, and the rows that correct its table."""
+    if found := choices(content["rows"]):
+        print_table("auto beside the fastest implementation", "positions", CHOICES, found)
+        if rows := corrections(found):
+            print("\nRows to put first in CHOICES (lambda_keras/layers/position_lambdas):")
+            print(*(f"    {row}," for row in rows), sep="\n")
+
+
+def timm_rows(rows: Rows) -> list[dict[str, Any]]:
+    """Lists networks in the columns of timm's benchmark results."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        for mode, kind in ((FORWARD, "infer"), (TRAINING, "train")):
+            if "entry" in row and (one := row.get(mode, {})).get("ms"):
+                name = re.sub(r"@\d+(x\d+)?", "", row["entry"])
+                entry = found.setdefault(row["entry"], {"model": name})
+                entry[f"{kind}_samples_per_sec"] = round(one["images_per_second"], 2)
+                entry[f"{kind}_step_time"] = round(one["ms"], 3)
+                entry[f"{kind}_batch_size"] = row["batch"]
+                entry[f"{kind}_img_size"] = row["image_size"]
+                entry["param_count"] = round(row["parameters"] / 1e6, 2)
+    return list(found.values())
+
+
+def write_beside(content: Mapping[str, Any], output: Path) -> None:
+    """Writes the CSV file and, where there is matplotlib, the figures."""
+    rows = timm_rows(content["rows"])
+    written = [output]
+    if rows:
+        written.append(output.with_suffix(".csv"))
+        with (
+            atomic_write(written[-1]) as beside,
+            beside.open("w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+            writer.writeheader()
+            writer.writerows(rows)
+    if find_spec("matplotlib") is None:
+        print("\nno matplotlib here: --minutes 0 draws the figures where it is installed")
+    else:
+        from zoo.benchmark.plots import plot_layers, plot_networks
+
+        whole = [row for row in content["rows"] if all(mode in row for mode in layer.MODES)]
+        if whole:
+            written.append(output.with_suffix(".png"))
+            plot_layers({**content, "rows": whole}, written[-1])
+        if rows:
+            written.append(output.with_name(f"{output.stem}_networks.png"))
+            plot_networks(content, rows, written[-1])
+    print(f"\nwrote {', '.join(map(str, written))}")
