@@ -10,12 +10,23 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+LONGEST = 2000  # characters of an error message
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Leaves out the middle of a text that is longer; its last quarter stays."""
+    if len(text) <= longest:
+        return text
+    left_out = f" [{len(text) - longest:,} characters left out] "
+    return text[: longest * 3 // 4] + left_out + text[-longest // 4 :]
+
+
 def unknown(received: str, allowed: Iterable[str]) -> str:
     """Returns the end of an error message: received value, nearest match, allowed values."""
     allowed = list(allowed)
     nearest = get_close_matches(received, allowed, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-    return f"Received: {received!r}{hint}. Allowed: {', '.join(allowed)}"
+    return f"Received: {shorten(repr(received), 200)}{hint}. Allowed: {', '.join(allowed)}"
 
 
 def first_wrong(error: "ValidationError", data: str) -> str:

@@ -253,7 +253,9 @@ class LambdaLayer(Layer):
         self.position_bias = None
         if self.use_bias:
             shape = (*tables, self.key_dim)
-            self.position_bias = self.add_weight(shape, "zeros", name="position_bias")
+            self.position_bias = self.add_weight(
+                shape=shape, initializer="zeros", name="position_bias"
+            )
         self._built_grids = (grid, context_grid)
         self._groups = math.prod(tables)
         units = self._groups * self.intra_depth
@@ -266,8 +268,8 @@ class LambdaLayer(Layer):
             self.key_kernel = self._add_kernel("key", context_depth, units * self.key_dim)
         self.query_bias = self.value_bias = None
         if self.use_projection_bias:
-            self.query_bias = self.add_weight((query_units,), "zeros", name="query_bias")
-            self.value_bias = self.add_weight((value_units,), "zeros", name="value_bias")
+            self.query_bias = self._add_bias("query_bias", query_units)
+            self.value_bias = self._add_bias("value_bias", value_units)
         self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization in ("batch", "batch_softmax"):
             shape = (None, None, query_units)
@@ -442,10 +444,13 @@ class LambdaLayer(Layer):
     def _value_dim(self):
         return self.filters // self.num_heads
 
+    def _add_bias(self, name, units):
+        return self.add_weight(shape=(units,), initializer="zeros", name=name)
+
     def _add_kernel(self, of, depth, units):
         return self.add_weight(
-            (depth, units),
-            getattr(self, f"{of}_initializer"),
+            shape=(depth, units),
+            initializer=getattr(self, f"{of}_initializer"),
             regularizer=self.kernel_regularizer,
             name=f"{of}_kernel",
         )

@@ -30,7 +30,7 @@ def parse_address(address: str) -> tuple[str, str]:
     if match is None or _FORBIDDEN.search(address):
         raise ValueError(
             "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
-            f"'hf://owner/repo@revision'. Received: {address!r}"
+            f"'hf://owner/repo@revision'. Received: {address[:200]!r}"
         )
     return match[1], match[2] or "main"
 

@@ -66,7 +66,8 @@ def test_many_images_come_in_order(classifier):
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (7, "expected images. Received: a int"),
+        (7, "expected images. Received: 7"),
+        ("x" * 5000 + ".jpg", "characters left out"),
         ([7], "expected the path of an image, an image of Pillow, or a"),
         (
             np.zeros((4, 4, 3)),
@@ -176,3 +177,17 @@ def test_detectors_are_not_trained_on_another_backend(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"expected Keras on tensorflow .*Received: 'jax'"):
         train(task="detection", **settings)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"model": {"name": "x" * 10**5}},
+        {"model": {"name": "lambda_resnet14", "weights": "x" * 10**5}},
+    ],
+    ids=["name", "weights"],
+)
+def test_messages_have_the_length_of_a_screen(arguments):
+    with pytest.raises(ValueError, match="characters left out") as caught:
+        train("lambda_resnet14_digits", **arguments)
+    assert len(str(caught.value)) < 3000

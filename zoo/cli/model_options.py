@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
+from zoo.errors import shorten
 from zoo.registry import TABLE, find_model
 
 NETWORK = "lambda_keras.json"  # what zoo.publish says of a network
@@ -28,7 +29,7 @@ def _check_source(weights: str) -> None:
         raise ValueError(
             f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
             ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file. "
-            f"Received: {weights!r}"
+            f"Received: {shorten(repr(weights), 200)}"
         )
 
 

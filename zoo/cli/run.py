@@ -5,10 +5,9 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 
-from zoo.errors import install, printable
+from zoo.errors import install, printable, shorten
 
 BACKENDS = ("tensorflow", "jax", "torch")
-LONGEST = 2000  # characters of an error message
 
 
 def run_command(
@@ -33,10 +32,7 @@ def run_command(
             extra = error.name if error.name in BACKENDS[1:] else "train"
             message = f"{error.name} is not installed: {install(extra)}"
         line = printable(" ".join(message.split()))
-        if len(line) > LONGEST:
-            left_out = f" [{len(line) - LONGEST:,} characters left out] "
-            line = line[: LONGEST * 3 // 4] + left_out + line[-LONGEST // 4 :]
-        print(f"error: {line}", file=sys.stderr)
+        print(f"error: {shorten(line)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -263,7 +263,9 @@ def _check_polygon(polygon: Any, height: int, width: int) -> None:
     try:
         points = np.reshape(_POLYGON.validate_python(polygon), (-1, 2))
     except ValueError:
-        raise ValueError("expected polygons [x, y, x, y, x, y, ...] of three points") from None
+        raise ValueError(
+            "expected polygons [x, y, x, y, x, y, ...] of three points or more in pixels"
+        ) from None
     size = np.array([width, height])
     if (points < -size).any() or (points > 2 * size).any():
         raise ValueError(

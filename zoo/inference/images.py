@@ -10,7 +10,7 @@ import tensorflow as tf
 from zoo.data.crops import check_header, decode
 from zoo.data.errors import reason
 from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
-from zoo.errors import printable
+from zoo.errors import printable, shorten
 from zoo.files import why_no_file
 
 Image = Any  # the path of a file, a Pillow image, or pixels
@@ -25,7 +25,7 @@ def several(images: Any) -> tuple[list[Image], bool]:
     try:
         return list(images), False
     except TypeError:
-        raise ValueError(f"expected images. Received: a {type(images).__name__}") from None
+        raise ValueError(f"expected images. Received: {shorten(repr(images), 200)}") from None
 
 
 def read_pixels(image: Image) -> np.ndarray:
@@ -38,7 +38,9 @@ def read_pixels(image: Image) -> np.ndarray:
             check_header(content)
             return decode(content).numpy()
         except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ValueError(f"unreadable image: {printable(image)} ({reason(error)})") from None
+            raise ValueError(
+                f"unreadable image: {shorten(printable(image), 200)} ({reason(error)})"
+            ) from None
     if is_pillow(image):
         try:
             return decode(to_png(image)).numpy()

@@ -92,7 +92,7 @@ class Checkpoints:
             raise ValueError(
                 f"cannot write the checkpoint {self._file(progress.step)} "
                 f"({getattr(error, 'strerror', None) or error}); with more room, the same command "
-                "resumes from the one before"
+                "resumes from the one before, if there is one"
             ) from error
         best = progress.best_step
         for old in self._files()[KEEP:]:

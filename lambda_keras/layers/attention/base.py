@@ -164,7 +164,8 @@ class AttentionLayer(Layer, ABC):
         # One object draws equal numbers for equal shapes, so each weight has a copy.
         initializer = initializer.clone() if hasattr(initializer, "clone") else initializer
         regularizer = getattr(self, f"{kind}_regularizer")
-        return self.add_weight((rows, columns), initializer, regularizer=regularizer, name=name)
+        given = {"initializer": initializer, "regularizer": regularizer, "name": name}
+        return self.add_weight(shape=(rows, columns), **given)
 
     def _check_call(self, inputs_shape):
         self.check_shapes(inputs_shape)

@@ -166,7 +166,9 @@ def bounded_by(weights: Path, *layers: type) -> Iterator[None]:
 
         def add_weight(layer: Any, *args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() == thread:
-                shape = signature.bind(layer, *args, **kwargs).arguments.get("shape")
+                given = signature.bind(layer, *args, **kwargs).arguments
+                # Keras declares `*args`, of which the first is the shape.
+                shape = given.get("shape", next(iter(given.get("args", ())), None))
                 size = (shape,) if isinstance(shape, int) else tuple(shape or ())
                 left[size] -= 1
                 if left[size] < 0:
