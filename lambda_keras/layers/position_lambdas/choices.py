@@ -64,7 +64,7 @@ CHOICES = {
         ("dense_matmul", {**SEQUENCE, "positions": _up_to(4096)}),
         ("conv", SEQUENCE),
         # Training on a small batch is less work than dense embeddings and their gradient are.
-        ("toeplitz_conv", {"positions": _at_least(225), "batch": _up_to(32), "training": True}),
+        ("toeplitz_conv", {"positions": _at_least(196), "batch": _up_to(32), "training": True}),
         ("dense_matmul", {"positions": _up_to(484)}),
         ("fourier", {"xla": False, "axes": 3}),  # in place of a 3-d convolution
         ("toeplitz_conv", {}),
