@@ -38,7 +38,7 @@ FLOORS = (
     ("benchmark",),
 )
 # Slow to import or optional: zoo imports them inside the functions that need them.
-DETECTORS = {"backbone.py", "detector.py", "experiment.py"}
+DETECTORS = {"detector.py", "experiment.py"}
 TRAINER = "zoo/train/detection.py"
 HEAVY = {"PIL", "matplotlib", "official", "scipy", "sklearn", "tensorflow_datasets", "torch"}
 

@@ -18,6 +18,7 @@ from zoo.cli.model_options import is_published
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.config.task import (
     CLASSIFICATION,
+    TRAINING,
     choose_source,
     network_task,
     read_task,
@@ -26,7 +27,6 @@ from zoo.config.task import (
 )
 from zoo.files import location
 from zoo.registry import TABLE
-from zoo.train import TASKS
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector
@@ -124,7 +124,7 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
     task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
-    config_class, backends = row_of_task(task, TASKS)
+    config_class, backends = row_of_task(task, TRAINING)
     given = settings if config is None else {"config": config, **settings}
     checked = config_class.from_values(given)
     use_default_backend(backends)

@@ -3,12 +3,12 @@
 import base64
 import json
 import math
+import multiprocessing
 import os
 import textwrap
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import quote, urlsplit
@@ -263,14 +263,17 @@ def _rest(config: ClientConfig) -> Iterator[Send]:
         instances = [{"b64": base64.b64encode(image).decode()} for image in images]
         body = {"signature_name": config.signature, "instances": instances}
         try:
-            return _within(config.timeout, lambda: post(body))
+            return pool.apply_async(post, (body,)).get(config.timeout)
+        except multiprocessing.TimeoutError:
+            raise TimeoutError from None
         except requests.RequestException as error:
             cause: BaseException = error  # messages of requests and urllib3 are long
             while cause.__context__ is not None:
                 cause = cause.__context__
             raise ConnectionError(str(cause)) from None
 
-    with requests.Session() as session:
+    # Its thread is a daemon, which does not keep the process from its end.
+    with requests.Session() as session, ThreadPool(1) as pool:
         yield send
 
 
@@ -315,20 +318,6 @@ def _grpc(config: ClientConfig) -> Iterator[Send]:
     with grpc.insecure_channel(urlsplit(config.url).netloc) as channel:
         stub = PredictionServiceStub(channel)
         yield send
-
-
-def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
-    """Runs `work` in a thread; raises `TimeoutError` if it takes longer."""
-    result: Future[bytes] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except Exception as error:
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return result.result(seconds)
 
 
 def _one_line(text: str) -> str:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from zoo import model_card
-from zoo.cli.plain_yaml import typed
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import OutputFile, Settings, named
+from zoo.cli.settings import OutputFile, Settings, TypedValues, named
 from zoo.errors import needs_extra
 from zoo.files import atomic_write, keras_file, naming_full_disks
 from zoo.registry import create_model, find_model, trainable_parameters
@@ -44,7 +43,7 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
     weights: str
     """imagenet, hf://owner/repo[@revision], or a path."""
     output: Annotated[OutputFile, named(SUFFIX)] = Field(description=f"File to write, *{SUFFIX}.")
-    overrides: dict[str, Any] = Field(default={})
+    overrides: TypedValues = Field(default={})
     """Other constructor arguments, e.g. --overrides classes=7"""
     overwrite: bool = False
     """Replace files that are there."""
@@ -60,13 +59,13 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(
                 f"expected an output that is not there yet, or --overwrite true. Received: {path}"
             )
-    row, overrides = find_model(config.model), typed(config.overrides)
+    row = find_model(config.model)
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
     source = find_weights(config.weights, row.name)
     state = read_pytorch(source) if source.name.endswith(PYTORCH) else None
-    model = create_model(row.name, **overrides)
+    model = create_model(row.name, **config.overrides)
     if state is None:
         load_weights(model, source, row.name)
     else:
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         with naming_full_disks(output):
             new_output.write_bytes(keras_file(model, output.name))
-        arguments_of_model = {**row.arguments, **overrides, "weights": output.name}
+        arguments_of_model = {**row.arguments, **config.overrides, "weights": output.name}
         call = ", ".join(f"{key}={value!r}" for key, value in arguments_of_model.items())
         fields = {
             "Trainable parameters": f"{trainable_parameters(model):,}",

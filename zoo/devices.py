@@ -178,7 +178,14 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
         with suppress(RuntimeError):
             tf.config.threading.set_inter_op_parallelism_threads(1)
     if name == "multi_worker":
-        strategy = _multi_worker_strategy()
+        if "TF_CONFIG" not in os.environ:
+            raise ValueError(
+                "strategy=multi_worker: expected TF_CONFIG in the environment, with the addresses "
+                'of all workers and the index of this one, such as {"cluster": {"worker": '
+                '["10.0.0.1:8476", "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
+            )
+        with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
+            strategy: Any = tf.distribute.MultiWorkerMirroredStrategy()
         resolver = strategy.cluster_resolver
         workers = resolver.cluster_spec().as_dict().get("worker", [""])
         host = Host(resolver.task_id or 0, len(workers))
@@ -217,17 +224,6 @@ def _mirrored_strategy(kind: str) -> tf.distribute.Strategy:
             f"strategy=mirrored: expected two or more devices. Received: {devices[0].name}"
         )
     return tf.distribute.MirroredStrategy([device.name for device in devices])
-
-
-def _multi_worker_strategy() -> Any:
-    if "TF_CONFIG" not in os.environ:
-        raise ValueError(
-            "strategy=multi_worker: expected TF_CONFIG in the environment, with the addresses of "
-            'all workers and the index of this one, such as {"cluster": {"worker": ["10.0.0.1:8476"'
-            ', "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
-        )
-    with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
-        return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _jax_devices(name: str) -> Devices:

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import Settings
+from zoo.cli.settings import Settings, TypedValues
 
 
 class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
@@ -21,7 +20,7 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     """Model, by its name: see python -m zoo.list."""
     image_size: int | None = Field(default=None, ge=8)
     """Height and width in pixels; None: the model's own."""
-    overrides: dict[str, Any] = Field(default={})
+    overrides: TypedValues = Field(default={})
     """Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]"""
 
 
@@ -29,12 +28,10 @@ def main(arguments: Sequence[str]) -> None:
     """Builds the model and prints its table."""
     config = FlopsConfig.from_command_line(arguments)
     from lambda_keras.applications.flops import count_flops_by_stage
-    from zoo.cli.plain_yaml import typed
     from zoo.registry import create_model, find_model, trainable_parameters
 
     size = config.image_size or find_model(config.model).image_size
-    overrides = typed(config.overrides)
-    model = create_model(config.model, **{"input_shape": (size, size, 3), **overrides})
+    model = create_model(config.model, **{"input_shape": (size, size, 3), **config.overrides})
     stages = {name: Counter(kinds) for name, kinds in count_flops_by_stage(model).items()}
     stages["all"] = sum(stages.values(), Counter())
     kinds = list(stages["all"])

@@ -21,8 +21,7 @@ from zoo.config.task import find_task
 from zoo.demo import __main__ as demo
 from zoo.demo import detection as demo_page
 from zoo.detection import coco, convert, objects
-from zoo.detection.detector import Detector
-from zoo.detection.source import DetectorDescription
+from zoo.detection.detector import Detector, DetectorDescription
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.source.published import read
 from zoo.predict import __main__ as predict

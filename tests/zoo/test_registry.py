@@ -12,7 +12,7 @@ from support import networks
 from lambda_keras import applications
 from lambda_keras.applications import flops
 from lambda_keras.models import specs
-from zoo.cli.plain_yaml import typed
+from zoo.cli.settings import typed
 from zoo.registry import TABLE, create_model, find_model, list_models
 
 FORMS = {  # of the families with seven depths: their columns of golden.json

@@ -13,8 +13,7 @@ import numpy as np
 
 from zoo.benchmark.report import Case, threads
 from zoo.benchmark.settings import FORWARD, TRAINING, Dtype, EachOnce
-from zoo.cli.plain_yaml import typed
-from zoo.cli.settings import one_of
+from zoo.cli.settings import one_of, typed
 from zoo.errors import unknown
 from zoo.registry import create_model, find_model, trainable_parameters
 

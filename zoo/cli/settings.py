@@ -30,9 +30,11 @@ from pydantic_settings import (
     YamlConfigSettingsSource,
 )
 
-from zoo.cli import plain_yaml
 from zoo.errors import unknown
 from zoo.files import answering, check_output, local_copy, location
+
+MAX_CHARACTERS = 2**14  # of YAML: the longest configuration of the zoo has 1,200
+MAX_DEPTH = 10  # nested lists and sections of YAML; settings need three
 
 
 def configurations() -> dict[str, Path]:
@@ -86,6 +88,50 @@ LocalPath = Annotated[Path, BeforeValidator(_local)]
 OutputFolder = Annotated[LocalPath, checked_by(check_output)]
 OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.parent, path.name))]
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
+
+
+def load_yaml(text: str) -> Any:
+    """Parses a YAML document into plain Python types.
+
+    Aliases are refused: a few lines of them can expand to gigabytes.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(
+            f"expected at most {MAX_CHARACTERS} characters of YAML. Received: {len(text)}"
+        )
+    try:
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            line = event.start_mark.line + 1
+            if depth > MAX_DEPTH:
+                raise ValueError(
+                    f"expected at most {MAX_DEPTH} levels of YAML. Received: more, in line {line}"
+                )
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError(
+                    f"expected YAML without aliases. Received: *{event.anchor} in line {line}"
+                )
+        return yaml.safe_load(text)
+    except Exception as error:  # constructors of tags raise many kinds
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Parses the strings among arguments, which are from a command line, as YAML."""
+    values = dict(overrides)
+    for key, value in overrides.items():
+        if isinstance(value, str):
+            try:
+                values[key] = load_yaml(value)
+            except ValueError as error:
+                received = f"Received: {value[:50]!r} ({error})"
+                raise ValueError(f"expected a value of YAML for {key}. {received}") from None
+    return values
+
+
+TypedValues = Annotated[dict[str, Any], AfterValidator(typed)]
 
 
 STRICT = ConfigDict(
@@ -177,9 +223,9 @@ class ConfigFile(YamlConfigSettingsSource):
                         found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
                     raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
                 with local_copy(path) as here, here.open("rb") as file:
-                    content = file.read(4 * plain_yaml.MAX_CHARACTERS + 4)
+                    content = file.read(4 * MAX_CHARACTERS + 4)
             try:
-                values = plain_yaml.load(content.decode())
+                values = load_yaml(content.decode())
             except ValueError as error:
                 raise ValueError(f"{str(path)!r} is not YAML of settings: {error}") from None
             if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

@@ -8,9 +8,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
 from zoo.cli.model_options import Weights
-from zoo.cli.plain_yaml import load
-from zoo.cli.settings import AnyPath, Section, checked_by
-from zoo.config import NetworkName, Overrides, RunConfig, TypedValues
+from zoo.cli.settings import AnyPath, Section, TypedValues, checked_by, load_yaml
+from zoo.config import NetworkName, Overrides, RunConfig
 
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
 
@@ -23,7 +22,7 @@ def _parse_heads(heads: Any) -> Any:
     if not heads.startswith("{"):
         text = "{" + re.sub(r"(^|,)(\w+)=", r"\1 \2: ", heads) + "}"
     try:
-        return load(text)
+        return load_yaml(text)
     except ValueError as error:
         raise ValueError(f"expected YAML. Received: {heads[:80]!r} ({error})") from None
 

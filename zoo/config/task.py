@@ -8,12 +8,20 @@ from typing import Any, TypeVar
 from pydantic_settings import SettingsError
 
 from zoo.cli.model_options import is_place, published_task
+from zoo.cli.run import BACKENDS
 from zoo.cli.settings import ConfigFile
+from zoo.config import TrainConfig
+from zoo.config.detection import DetectionConfig
 from zoo.errors import unknown
 
 CLASSIFICATION, DETECTION = "classification", "detection"
 # Modules with a function `choose`: which source of a network some settings name.
-SOURCES = {CLASSIFICATION: "zoo.inference.source.kinds", DETECTION: "zoo.detection.source"}
+SOURCES = {CLASSIFICATION: "zoo.inference.source.kinds", DETECTION: "zoo.detection.detector"}
+# Settings of training, and the backends that it runs on.
+TRAINING = {
+    CLASSIFICATION: (TrainConfig, BACKENDS[:2]),
+    DETECTION: (DetectionConfig, BACKENDS[:1]),
+}
 RUN_CONFIG = "config.yaml"  # the settings in a run folder
 # Settings by which configurations without a task are recognized as those of detectors.
 _OF_DETECTORS = {"data": {"test_batch_size"}, "training": {"steps"}}

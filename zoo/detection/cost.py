@@ -1,7 +1,7 @@
 """Parameters and FLOPs of detectors: `python -m zoo.detection.cost NAME ...`."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,7 +10,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
-from zoo.config.detection import STRIDE
+from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection.coco import MAX_CATEGORY
 from zoo.registry import find_model, trainable_parameters
 
@@ -80,10 +80,11 @@ def main(arguments: Sequence[str]) -> None:
 def count(name: str, image_size: int, categories: int, masks: bool = True) -> dict[str, Cost]:
     """Counts a detector by part: backbone, pyramid, proposals, boxes, masks."""
     from lambda_keras.applications import count_flops
+    from zoo.detection.detector import Detector
 
-    config = {"model": {"name": name, "image_size": image_size}}
-    experiment, task = _create_task(config, {categories: "last"}, masks)
-    model, settings = task.build_model(), experiment.task.model
+    config = DetectionConfig.model_validate({"model": {"name": name, "image_size": image_size}})
+    detector = Detector.build(config, {categories: "last"}, masks)
+    model, settings = detector.model, detector.experiment.task.model
     levels = range(settings.min_level, settings.max_level + 1)
     places = {level: (image_size // 2**level) ** 2 for level in levels}
     boxes, crop = settings.roi_generator.test_num_proposals, settings.roi_aligner.crop_size
@@ -124,17 +125,18 @@ def time_step(
     import tensorflow as tf
 
     from zoo.detection import shards
+    from zoo.detection.detector import Detector
+    from zoo.detection.experiment import Task
 
     dataset = shards.Dataset.read(folder)
     shards.check(folder, dataset, shards.TRAIN)
-    config = {
-        "model": {"name": name, "image_size": image_size},
-        "data": {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1},
-    }
-    experiment, task = _create_task(config, dataset.categories, masks)
-    model = task.build_model()
-    optimizer = task.create_optimizer(experiment.trainer.optimizer_config)
-    inputs = next(iter(task.build_inputs(experiment.task.train_data)))
+    data = {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1}
+    config = {"model": {"name": name, "image_size": image_size}, "data": data}
+    config = DetectionConfig.model_validate(config)
+    detector = Detector.build(config, dataset.categories, masks)
+    task, model = Task(detector.experiment), detector.model
+    optimizer = task.create_optimizer(detector.experiment.trainer.optimizer_config)
+    inputs = next(iter(task.build_inputs(detector.experiment.task.train_data)))
 
     @tf.function
     def step() -> Any:
@@ -152,17 +154,6 @@ def time_step(
         float(step())
     seconds = (time.perf_counter() - start) / STEPS
     return seconds, known and known.get_memory_info(device)["peak"] / 1e9
-
-
-def _create_task(
-    settings: dict[str, Any], categories: Mapping[int, str], masks: bool
-) -> tuple[Any, Any]:
-    """Creates the Model Garden's experiment and task."""
-    from zoo.config.detection import DetectionConfig
-    from zoo.detection.experiment import Task, create_experiment
-
-    experiment = create_experiment(DetectionConfig.model_validate(settings), categories, masks)
-    return experiment, Task(experiment)
 
 
 if __name__ == "__main__":

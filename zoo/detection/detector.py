@@ -1,4 +1,4 @@
-"""A trained detector and its detections."""
+"""A trained detector, its detections, and its sources: a finished run, or a published network."""
 
 import copy
 from collections import Counter
@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import tensorflow as tf
+from keras.layers import Layer
 from pydantic import BaseModel, Field
 from safetensors.numpy import save
 
@@ -22,8 +23,12 @@ from zoo.detection.experiment import Task, create_experiment, infer, precision, 
 from zoo.detection.shards import Categories, check_shape
 from zoo.errors import needs_extra
 from zoo.inference.images import Image, read_pixels, several
+from zoo.inference.source import published
+from zoo.inference.source.base import LICENSE, Source
+from zoo.model_card import LABELS, versions
 
 with needs_extra("detection"):
+    import tf_keras
     from official.vision.serving import detection
 
 
@@ -245,3 +250,80 @@ def load_metrics(folder: Path) -> Metrics:
     """Returns the results of a finished run of a detector."""
     expected = "run: expected the metrics.json of a detector"
     return run_folder.read_json(Metrics, folder / run_folder.METRICS, expected)
+
+
+class DetectorDescription(published.Description):
+    """The description of a detector in `lambda_keras.json`; `heads` are as in its settings."""
+
+    task: Literal["detection"]
+    image_size: int
+    heads: dict[str, Any]
+    categories: Categories
+    masks: bool
+    test: TestMetrics
+    test_images: int = Field(ge=1)
+
+    def config(self) -> DetectionConfig:
+        model = self.model_dump(include={"overrides", "image_size", "heads"})
+        return DetectionConfig.model_validate({"model": {"name": self.model, **model}})
+
+
+@dataclass(frozen=True)
+class Run(Source[Detector]):
+    """A run folder, local or gs://."""
+
+    folder: Path
+
+    def load(self) -> Detector:
+        return Detector.from_run(self.folder)
+
+    def card(self) -> dict[str, str]:
+        metrics = load_metrics(self.folder)
+        return {
+            "Weights": f"run {self.folder.resolve().name}",
+            "Trained on": f"{metrics.training_images:,} images",
+            **average_precision(metrics.test, metrics.test_images),
+            "License": LICENSE,
+        }
+
+
+@dataclass(frozen=True)
+class Published(Source[Detector]):
+    """A published network: a folder of `zoo.publish`, or its address on the hub."""
+
+    place: str
+
+    def load(self) -> Detector:
+        described, weights = published.read(self.place, DetectorDescription)
+        with published.bounded_by(weights, Layer, tf_keras.layers.Layer):
+            detector = Detector.build(described.config(), described.categories, described.masks)
+        detector.load_weights(weights)
+        return detector
+
+    def card(self) -> dict[str, str]:
+        described, weights = published.read(self.place, DetectorDescription)
+        precision = average_precision(described.test, described.test_images)
+        return described.weights_fields(self.place, weights) | precision
+
+
+def choose(settings: Any) -> Source[Detector]:
+    """Returns the source that the settings of a command name."""
+    return Published(settings.model) if settings.run is None else Run(settings.run)
+
+
+def detector_fields(detector: Detector) -> dict[str, str]:
+    """Returns card fields about a detector and its images."""
+    return {
+        "Detector": f"{detector.title}, of TensorFlow's Model Garden",
+        "Images": f"resized to fit {detector.image_size} x {detector.image_size} pixels",
+        "Categories": f"{len(detector.categories)}, with their ids in {LABELS}",
+        "Written with": versions("lambda_keras", "tensorflow", "tf-models-official"),
+    }
+
+
+def average_precision(test: TestMetrics, images: int) -> dict[str, str]:
+    """Returns card fields about the AP on test images."""
+    fields = {"Box AP": f"{test.box.AP} ({images:,} test images)"}
+    if test.mask is not None:
+        fields["Mask AP"] = f"{test.mask.AP} ({images:,} test images)"
+    return fields

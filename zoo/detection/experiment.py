@@ -1,28 +1,41 @@
-"""Experiments and tasks of TensorFlow's Model Garden from the settings of a detector."""
+"""Experiments and tasks of TensorFlow's Model Garden from the settings of a detector.
+
+Backbones are networks of the zoo (Keras 3), whose variables and outputs tf_keras sees, no more.
+"""
 
 import copy
+import dataclasses
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, get_type_hints
 
+import keras
 import numpy as np
 import tensorflow as tf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from lambda_keras.applications import feature_extractor
+from lambda_keras.models.specs import STAGES
 from zoo import devices
 from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection import coco, report, shards
-from zoo.detection.backbone import LEVELS, NAME, Backbone, ZooNetwork
 from zoo.errors import needs_extra, unknown
+from zoo.registry import create_model, kernels, set_batch_norm
 
 with needs_extra("detection"):
     import tf_keras
     from official.core import config_definitions, exp_factory
     from official.modeling import hyperparams
+    from official.vision.configs import backbones
     from official.vision.evaluation import coco_utils
+    from official.vision.modeling.backbones import factory
     from official.vision.tasks.maskrcnn import MaskRCNNTask  # its import registers the experiment
 
+NAME = "lambda_keras"  # type of these backbones in the Model Garden
+# The Model Garden's names of feature maps: logarithms of their strides.
+LEVELS = dict(zip(("2", "3", "4", "5"), STAGES, strict=True))
 BASE = "maskrcnn_resnetfpn_coco"  # source of all values that are not set below
 REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` refers to
 # Fields that other settings determine, or that this package does not support.
@@ -42,6 +55,85 @@ CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
 # Outputs of the Model Garden's model for objects.
 FOUND = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 MASKS = "detection_masks"
+
+
+@dataclasses.dataclass
+class ZooNetwork(hyperparams.Config):
+    """Arguments of `zoo.registry.create_model`."""
+
+    name: str = ""
+    weights: str | None = None
+    overrides: hyperparams.Config = dataclasses.field(default_factory=hyperparams.Config)
+
+
+@dataclasses.dataclass
+class Backbone(backbones.Backbone):
+    """Backbones of the Model Garden and of the zoo."""
+
+    type: str | None = NAME
+    lambda_keras: ZooNetwork = dataclasses.field(default_factory=ZooNetwork)
+
+
+class KerasBackbone(tf_keras.Model):
+    """A Keras 3 network as a model of tf_keras, from images to a dict of feature maps.
+
+    Images passed `lambda_keras.applications.preprocess_input`; the Model Garden's own normalization
+    is the same. Batch statistics are used in training, but never if `trainable` is False. The
+    regularizer is a function from a kernel to a term of the loss.
+    """
+
+    def __init__(self, network: keras.Model, regularizer: Any = None) -> None:
+        super().__init__(name=network.name)
+        features: Any = feature_extractor(network)
+        self.output_specs = {
+            level: tf.TensorShape(features.output[stage].shape) for level, stage in LEVELS.items()
+        }
+        size = network.input_shape[1]
+        found = [size // features.output[stage].shape[1] for stage in STAGES]
+        expected = [2 ** int(level) for level in LEVELS]
+        if found != expected:
+            raise ValueError(
+                f"model.name: expected a network with feature maps at strides {expected}. "
+                f"Received: {network.name} with strides {found} "
+                "(--model.overrides stem=rs gives lambda_resnet14 others)"
+            )
+        # tf_keras would track the Keras 3 layers of the network as its own, and fail.
+        object.__setattr__(self, "features", features)
+        # Keys are positions: checkpoints depend on them, and names of layers have counters.
+        # `value` is the tf.Variable, which a call would cast to the compute dtype.
+        self.network_variables = {
+            str(place): variable.value for place, variable in enumerate(features.weights)
+        }
+        if regularizer is not None:
+            for kernel in kernels(features):
+                self.add_loss(partial(regularizer, kernel.value))
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
+        maps = self.features(inputs, training=bool(training) and self.trainable)  # pyright: ignore[reportAttributeAccessIssue]
+        return {level: maps[stage] for level, stage in LEVELS.items()}
+
+
+@factory.register_backbone_builder(NAME)
+def build_backbone(
+    input_specs: Any, backbone_config: Any, norm_activation_config: Any, l2_regularizer: Any = None
+) -> KerasBackbone:
+    """Builds a backbone for the Model Garden.
+
+    Batch normalization has the momentum and the synchronization of the rest of the detector, layers
+    the dtype policy of tf_keras, and kernels the weight decay.
+    """
+    config = backbone_config.get()
+    with devices.precision(tf_keras.mixed_precision.global_policy().name):
+        network = create_model(
+            config.name,
+            include_top=False,
+            input_shape=tuple(input_specs.shape[1:]),
+            weights=config.weights,
+            **config.overrides.as_dict(),
+        )
+    norm = norm_activation_config
+    set_batch_norm(network, norm.norm_momentum, norm.use_sync_bn)
+    return KerasBackbone(network, l2_regularizer)
 
 
 def create_experiment(
@@ -207,7 +299,7 @@ class Task(MaskRCNNTask):
     """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
 
     Evaluations need `annotations` of the test images, and set `figures`, those of `Evaluation`.
-    Training needs the `order` of its images.
+    Training needs the function `records` of its images.
     """
 
     def __init__(
@@ -215,10 +307,10 @@ class Task(MaskRCNNTask):
         experiment: Any,
         logging_dir: str = "",
         annotations: coco.Json | None = None,
-        order: shards.TrainingOrder | None = None,
+        records: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(experiment.task, logging_dir=logging_dir)
-        self._order = order
+        self._training_records = records
         # Without `tf.Module`, which would wrap lists: pycocotools does not accept that.
         object.__setattr__(self, "_annotations", annotations)
 
@@ -226,12 +318,11 @@ class Task(MaskRCNNTask):
         self, params: Any, input_context: Any = None, dataset_fn: Any = None
     ) -> tf.data.Dataset:
         """Builds the Model Garden's input pipeline; training records have a fixed order."""
-        order = self._order
-        if params.is_training and order is not None:
+        if params.is_training and self._training_records is not None:
             # For a single file, the Model Garden keeps the order of `dataset_fn`.
             params = copy.deepcopy(params)
             params.override({"input_path": shards.DESCRIPTION, "shuffle_buffer_size": 1})
-            dataset_fn = order.records
+            dataset_fn = self._training_records
         return super().build_inputs(params, input_context, dataset_fn)
 
     def validation_step(self, inputs: Any, model: Any, metrics: Any = None) -> dict[str, Any]:

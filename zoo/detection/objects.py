@@ -1,6 +1,6 @@
 """Detected objects, printed, drawn, or written in COCO's format of results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +65,12 @@ def write(
     results: Sequence[tuple[Path, Objects]], title: str, threshold: float, output: Path
 ) -> None:
     """Draws an image grid with objects (.png), or writes all objects (.json)."""
-    if output.suffix == ".png":
-        _draw(results, title, threshold, output)
+    if output.suffix != ".png":
+        rows = [{**one, "file_name": str(photo)} for photo, found in results for one in found]
+        for row in rows:
+            del row["name"]
+        write_json(output, rows, indent=1)
         return
-    rows = [{**one, "file_name": str(photo)} for photo, found in results for one in found]
-    for row in rows:
-        del row["name"]
-    write_json(output, rows, indent=1)
-
-
-def _draw(
-    results: Iterable[tuple[Path, Objects]], title: str, threshold: float, output: Path
-) -> None:
     from zoo.plots.detections import plot_detections
 
     with needs_extra("detection"):

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from zoo.cli.settings import Section
+from zoo.config.detection import DetectionConfig
 from zoo.detection import coco
 from zoo.errors import printable, some
 from zoo.files import answering, local_copy
@@ -117,35 +117,25 @@ def check_shape(height: int, width: int, image_size: float) -> None:
         )
 
 
-@dataclass(frozen=True)
-class TrainingOrder:
-    """Order of the training images in a folder: each at most once per epoch, shuffled by a seed.
+def training_records(
+    config: DetectionConfig, images: int, first_step: int = 0, _: Any = None
+) -> Any:
+    """Returns an endless `tf.data.Dataset` of serialized `tf.train.Example`s to train on.
 
-    An epoch consists of all full batches. Order and position are functions of the seed and the
-    step, so a resumed run continues with the same images after its `first_step` steps.
+    An epoch consists of all full batches of the images, each at most once, shuffled by the seed.
+    Order and position are functions of the seed and the step, so a resumed run continues with the
+    same images after its `first_step` steps.
     """
+    import tensorflow as tf
 
-    folder: Path
-    images: int
-    batch_size: int
-    shuffle_buffer: int
-    seed: int
-    first_step: int = 0
+    from zoo.data.errors import no_autograph
+    from zoo.data.sources.base import StreamSource
+    from zoo.devices import ONLY_HOST
 
-    def records(self, _: Any = None) -> Any:
-        """Returns an endless `tf.data.Dataset` of serialized `tf.train.Example`s."""
-        from zoo.data.errors import no_autograph
-        from zoo.data.sources.base import StreamSource
-        from zoo.devices import ONLY_HOST
+    data = config.data
+    paths = sorted(tf.io.gfile.glob(pattern(data.dir, TRAIN)))
 
-        source = StreamSource(self.images, self._read, self.shuffle_buffer)
-        numbered = source.training(self.batch_size, self.first_step, ONLY_HOST, self.seed)
-        return numbered.map(no_autograph(lambda record, number: record))
-
-    def _read(self, _: Any, order: Any) -> Any:
-        import tensorflow as tf
-
-        paths = sorted(tf.io.gfile.glob(pattern(self.folder, TRAIN)))
+    def read(_: Any, order: Any) -> Any:
         files: Any = tf.data.Dataset.from_tensor_slices(paths)
         return files.shuffle(len(paths), order, reshuffle_each_iteration=False).interleave(
             tf.data.TFRecordDataset,
@@ -153,6 +143,10 @@ class TrainingOrder:
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
+
+    source = StreamSource(images, read, data.shuffle_buffer)
+    numbered = source.training(data.batch_size, first_step, ONLY_HOST, config.training.seed)
+    return numbered.map(no_autograph(lambda record, number: record))
 
 
 def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:

@@ -91,7 +91,7 @@ def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"],
     from rich.progress import track
 
     from zoo.detection import report, shards
-    from zoo.detection.source import choose
+    from zoo.detection.detector import choose
 
     folder, size = config.folder, config.data.batch_size
     dataset = shards.Dataset.read(folder)

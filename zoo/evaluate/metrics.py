@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.data.errors import naming_errors
-from zoo.data.pipeline import EvalImages
+from zoo.data.load import EvalImages
 from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
 

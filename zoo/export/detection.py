@@ -34,7 +34,7 @@ class ExportConfig(PlaceOptions, cli_prog_name="python -m zoo.export"):
 
 def run(config: ExportConfig) -> Path:
     """Exports a detector; returns the new folder."""
-    from zoo.detection.source import choose, detector_fields
+    from zoo.detection.detector import choose, detector_fields
     from zoo.export.exporter import Export
 
     source = choose(config)

@@ -37,8 +37,8 @@ def main(arguments: Sequence[str]) -> None:
     check_replaces_none(config.output, photos)
     objects.check_output(config.output, photos)
     files = check_readable([str(photo) for photo in photos])
+    from zoo.detection.detector import choose
     from zoo.detection.shards import check_shape
-    from zoo.detection.source import choose
 
     detector = choose(config).load()
     for file in files:

@@ -5,8 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.detection import DetectionConfig
-from zoo.detection.detector import Detector, load_metrics
-from zoo.detection.source import DetectorDescription, Published, detector_fields
+from zoo.detection.detector import (
+    Detector,
+    DetectorDescription,
+    Published,
+    detector_fields,
+    load_metrics,
+)
 from zoo.inference.source.published import WEIGHTS
 from zoo.publish.folder import Contents
 from zoo.run_folder import load_config

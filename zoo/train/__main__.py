@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from zoo.cli.run import BACKENDS, run_command, use_default_backend
-from zoo.config.task import find_task, row_of_task, task_module
-from zoo.train import TASKS
+from zoo.config.task import TRAINING, find_task, row_of_task, task_module
 
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then trains."""
     task = find_task(arguments)
-    settings, backends = row_of_task(task, TASKS)
+    settings, backends = row_of_task(task, TRAINING)
     config = settings.from_command_line(arguments)
     use_default_backend(backends)
     # TensorFlow takes seconds to import; a wrong setting or --help should not wait for it.

@@ -200,14 +200,12 @@ def load_callback(place: str) -> keras.callbacks.Callback:
     """Imports `package.module:Name` and calls it for a callback, which runs its code."""
     try:
         callback = resolve_name(place)()
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise TypeError(f"{type(callback).__name__} from {place!r}")
+        return callback
     except Exception as error:  # the code of others raises many kinds
         raise ValueError(
-            "training.callbacks: expected package.module:Name of what can be imported and called "
-            f"without arguments. Received: {place!r} ({type(error).__name__}: {error})"
+            "training.callbacks: expected package.module:Name of a keras.callbacks.Callback that "
+            "can be imported and called without arguments. "
+            f"Received: {place!r} ({type(error).__name__}: {error})"
         ) from error
-    if not isinstance(callback, keras.callbacks.Callback):
-        raise ValueError(
-            "training.callbacks: expected a keras.callbacks.Callback. Received: "
-            f"{type(callback).__name__} from {place!r}"
-        )
-    return callback

@@ -21,8 +21,7 @@ from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
 from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
 from zoo.train.checkpoints import Checkpoints, Progress
-from zoo.train.losses import Objective, create_loss
-from zoo.train.model import TrainingModel, mark_blocks
+from zoo.train.model import Objective, TrainingModel, create_loss, mark_blocks
 from zoo.train.network import check_weights, create_network, give_logits, load_teacher, prepare
 from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
 from zoo.train.run import Metrics, Run, Stop, resuming
@@ -42,8 +41,9 @@ class ClassificationRun(Run):
     )
     config: TrainConfig
 
-    def check(self) -> None:
-        training, jax = self.config.training, keras.backend.backend() == "jax"
+    def load(self) -> None:
+        config = self.config
+        training, jax = config.training, keras.backend.backend() == "jax"
         self.check_multiple("batch_size", training.gradient_accumulation_steps)
         if training.jit_compile and isinstance(self.devices.strategy, tf.distribute.Strategy):
             raise ValueError(
@@ -51,7 +51,7 @@ class ClassificationRun(Run):
                 "compile with XLA (a TPU does in any case). "
                 f"Received: true, on {self.devices}"
             )
-        if self.config.model.synchronized_batch_norm and jax:
+        if config.model.synchronized_batch_norm and jax:
             raise ValueError(
                 "model.synchronized_batch_norm: expected false on JAX, where statistics are those "
                 "of the whole batch in any case. Received: true"
@@ -62,11 +62,8 @@ class ClassificationRun(Run):
                 "would draw other random numbers and count batch statistics twice. Received: true"
             )
         self.callbacks = [load_callback(place) for place in training.callbacks]
-        check_weights(self.config.model)
-
-    def load(self) -> None:
-        config = self.config
-        self.data = load_data(config.data, config.model.size, config.training.seed)
+        check_weights(config.model)
+        self.data = load_data(config.data, config.model.size, training.seed)
         self.classes = len(self.data.class_names)
         self.images = self.data.train.count, self.data.test.count
 

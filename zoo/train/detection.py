@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class DetectionRun(Run):
     precision = staticmethod(precision)  # of Keras 3 and tf_keras
     config: DetectionConfig
 
-    def check(self) -> None:
+    def load(self) -> None:
         if self.devices.host.count > 1:
             raise ValueError(
                 "strategy: expected the devices of one machine or a TPU: the Model Garden restores "
@@ -46,39 +47,28 @@ class DetectionRun(Run):
         self._checkpoints = str(self.config.output_dir / run_folder.CHECKPOINTS)
         self.check_multiple("batch_size")
         self.check_multiple("test_batch_size")
-        data = self.config.data
-        self.dataset = Dataset.read(data.dir)
-        if data.batch_size > self.dataset.train.images:
+        config, data = self.config, self.config.data
+        self.dataset = dataset = Dataset.read(data.dir)
+        if data.batch_size > dataset.train.images:
             raise ValueError(
-                f"data.batch_size: expected at most {self.dataset.train.images}, the number of "
-                f"training images. Received: {data.batch_size}"
+                f"data.batch_size: expected at most {dataset.train.images}, the number of training "
+                f"images. Received: {data.batch_size}"
             )
-        self.experiment = create_experiment(
-            self.config, self.dataset.categories, self.dataset.masks
-        )
+        self.experiment = create_experiment(config, dataset.categories, dataset.masks)
         self._masks = self.experiment.task.model.include_mask
-
-    def load(self) -> None:
-        config, dataset = self.config, self.dataset
         self.images = dataset.train.images, dataset.val.images
         self.classes = len(dataset.categories)
         if not self.resumed:  # which has read the training images
-            smallest = config.model.image_size * min(config.data.scale_min, 1)
-            shards.check(config.data.dir, dataset, shards.TRAIN, smallest)
-        ids = shards.check(config.data.dir, dataset, shards.TEST, config.model.image_size)
-        self.annotations = shards.read_annotations(config.data.dir, dataset, ids)
+            smallest = config.model.image_size * min(data.scale_min, 1)
+            shards.check(data.dir, dataset, shards.TRAIN, smallest)
+        ids = shards.check(data.dir, dataset, shards.TEST, config.model.image_size)
+        self.annotations = shards.read_annotations(data.dir, dataset, ids)
 
     def build(self) -> list[str]:
         config, path = self.config, tf.train.latest_checkpoint(self._checkpoints)
-        order = shards.TrainingOrder(
-            config.data.dir,
-            self.dataset.train.images,
-            config.data.batch_size,
-            config.data.shuffle_buffer,
-            config.training.seed,
-            first_step=int(path.rpartition("-")[2]) if path else 0,
-        )
-        self.task = Task(self.experiment, self._checkpoints, self.annotations, order)
+        first_step = int(path.rpartition("-")[2]) if path else 0
+        records = partial(shards.training_records, config, self.dataset.train.images, first_step)
+        self.task = Task(self.experiment, self._checkpoints, self.annotations, records)
         with redirect_stdout(io.StringIO()):
             self.model = self.task.build_model()
             # Not by `create_trainer`, which adds words of its own to errors of the model.

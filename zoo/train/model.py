@@ -1,4 +1,4 @@
-"""`model.fit` as the recipes of the paper need it, on one device, several, or several hosts.
+"""Losses, and `model.fit` as the recipes need it, on one device, several, or several hosts.
 
 Stock Keras 3.15 on TensorFlow fails with several replicas and `steps_per_execution` above 1
 (keras-team/keras#19246), and with several workers (keras-team/keras#20585). On every backend it
@@ -6,7 +6,7 @@ does steps twice or too many when `steps_per_execution` does not divide an epoch
 averages leave batch statistics out. What it lacks is mended here, and nothing else knows of it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,10 +16,103 @@ import tensorflow as tf
 from keras import ops
 
 from lambda_keras.models.specs import STAGES
-from zoo.train.losses import Objective
+from zoo.config import TrainingConfig
 from zoo.train.optimizer import GradientAccumulation
 
 BLOCK_OUTPUT = "block"  # name of the activations that recomputation keeps
+
+
+class SoftBinaryCrossentropy(keras.losses.Loss):
+    """Binary cross-entropy of every class, from logits; the mean over classes.
+
+    As in ResNet Strikes Back (arXiv:2110.00476, Section 3.1): the classes of a mixed image can all
+    be there. Labels above `threshold` count as 1, others as 0; None takes them as they are. They
+    are smoothed to `1 - smoothing + smoothing / classes` and `smoothing / classes`; Keras' own
+    smooths to `smoothing / 2`.
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.0, threshold: float | None = None, **arguments: Any
+    ) -> None:
+        super().__init__(name="binary_crossentropy", **arguments)
+        self.label_smoothing = label_smoothing
+        self.threshold = threshold
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:  # both (batch, classes)
+        labels = ops.cast(y_true, y_pred.dtype)
+        if self.threshold is not None:
+            labels = ops.cast(labels > self.threshold, y_pred.dtype)
+        smoothing = self.label_smoothing
+        labels = labels * (1 - smoothing) + smoothing / y_pred.shape[-1]
+        return ops.mean(ops.binary_crossentropy(labels, y_pred, from_logits=True), axis=-1)
+
+
+class DistillationLoss(keras.losses.Loss):
+    """Distillation loss (Hinton et al., arXiv:1503.02531, Section 2).
+
+    `temperature^2 * KL(softmax(teacher / temperature) || softmax(student / temperature))`, from the
+    logits of both; 0 where they agree.
+    """
+
+    def __init__(self, temperature: float, **arguments: Any) -> None:
+        super().__init__(name="distillation", **arguments)
+        self.temperature = temperature
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        teacher, student = (
+            ops.log_softmax(ops.cast(logits, "float32") / self.temperature, axis=-1)
+            for logits in (y_true, y_pred)
+        )
+        return self.temperature**2 * ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+
+
+def create_loss(config: TrainingConfig, reduction: str) -> keras.losses.Loss:
+    """Returns the loss of logits and labels that the settings ask for."""
+    if config.loss == "binary_crossentropy":
+        return SoftBinaryCrossentropy(
+            config.label_smoothing, config.binary_threshold, reduction=reduction
+        )
+    return keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=config.label_smoothing, reduction=reduction
+    )
+
+
+class Objective(keras.layers.Layer):
+    """Objective of a training step, a mean over the images of a batch.
+
+    The mean counts all images, whatever their weights, so it is also the mean over devices and over
+    micro-batches. Mixed labels mix the weights of their classes. The teacher returns logits of the
+    same images; temperature and share are those of `DistillationConfig`.
+    """
+
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        class_weights: Sequence[float] | None = None,
+        teacher: keras.Model | None = None,
+        temperature: float = 1.0,
+        share: float = 0.5,
+    ) -> None:
+        super().__init__(name="objective", trainable=False, dtype="float32")
+        self.loss = loss
+        self.class_weights = None if class_weights is None else np.array(class_weights, "float32")
+        self.teacher = teacher
+        self.distillation = DistillationLoss(temperature, reduction="sum_over_batch_size")
+        self.share = share
+        if teacher is not None:
+            teacher.trainable = False
+        self.built = True
+
+    def of(self, x: Any, y: Any, y_pred: Any) -> Any:
+        """Returns the loss of images, labels and the logits of the network."""
+        weights = None
+        if self.class_weights is not None:
+            weights = ops.matmul(y, ops.convert_to_tensor(self.class_weights))
+        loss = self.loss(y, y_pred, weights)
+        if self.teacher is None:
+            return loss
+        logits = ops.stop_gradient(self.teacher(x, training=False))
+        return (1 - self.share) * loss + self.share * self.distillation(logits, y_pred, weights)
 
 
 class TrainingModel(keras.Model):

@@ -33,12 +33,8 @@ class Run(ABC):
     model: Any = field(init=False)  # set by `build`
 
     @abstractmethod
-    def check(self) -> None:
-        """Checks the settings against the devices and one another, before any data are read."""
-
-    @abstractmethod
     def load(self) -> None:
-        """Finds and checks the data."""
+        """Checks the settings against the devices and one another, then finds and checks data."""
 
     @abstractmethod
     def build(self) -> list[str]:
@@ -94,7 +90,6 @@ class Run(ABC):
         """
         resumed = run_folder.check(config)
         run = cls(config, find_devices(config.strategy, config.tpu), resumed)
-        run.check()
         # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
         keras.utils.set_random_seed(run.config.training.seed)
         run.load()

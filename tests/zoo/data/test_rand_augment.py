@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from sklearn.datasets import load_sample_images
 
-from zoo.data.rand_augment import operations, rand_augment
+from zoo.data.augment import operations, rand_augment
 
 # The same operation in `official.vision.ops.augment`, whose draws are one sign or one center.
 OFFICIAL = {

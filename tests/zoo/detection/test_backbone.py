@@ -13,7 +13,7 @@ from official.modeling import hyperparams
 from official.vision.configs import common
 
 from zoo.detection import experiment
-from zoo.detection.backbone import Backbone, ZooNetwork, build
+from zoo.detection.experiment import Backbone, ZooNetwork, build_backbone
 from zoo.registry import create_model, kernels
 
 SIZE = 64
@@ -22,7 +22,7 @@ STEM = {"stem": "rs"}  # of the small network at strides 4 to 32
 
 def backbone(regularizer=None, weights=None, overrides=STEM, name="lambda_resnet14"):
     config = ZooNetwork(name=name, weights=weights, overrides=hyperparams.Config(overrides))
-    return build(
+    return build_backbone(
         input_specs=tf_keras.layers.InputSpec(shape=[None, SIZE, SIZE, 3]),
         backbone_config=Backbone(lambda_keras=config),
         norm_activation_config=common.NormActivation(norm_momentum=0.9, use_sync_bn=True),

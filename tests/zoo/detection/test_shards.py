@@ -1,6 +1,7 @@
 """Order of the training images of detectors."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,11 +10,14 @@ from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection.experiment import Task, create_experiment
-from zoo.detection.shards import TrainingOrder
+from zoo.detection.shards import training_records
 
 
 def order(folder, seed=3, first_step=0, batch_size=5):
-    return TrainingOrder(folder, 12, batch_size, shuffle_buffer=4, seed=seed, first_step=first_step)
+    given = settings(folder, "runs/new")
+    given["data"] |= {"batch_size": batch_size, "shuffle_buffer": 4}
+    given["training"] |= {"seed": seed}
+    return partial(training_records, DetectionConfig(**given), 12, first_step)
 
 
 def ids(records, count):
@@ -25,17 +29,17 @@ def ids(records, count):
 
 
 def test_every_epoch_has_every_image_at_most_once_in_another_order(sharded):
-    epochs = np.reshape(ids(order(sharded).records(), 4 * 10), (4, 10))
+    epochs = np.reshape(ids(order(sharded)(), 4 * 10), (4, 10))
     assert all(len(set(epoch)) == 10 for epoch in epochs.tolist())  # two full batches of 12 images
     assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
-    assert epochs.ravel().tolist() == ids(order(sharded).records(), 40)
-    assert epochs.ravel().tolist() != ids(order(sharded, seed=4).records(), 40)
+    assert epochs.ravel().tolist() == ids(order(sharded)(), 40)
+    assert epochs.ravel().tolist() != ids(order(sharded, seed=4)(), 40)
 
 
 @pytest.mark.parametrize("first_step", [1, 2, 5])
 def test_resumed_run_reads_what_it_would_have_read(sharded, first_step):
-    expected = ids(order(sharded).records(), 40)[5 * first_step :]
-    assert ids(order(sharded, first_step=first_step).records(), len(expected)) == expected
+    expected = ids(order(sharded)(), 40)[5 * first_step :]
+    assert ids(order(sharded, first_step=first_step)(), len(expected)) == expected
 
 
 def test_input_pipeline_has_the_order(sharded, drawn):
@@ -45,11 +49,11 @@ def test_input_pipeline_has_the_order(sharded, drawn):
     experiment = create_experiment(DetectionConfig(**given), {1: "a", 2: "b", 3: "c"})
     experiment.task.train_data.parser.aug_rand_hflip = False
     in_order = order(sharded, batch_size=2, first_step=1)
-    task = Task(experiment, order=in_order)
+    task = Task(experiment, records=in_order)
     batches = task.build_inputs(experiment.task.train_data).take(3)
     images = [image for batch, _ in batches for image in batch.numpy()]
     key = {"image/encoded": tf.io.FixedLenFeature([], tf.string)}
-    for image, record in zip(images, in_order.records(), strict=False):
+    for image, record in zip(images, in_order(), strict=False):
         encoded = tf.io.parse_single_example(record, key)["image/encoded"]
         pixels = tf.io.decode_image(encoded, 3).numpy() / 255
         expected = (pixels - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)

@@ -14,14 +14,14 @@ import tf_keras  # noqa: E402
 from official.modeling import hyperparams  # noqa: E402
 from official.vision.configs import common  # noqa: E402
 
-from zoo.detection.backbone import Backbone, ZooNetwork, build  # noqa: E402
+from zoo.detection.experiment import Backbone, ZooNetwork, build_backbone  # noqa: E402
 
 SIZE, DECAY = 64, 4e-5
 
 
 def backbone():
     config = ZooNetwork(name="lambda_resnet14", overrides=hyperparams.Config({"stem": "rs"}))
-    return build(
+    return build_backbone(
         input_specs=tf_keras.layers.InputSpec(shape=[None, SIZE, SIZE, 3]),
         backbone_config=Backbone(lambda_keras=config),
         norm_activation_config=common.NormActivation(norm_momentum=0.9, use_sync_bn=True),

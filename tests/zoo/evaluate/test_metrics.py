@@ -12,7 +12,7 @@ from PIL import Image
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import imagenet_classes
-from zoo.data.pipeline import EvalImages
+from zoo.data.load import EvalImages
 from zoo.data.sources.base import IndexedSource
 from zoo.evaluate import metrics, report
 from zoo.evaluate.metrics import Evaluation, Mistake, evaluate

@@ -7,8 +7,7 @@ import tensorflow as tf
 from support import networks
 
 from zoo.config import OptimizerConfig
-from zoo.train.losses import Objective
-from zoo.train.model import TrainingModel
+from zoo.train.model import Objective, TrainingModel
 from zoo.train.network import give_logits
 from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
 

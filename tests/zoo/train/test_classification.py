@@ -313,7 +313,7 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
 def test_recomputation_is_for_jax(tmp_path):
     config = TrainConfig(output_dir=tmp_path / "run", training={"recompute": True})
     if keras.backend.backend() == "jax":
-        ClassificationRun(config, find_devices("one_device"), resumed=False).check()
+        ClassificationRun(config, find_devices("one_device"), resumed=False).load()
         return
     with pytest.raises(ValueError, match=r"training\.recompute: expected false on TensorFlow"):
         classification.train(config)

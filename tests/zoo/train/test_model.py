@@ -11,8 +11,7 @@ import tensorflow as tf
 from support import networks
 from support.loopback import free_port
 
-from zoo.train.losses import Objective
-from zoo.train.model import TrainingModel, mark_blocks
+from zoo.train.model import Objective, TrainingModel, mark_blocks
 from zoo.train.optimizer import add_weight_decay
 
 TESTS = Path(__file__).parents[2]
@@ -40,8 +39,7 @@ import keras, numpy as np
 from support import networks
 from zoo.config import OptimizerConfig
 from zoo.train.optimizer import GradientAccumulation
-from zoo.train.losses import Objective
-from zoo.train.model import TrainingModel
+from zoo.train.model import Objective, TrainingModel
 from zoo.train.optimizer import add_weight_decay, create_optimizer, decayed
 rng = np.random.default_rng(0)
 images = rng.normal(size=(160, 16, 16, 3)).astype("float32")
