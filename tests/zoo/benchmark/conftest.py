@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from lambda_keras.applications.features import STAGES
+from lambda_keras.models.specs import STAGES
 from zoo import registry
 from zoo.benchmark import networks
 
