@@ -2,9 +2,8 @@
 
 from lambda_keras.applications import networks
 from lambda_keras.applications.common import describe
-from lambda_keras.applications.features import feature_extractor
 from lambda_keras.applications.flops import count_flops
-from lambda_keras.applications.folding import fold_batch_normalization
+from lambda_keras.applications.folding import feature_extractor, fold_batch_normalization
 from lambda_keras.applications.networks import *  # noqa: F403
 from lambda_keras.applications.preprocessing import (
     decode_predictions,

@@ -1,11 +1,15 @@
 """Weights of other implementations: their names and layouts -> the variables of a model.
 
-A naming scheme is a table, `StateDictScheme`; that of a checkpoint is recognized by its keys.
+A naming scheme is a `StateDictScheme` and a column of `modules.csv`; that of a checkpoint is
+recognized by its keys.
 """
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -16,6 +20,12 @@ from lambda_keras.weights.fit import CLASSIFIER, Tensor, assign, has_classifier,
 
 Array = np.ndarray
 
+KERAS_2 = "tf_keras' ResNet-RS"
+# A row for each layer of a model here, without the name of its block; a column for each library.
+# "2_mixer_bn" is the normalization after a lambda or attention layer.
+with Path(__file__).with_name("modules.csv").open(encoding="utf-8", newline="") as _file:
+    _MODULES = list(csv.DictReader(_file))
+
 
 @dataclass(frozen=True)
 class StateDictScheme:
@@ -25,94 +35,25 @@ class StateDictScheme:
     marker: str  # first part of keys that only its checkpoints have
     block: str  # name of a block, counted from 0, of a stage
     first_stage: int  # number of the stage c2
-    # Names by the layers of a model here; those of blocks without the block's name. "2_mixer_bn" is
-    # the normalization after a lambda or attention layer.
-    modules: Mapping[str, str]
     # Convolutions to queries, keys and values, and the 3-d one of position lambdas, with the axis
     # that runs over the value depth, the others over positions.
     projections: str = ""
     position_conv: str = ""
     value_axis: int = 0
 
+    @cached_property
+    def modules(self) -> dict[str, str]:
+        """Names by the layers of a model here."""
+        return {row["layer"]: row[self.library] for row in _MODULES if row[self.library]}
 
-KERAS_2 = "tf_keras' ResNet-RS"
-TIMM = {"1": "conv1_1x1", "2": "conv2_kxk", "3": "conv3_1x1", "shortcut": "shortcut"}
-TIMM |= {f"stem{i}": f"stem.conv{i}" for i in (1, 2, 3)}
-BOTTLENECK = {f"{i}_conv": f"conv{i}" for i in (1, 2, 3)} | {CLASSIFIER: "fc"}
-BOTTLENECK |= {f"{i}_bn": f"bn{i}" for i in (1, 2, 3)}
+
+_RESNET = "layer{stage}.{block}."
 SCHEMES = (
+    StateDictScheme("timm", "stages.", "stages.{stage}.{block}.", 0, "qkv", "conv_lambda", 2),
+    StateDictScheme("timm's ResNet-RS", "maxpool.", _RESNET, 1),
+    StateDictScheme(KERAS_2, "BlockGroup2_", "BlockGroup{stage}__block_{block}_", 2),
     StateDictScheme(
-        library="timm",
-        marker="stages.",
-        block="stages.{stage}.{block}.",
-        first_stage=0,
-        modules={
-            **{f"{layer}_conv": f"{module}.conv" for layer, module in TIMM.items()},
-            **{f"{layer}_bn": f"{module}.bn" for layer, module in TIMM.items()},
-            "2_lambda": "self_attn",
-            "2_attention": "self_attn",
-            "2_mixer_bn": "post_attn",
-            CLASSIFIER: "head.fc",
-        },
-        projections="qkv",
-        position_conv="conv_lambda",
-        value_axis=2,
-    ),
-    StateDictScheme(
-        library="timm's ResNet-RS",
-        marker="maxpool.",
-        block="layer{stage}.{block}.",
-        first_stage=1,
-        modules={
-            "stem1_conv": "conv1.0",
-            "stem1_bn": "conv1.1",
-            "stem2_conv": "conv1.3",
-            "stem2_bn": "conv1.4",
-            "stem3_conv": "conv1.6",
-            "stem3_bn": "bn1",
-            "stem4_conv": "maxpool.0",
-            "stem4_bn": "maxpool.1",
-            **BOTTLENECK,
-            "se": "se",
-            "shortcut_conv": "downsample.1",
-            "shortcut_bn": "downsample.2",
-        },
-    ),
-    StateDictScheme(
-        library=KERAS_2,
-        marker="BlockGroup2_",
-        block="BlockGroup{stage}__block_{block}_",
-        first_stage=2,
-        modules={
-            **{f"stem{i}_conv": f"stem_1_stem_conv_{i}" for i in (1, 2, 3, 4)},
-            **{f"stem{i}_bn": f"stem_1_stem_batch_norm_{i}" for i in (1, 2, 3, 4)},
-            **{f"{i}_conv": f"_conv_{i}" for i in (1, 2, 3)},
-            "1_bn": "batch_norm_1",
-            "2_bn": "_batch_norm_2",
-            "3_bn": "_batch_norm_3",
-            "se": "_se_se_",
-            "shortcut_conv": "_projection_conv",
-            "shortcut_bn": "_projection_batch_norm",
-            CLASSIFIER: CLASSIFIER,
-        },
-    ),
-    StateDictScheme(
-        library="torchvision or lambda.pytorch",
-        marker="layer1.",
-        block="layer{stage}.{block}.",
-        first_stage=1,
-        modules={
-            "stem_conv": "conv1",
-            "stem_bn": "bn1",
-            **BOTTLENECK,
-            "2_lambda": "conv2",
-            "2_mixer_bn": "bn2",
-            "shortcut_conv": "downsample.0",
-            "shortcut_bn": "downsample.1",
-        },
-        projections="conv_qkv",
-        position_conv="lambda_conv",
-        value_axis=0,
+        "torchvision or lambda.pytorch", "layer1.", _RESNET, 1, "conv_qkv", "lambda_conv", 0
     ),
 )
 

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from zoo.benchmark import layer, networks
+from zoo.benchmark import layer
 from zoo.benchmark.models import COLUMNS as NETWORK_COLUMNS
+from zoo.benchmark.models import MODES as NETWORK_MODES
 from zoo.benchmark.models import compare as compare_networks
+from zoo.benchmark.models import parse
 from zoo.benchmark.report import columns, print_table, read_report
 from zoo.benchmark.settings import (
     FORWARD,
@@ -63,7 +65,7 @@ class Config(
     scopes: layer.Scopes = (23, 7)
     sizes: layer.Sizes = (*SIZES, *(f"{size}x8" for size in SIZES))
     batch: layer.Batch = 128
-    models: tuple[Annotated[str, checked_by(networks.parse)], ...] | None = None
+    models: tuple[Annotated[str, checked_by(parse)], ...] | None = None
     """Networks, as for `models`. None: LambdaResNets, ResNet-RS and EfficientNets; on PyTorch with
     timm also timm's compiled networks."""
     largest_batch: int = Field(default=256, ge=1)
@@ -136,12 +138,12 @@ class AcceleratorBench(Bench):
             with_timm = self.backend.package == "torch" and find_spec("timm")
             models = MODELS + OF_TIMM * bool(with_timm)
         for text in models:
-            for mode in networks.MODES:
+            for mode in NETWORK_MODES:
                 yield from self._halve(text, mode)
 
     def _halve(self, text: str, mode: str) -> Iterator[None]:
         """Measures a network with the largest batch that fits."""
-        network = networks.parse(text, self.settings.largest_batch, self.settings.dtype)
+        network = parse(text, self.settings.largest_batch, self.settings.dtype)
         while network.batch:
             known = {"entry": network.name, "batch": network.batch}
             if not self.found(mode, **known):

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from zoo.benchmark.layer import AS, HEADS, MODES, Batch, DenseLimit, MixerLayer, Text, parse_size
-from zoo.benchmark.networks import read_arguments
+from zoo.benchmark.models import read_arguments
 from zoo.benchmark.report import Results, columns, quotient
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
-from zoo.benchmark.networks import KerasNetwork, ZooNetwork, parse
+from zoo.benchmark.models import KerasNetwork, ZooNetwork, parse
 from zoo.benchmark.report import Case, CaseReport, columns, installed, print_table, progress
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason

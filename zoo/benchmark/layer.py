@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from zoo.benchmark.networks import read_arguments
+from zoo.benchmark.models import read_arguments
 from zoo.benchmark.report import Case, Results, columns, quotient
 from zoo.benchmark.settings import (
     BASELINE,

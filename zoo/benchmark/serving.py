@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PositiveInt
 
-from zoo.benchmark.networks import Network, ZooNetwork, parse
+from zoo.benchmark.models import Network, ZooNetwork, parse
 from zoo.benchmark.report import Report, columns, print_table, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn

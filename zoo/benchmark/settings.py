@@ -77,13 +77,9 @@ class BackendSettings(BenchmarkSettings):
         use_backend(self.keras_backend)
         with needs_extra(self.keras_backend):
             import_module(self.keras_backend)
-        if self.looping:
-            from zoo.benchmark.loops import looping_backend
-
-            return looping_backend()
         from zoo.benchmark.backends import current_backend
 
-        backend = current_backend(self.xla)
+        backend = current_backend(self.xla, self.looping)
         if self.memory and not backend.memory_method:
             uncounted = f"on this hardware {backend.package} does not count its memory"
             raise ValueError(f"expected --memory false: {uncounted}. Received: true")

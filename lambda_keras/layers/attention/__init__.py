@@ -3,10 +3,12 @@
 from lambda_keras.layers.attention.augmented_convolution import AugmentedConvolution
 from lambda_keras.layers.attention.axial_attention import AxialAttention
 from lambda_keras.layers.attention.double_attention import DoubleAttention
-from lambda_keras.layers.attention.global_attention import GlobalAttention
-from lambda_keras.layers.attention.halo_attention import HaloAttention
 from lambda_keras.layers.attention.linear_attention import LinearAttention
-from lambda_keras.layers.attention.local_attention import LocalAttention
+from lambda_keras.layers.attention.relative_attention import (
+    GlobalAttention,
+    HaloAttention,
+    LocalAttention,
+)
 
 __all__ = [
     "AugmentedConvolution",

@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from lambda_keras.layers.arguments import check, check_positive_integers
-from lambda_keras.layers.attention.global_attention import GlobalAttention
+from lambda_keras.layers.attention.base import check_call
+from lambda_keras.layers.attention.relative_attention import GlobalAttention
 from lambda_keras.layers.base import CONVOLUTION, Layer
 from lambda_keras.layers.pooling import average_pool
 
@@ -114,15 +115,13 @@ class AugmentedConvolution(Layer):
 
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
-        self._built_for = tuple(inputs_shape[1:])
+        self.built_for = tuple(inputs_shape[1:])
         self.convolution.build(inputs_shape)
         self.attention.build(self._attended_shape(inputs_shape))
 
     def call(self, inputs, training=None):
         del training
-        expected = f"the map and the depth that the layer was built for, {self._built_for}"
-        given = tuple(inputs.shape[1:])
-        check(given == self._built_for, expected, inputs=given)
+        check_call(self, inputs.shape)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         convolved = self.convolution(inputs)  # (b, height, width, filters - value_filters)

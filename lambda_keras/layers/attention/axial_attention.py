@@ -5,9 +5,10 @@ import math
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check, check_number
+from lambda_keras.layers.arguments import check_number
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
+    check_call,
     join_heads,
     relative_embeddings,
     softmax,
@@ -170,15 +171,12 @@ class AxialAttention(Layer):
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
         batch, height, width, depth = inputs_shape
-        self._built_for = (height, width, depth)
+        self.built_for = (height, width, depth)
         self.height_attention.build((batch, width, height, depth))
         self.width_attention.build((batch, height, width, self.width_attention.filters))
 
     def call(self, inputs, training=None):
-        self.check_shapes(inputs.shape)
-        expected = f"the map and the depth that the layer was built for, {self._built_for}"
-        given = tuple(inputs.shape[1:])
-        check(given == self._built_for, expected, inputs=given)
+        check_call(self, inputs.shape)
         columns = ops.transpose(inputs, (0, 2, 1, 3))  # (b, width, height, depth)
         columns = self.height_attention(columns, training=training)
         rows = ops.transpose(columns, (0, 2, 1, 3))  # (b, height, width, filters)

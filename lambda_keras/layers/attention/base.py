@@ -94,7 +94,7 @@ class AttentionLayer(Layer, ABC):
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
         depth = inputs_shape[-1]
-        self._built_for = tuple(inputs_shape[1:])
+        self.built_for = tuple(inputs_shape[1:])
         self.query_kernel = self.add_matrix("query_kernel", depth, self.num_heads * self.key_dim)
         self.key_kernel = self.add_matrix("key_kernel", depth, self.groups * self.key_dim)
         self.value_kernel = self.add_matrix("value_kernel", depth, self.groups * self.value_dim)
@@ -103,7 +103,7 @@ class AttentionLayer(Layer, ABC):
             self.output_kernel = self.add_matrix("output_kernel", self.filters, self.filters)
 
     def call(self, inputs, training=None):
-        self._check_call(inputs.shape)
+        check_call(self, inputs.shape)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, height, width, _ = ops.shape(inputs)
@@ -167,14 +167,6 @@ class AttentionLayer(Layer, ABC):
         given = {"initializer": initializer, "regularizer": regularizer, "name": name}
         return self.add_weight(shape=(rows, columns), **given)
 
-    def _check_call(self, inputs_shape):
-        self.check_shapes(inputs_shape)
-        given, built_for, what = tuple(inputs_shape[1:]), self._built_for, "map and the depth"
-        if not self.fixed_grid:  # Only the depth has to stay.
-            given, built_for, what = given[2:], built_for[2:], "depth"
-        expected = f"the {what} that the layer was built for, {built_for}"
-        check(given == built_for, expected, inputs=given)
-
 
 class RelativeAttentionLayer(AttentionLayer):
     """Base of the attention layers with embeddings of relative positions.
@@ -211,6 +203,16 @@ class RelativeAttentionLayer(AttentionLayer):
             CONTENT: queries * seen * (units + self.filters),
             POSITION: queries * offsets * units,
         }
+
+
+def check_call(layer, inputs_shape):
+    """Refuses inputs of other sizes than those that the weights of a layer are for."""
+    layer.check_shapes(inputs_shape)
+    given, built_for, what = tuple(inputs_shape[1:]), layer.built_for, "map and the depth"
+    if not layer.fixed_grid:  # Only the depth has to stay.
+        given, built_for, what = given[2:], built_for[2:], "depth"
+    expected = f"the {what} that the layer was built for, {built_for}"
+    check(given == built_for, expected, inputs=given)
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):

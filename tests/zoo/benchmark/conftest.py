@@ -3,9 +3,9 @@
 import keras
 import pytest
 
-from lambda_keras.applications.features import STAGES
+from lambda_keras.models.specs import STAGES
 from zoo import registry
-from zoo.benchmark import networks
+from zoo.benchmark import models
 
 
 @pytest.fixture
@@ -20,6 +20,6 @@ def tiny_networks(monkeypatch):
         outputs = keras.layers.Dense(classes, "softmax", dtype="float32", name="predictions")(x)
         return keras.Model(inputs, outputs)
 
-    monkeypatch.setattr(networks, "create_model", create)
+    monkeypatch.setattr(models, "create_model", create)
     monkeypatch.setattr(registry, "create_model", create)
     monkeypatch.setattr(keras.applications, "MobileNet", create)

@@ -16,9 +16,8 @@ from zoo.benchmark import accelerator
 from zoo.benchmark.accelerator import AcceleratorBench, choices, corrections, timm_rows
 from zoo.benchmark.backends import current_backend
 from zoo.benchmark.layer import MODES, Implementation
-from zoo.benchmark.loops import looping_backend
-from zoo.benchmark.networks import MODES as OF_NETWORKS
-from zoo.benchmark.networks import parse
+from zoo.benchmark.models import MODES as OF_NETWORKS
+from zoo.benchmark.models import parse
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING
 
 CASE = Implementation("conv", size=4, depth=8, batch=2, scope=3)
@@ -34,7 +33,7 @@ def arrays(outputs):
 @pytest.mark.parametrize("mode", MODES)
 def test_loops_compute_what_single_calls_do(mode):
     expected = arrays(CASE.step(mode, current_backend()).start())
-    step = CASE.step(mode, looping_backend())
+    step = CASE.step(mode, current_backend(looping=True))
     step.run(3)  # another number of turns needs no other program
     for actual, wanted in zip(arrays(step.start()), expected, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
@@ -42,7 +41,7 @@ def test_loops_compute_what_single_calls_do(mode):
 
 @pytest.mark.skipif(BACKEND != "jax", reason="programs of JAX can be read")
 def test_no_turn_leaves_the_loop():
-    text = CASE.step(FORWARD, looping_backend()).program.as_text()
+    text = CASE.step(FORWARD, current_backend(looping=True)).program.as_text()
     named = r"%?([\w.-]+)"
     bodies = re.findall(rf"^((?:ENTRY )?){named} \((.*?)^}}", text, re.M | re.S)
     of = {name: body for _, name, body in bodies}
@@ -60,7 +59,7 @@ def test_no_turn_leaves_the_loop():
 
 def test_training_steps_follow_one_another(tiny_networks):
     network = parse("lambda_resnet14@8", batch=2)
-    step = network.step(TRAINING, looping_backend())
+    step = network.step(TRAINING, current_backend(looping=True))
     step.run(2)
     step.run(1)  # the state of the first call was donated to it
     for weight in network.built.weights:

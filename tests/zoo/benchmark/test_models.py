@@ -6,7 +6,7 @@ import pytest
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import models
-from zoo.benchmark.networks import MODES, parse
+from zoo.benchmark.models import MODES, parse
 
 
 def test_tables_and_json(tiny_networks, tmp_path, capsys):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zoo.benchmark.backends import Torch, current_backend, random_tensor
-from zoo.benchmark.networks import FORWARD, TRAINING, parse, read_arguments
+from zoo.benchmark.models import FORWARD, TRAINING, parse, read_arguments
 
 TIMM_INSTALLED = all(importlib.util.find_spec(package) for package in ("timm", "torch"))
 

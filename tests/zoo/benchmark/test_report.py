@@ -8,7 +8,7 @@ import pytest
 
 from zoo.benchmark import report
 from zoo.benchmark.layer import Config
-from zoo.benchmark.networks import parse
+from zoo.benchmark.models import parse
 from zoo.benchmark.report import Column, Report
 
 

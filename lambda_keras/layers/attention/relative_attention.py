@@ -1,0 +1,263 @@
+"""Self-attention with relative positions: global, in blocks with halos, and local.
+
+BoTNet (arXiv:2101.11605), HaloNet (arXiv:2103.12731), and the layer in place of convolutions of
+Ramachandran et al. (arXiv:1906.05909).
+"""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
+from lambda_keras.layers.attention.base import (
+    RelativeAttentionLayer,
+    join_heads,
+    position_logits,
+    relative_embeddings,
+    softmax_attention,
+    split_heads,
+)
+from lambda_keras.layers.position_embeddings import standardize_scope
+from lambda_keras.layers.tiles import on_grid, tile, untile
+
+# Queries of local attention are computed in blocks of this size, each of which sees one window.
+BLOCK = 4
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class GlobalAttention(RelativeAttentionLayer):
+    """Self-attention over the whole map, with embeddings of relative rows and columns.
+
+    `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` for
+    the query in row i and column j and the context position in row p and column q (Srinivas et
+    al., 2021, Figure 4; relative logits of Bello et al., 2019, Eq. 3). The embeddings are shared
+    by the heads. The maps of attention take memory for `num_heads height^2 width^2` numbers per
+    example (Table 4 of LambdaNetworks).
+
+    Args:
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        scale_positions: Bool, whether the position term is scaled as the content term is,
+            `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Tensor `(batch, height, width, depth)` of known height and width.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: Also if the map has not the size that the layer was built for.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import GlobalAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(GlobalAttention(64, num_heads=4)(images))
+    (2, 14, 10, 64)
+    """
+
+    fixed_grid = True
+
+    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
+        super().__init__(filters, **kwargs)
+        check_bools(scale_positions=scale_positions)
+        self.scale_positions = scale_positions
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        _, height, width, _ = inputs_shape
+        self.add_tables(*self.offsets(height, width), self.key_dim)
+
+    def offsets(self, height, width) -> tuple[int, int]:
+        """Numbers of relative rows and columns."""
+        return 2 * height - 1, 2 * width - 1
+
+    def attend(self, queries, keys, values, training):
+        del training
+        return self.relative_attention(queries, keys, values)
+
+    def relative_attention(self, queries, keys, values, visible=None):
+        """`(b, i, j, h k)`, `(b, P, Q, g k)` and `(b, P, Q, g v)` -> `(b, i, j, h v)`.
+
+        For `visible` see `softmax_attention`.
+        """
+        (_, i, j, _), (_, p, q, _) = queries.shape, keys.shape
+        queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
+        keys, values = split_heads(keys, self.groups), split_heads(values, self.groups)
+        scaled = queries * self.key_dim**-0.5
+        to_positions = scaled if self.scale_positions else queries
+        positions = position_logits(
+            to_positions,
+            to_positions,
+            relative_embeddings(self.row_embeddings, i, p, p - 1),
+            relative_embeddings(self.column_embeddings, j, q, q - 1),
+        )
+        return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
+
+    def attention_products(self, height, width):
+        return self.products(height * width, height * width, sum(self.offsets(height, width)))
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class HaloAttention(GlobalAttention):
+    """Blocked local self-attention: the queries of a block see the block and a halo around it.
+
+    `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` over
+    the window of the block (Vaswani et al., 2021, Figure 1), with the relative positions of
+    `GlobalAttention`. Rows and columns i, j of queries are counted within the block, p, q of the
+    context within the window; the tables have `2 (block_size + 2 halo_size) - 1` rows, as in
+    public weights, of which the first `2 halo_size` are never met.
+
+    Args:
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        block_size: Int, height and width of the blocks; other maps are padded. Defaults to `8`.
+        halo_size: Int, how far a block sees beyond its border. Defaults to `3`.
+        mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
+            zeros that take part, as in timm. Defaults to `True`.
+        scale_positions: Bool, as in `GlobalAttention`. Defaults to `True`.
+        strided_queries: Bool, whether `strides` are taken by the queries: of every `strides` rows
+            and columns only the first has queries, whose i and j count these only, and nothing is
+            pooled (timm's HaloNets). Defaults to `False`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import HaloAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(HaloAttention(64, block_size=7, halo_size=3)(images))
+    (2, 14, 10, 64)
+    """
+
+    fixed_grid = False
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        block_size: int = 8,
+        halo_size: int = 3,
+        mask_padding: bool = True,
+        strided_queries: bool = False,
+        **kwargs,
+    ):
+        super().__init__(filters, **kwargs)
+        check_positive_integers(block_size=block_size)
+        is_size = type(halo_size) is int and halo_size >= 0
+        check(is_size, "an integer of at least 0", halo_size=halo_size)
+        check_bools(mask_padding=mask_padding, strided_queries=strided_queries)
+        divides = not strided_queries or block_size % self.strides == 0
+        expected = "block_size to be divisible by strides for strided_queries=True"
+        check(divides, expected, block_size=block_size, strides=self.strides)
+        self.block_size = block_size
+        self.halo_size = halo_size
+        self.mask_padding = mask_padding
+        self.strided_queries = strided_queries
+        self.pool_strides = 1 if strided_queries else self.strides
+
+    def offsets(self, height, width):
+        del height, width
+        return (2 * (self.block_size + 2 * self.halo_size) - 1,) * 2
+
+    def attend(self, queries, keys, values, training):
+        del training
+        windows = (self.block_size,) * 2, (self.halo_size,) * 2
+        visible = on_grid(ops.shape(keys)[1:3], *windows) if self.mask_padding else None
+        query_blocks, _ = windows
+        if self.strided_queries:
+            queries = queries[:, :: self.strides, :: self.strides]
+            query_blocks = (self.block_size // self.strides,) * 2
+        outputs = self.relative_attention(
+            tile(queries, query_blocks), tile(keys, *windows), tile(values, *windows), visible
+        )
+        return untile(outputs, ops.shape(queries)[1:3], query_blocks)
+
+    def attention_products(self, height, width):
+        blocks = math.ceil(height / self.block_size) * math.ceil(width / self.block_size)
+        queries = blocks * self.block_size**2
+        if self.strided_queries:
+            queries //= self.strides**2
+        window = self.block_size + 2 * self.halo_size
+        return self.products(queries, window**2, sum(self.offsets(height, width)))
+
+
+@keras.saving.register_keras_serializable(package="lambda_keras")
+class LocalAttention(RelativeAttentionLayer):
+    """Stand-alone self-attention: every query sees the square neighborhood around it.
+
+    `outputs[n] = sum_m softmax(q[n]·(k[m] + r[m - n])) v[m]` over the neighborhood of n, without
+    a scale (Ramachandran et al., 2019, Eq. 2 and 3). The first half of `r` is an embedding of the
+    relative row, the second of the relative column; the heads share them.
+
+    Args:
+        filters: Int, depth of the outputs, divisible by `num_heads`.
+        scope: Odd int, height and width of the neighborhood. Defaults to `7`.
+        mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
+            zeros that take part. Defaults to `True`.
+        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
+            blocks of 4x4, and NaN or infinity reaches all of a block that sees it. Height and width
+            may be unknown.
+
+    Returns:
+        Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import LocalAttention
+    >>> images = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(LocalAttention(64, scope=7)(images))
+    (2, 14, 10, 64)
+    """
+
+    def __init__(self, filters: int, *, scope: int = 7, mask_padding: bool = True, **kwargs):
+        super().__init__(filters, **kwargs)
+        check(isinstance(scope, int), "scope to be a positive odd integer", scope=scope)
+        standardize_scope(scope)
+        check_bools(mask_padding=mask_padding)
+        halves = "an even key_dim, one half for rows and one for columns"
+        check(self.key_dim % 2 == 0, halves, key_dim=self.key_dim)
+        self.scope = scope
+        self.mask_padding = mask_padding
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.add_tables(self.scope, self.scope, self.key_dim // 2)
+
+    def attend(self, queries, keys, values, training):
+        del training
+        _, height, width, _ = ops.shape(queries)
+        halo = self.scope // 2
+        window = BLOCK + 2 * halo
+        blocks, halos = (BLOCK, BLOCK), (halo, halo)
+        queries = split_heads(tile(queries, blocks), self.num_heads)  # (b x, h, n, k)
+        keys = split_heads(tile(keys, blocks, halos), self.groups)  # (b x, g, m, k)
+        values = split_heads(tile(values, blocks, halos), self.groups)  # (b x, g, m, v)
+        row_queries, column_queries = ops.split(queries, 2, axis=-1)
+        # Row p of a window is row p - halo of its block.
+        rows = relative_embeddings(self.row_embeddings, BLOCK, window, 0)  # (i, p, k / 2)
+        columns = relative_embeddings(self.column_embeddings, BLOCK, window, 0)  # (j, q, k / 2)
+        offsets = np.arange(window)[None, :] - np.arange(BLOCK)[:, None]
+        near = (offsets >= 0) & (offsets < self.scope)
+        near = near[:, None, :, None] & near[None, :, None, :]  # (i, j, p, q)
+        visible = near.reshape(1, 1, BLOCK**2, window**2)  # (1, 1, n, m)
+        if self.mask_padding:
+            visible = ops.logical_and(visible, on_grid((height, width), blocks, halos))
+        positions = position_logits(row_queries, column_queries, rows, columns)
+        outputs = softmax_attention(queries, keys, values, positions, visible)  # (b x, h, n, v)
+        return untile(join_heads(outputs, *blocks), (height, width), blocks)
+
+    def attention_products(self, height, width):
+        seen = min(self.scope**2, height * width)
+        # Two tables of half the depth.
+        return self.products(height * width, seen, self.scope)
