@@ -98,12 +98,12 @@ class LambdaLayer(Layer):
         query_initializer: Defaults to `N(0, (k d)^-1/2)`, the second a standard deviation (E.1).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
-        embeddings_initializer: Defaults to `N(0, 1)` (E.1). Outputs of a new layer then have a
-            standard deviation of `sqrt(key_dim * intra_depth * positions in the scope)`, less
-            at borders: 26 with `scope=7` on 28x28 positions, 73 with `23`, 112 with `None`. In the
-            networks a normalization follows. For a layer with a local scope that stands alone,
-            `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`
-            makes it about 1.
+        embeddings_initializer: Defaults to `N(0, 1)` (E.1). In training, outputs of a new layer
+            then have a standard deviation of `sqrt(key_dim * intra_depth * positions in the
+            scope)`, less at borders: 26 with `scope=7` on 28x28 positions, 73 with `23`, 112 with
+            `None`. In the networks a normalization follows. For a layer with a local scope that
+            stands alone, an initializer that makes it about 1 is
+            `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`.
         kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
