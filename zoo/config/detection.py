@@ -53,7 +53,7 @@ class DetectorConfig(Section):
     heads: Annotated[TypedValues, NoDecode, BeforeValidator(_parse_heads)] = Field(default={})
     """Other values of the Model Garden's fields (those of
     official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: {num_filters: 64}}};
-    include_mask: false finds boxes alone (Faster R-CNN)."""
+    include_mask: false finds boxes alone (Faster R-CNN). They replace those of --config FILE."""
 
 
 class CocoConfig(Section):
