@@ -77,7 +77,7 @@ def _checked_names(class_names: Any) -> list[str]:
         names = list(class_names)
     if len(names) < 2 or not all(isinstance(name, str) and name for name in names):
         raise ValueError(
-            "class_names: expected the names of two or more classes, as texts. "
+            "class_names: expected the names of two or more classes. "
             f"Received: {reprlib.repr(class_names)}"
         )
     return list(map(str, names))
