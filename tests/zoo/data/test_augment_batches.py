@@ -100,5 +100,3 @@ def test_parts_are_those_of_the_mixed_batch():
     for number in range(2):
         joined = np.concatenate([part[number] for part in parts])
         np.testing.assert_array_equal(joined, whole[0][number])
-    with pytest.raises(ValueError, match=r"multiple of 3 .*Received: 8"):
-        batches(parts=3)

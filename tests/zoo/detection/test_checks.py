@@ -15,15 +15,15 @@ from zoo.train.detection import DetectionRun, _in_one_line
 def test_devices_divide_batches(name):
     config = DetectionConfig(data={"batch_size": 4, "test_batch_size": 4, name: 3})
     with pytest.raises(ValueError, match=rf"data\.{name}: expected a multiple of 2"):
-        DetectionRun(config, Devices(2, Host(), "CPU"), resumed=False).check()
+        DetectionRun(config, Devices(2, Host(), "CPU"), resumed=False).load()
     with pytest.raises(ValueError, match="expected the devices of one machine"):
-        DetectionRun(config, Devices(3, Host(0, 3), "CPU"), resumed=False).check()
+        DetectionRun(config, Devices(3, Host(0, 3), "CPU"), resumed=False).load()
 
 
 def test_batch_has_at_most_all_images(sharded):
     config = DetectionConfig(data={"dir": str(sharded), "batch_size": 13})
     with pytest.raises(ValueError, match=r"data\.batch_size: expected at most 12, the number of"):
-        DetectionRun(config, Devices(1, Host(), "CPU"), resumed=False).check()
+        DetectionRun(config, Devices(1, Host(), "CPU"), resumed=False).load()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,6 @@ def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, 
     config = DetectionConfig(**settings(sharded, tmp_path / "run", seed=5))
     monkeypatch.setattr(tf.train, "latest_checkpoint", lambda _: "checkpoints/ckpt-3")
     run = DetectionRun(config, find_devices("one_device"), resumed=False)
-    run.check()
     run.load()
     with run.devices.scope():
         (line,) = run.build()

@@ -473,6 +473,7 @@ def test_far_apart_devices_are_a_warning(monkeypatch):
 def test_settings_for_pretrained_weights_from_random_ones(monkeypatch, model, optimizer, named):
     """Such as those of fine_tune."""
     monkeypatch.setattr(classification, "prepare", lambda *_: None)  # which loads weights
+    monkeypatch.setattr(classification, "check_weights", lambda *_: None)  # which downloads them
     _, lines = compiled(monkeypatch, model={"image_size": 16, **model}, optimizer=optimizer)
     warnings = [line for line in lines if line.startswith("warning: ")]
     assert len(warnings) == (named is not None)
