@@ -58,7 +58,7 @@ def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, 
     with run.devices.scope():
         (line,) = run.build()
     assert run.trainer.model is run.model
-    order = run.task._order
-    assert (order.first_step, order.seed) == (3, 5)  # images follow those before the checkpoint
+    given, _, first_step = run.task._training_records.args
+    assert (given.training.seed, first_step) == (5, 3)  # images follow those of the checkpoint
     assert f"{run.classes} classes" in line
     assert not (tmp_path / "run").exists()
