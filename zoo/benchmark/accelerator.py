@@ -32,7 +32,6 @@ from zoo.files import atomic_write
 
 Rows = Sequence[Mapping[str, Any]]
 
-SIZES = ("56x64", "28x128", "20x256", "16x256", "14x256", "7x512")
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
 MODELS += ("lambda_resnet101@192", "resnet_rs101_no_se@192", "keras.EfficientNetB3@300")
 MODELS += ("lambda_resnet152@224", "resnet_rs152_no_se@224", "keras.EfficientNetB5@456")
@@ -63,7 +62,7 @@ class Config(
     dtype: MixedDtype = "mixed_bfloat16"
     """Keras dtype policy."""
     scopes: layer.Scopes = (23, 7)
-    sizes: layer.Sizes = (*SIZES, *(f"{size}x8" for size in SIZES))
+    sizes: layer.Sizes = (*layer.STAGES, *(f"{size}x8" for size in layer.STAGES))
     batch: layer.Batch = 128
     models: tuple[Annotated[str, checked_by(parse)], ...] | None = None
     """Networks, as for `models`. None: LambdaResNets, ResNet-RS and EfficientNets; on PyTorch with
@@ -161,7 +160,7 @@ class AcceleratorBench(Bench):
 
 
 def _made_by(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What calls that add to one file have in common."""
+    """Settings, versions and machine that all calls which add to one file share."""
     settings = {key: content["settings"].get(key) for key in ("dtype", "repeats")}
     known = {key: content[key] for key in ("benchmark", "backend", "versions")}
     return {**known, "hardware": place(content), **settings}

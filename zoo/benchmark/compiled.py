@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from zoo.benchmark.kernels import DEVICES, Device
-from zoo.benchmark.layer import MODES, Batch, LayerSettings, Scopes, Sizes, compare
+from zoo.benchmark.layer import MODES, STAGES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.models import KerasNetwork, ZooNetwork, parse
 from zoo.benchmark.report import Case, CaseReport, columns, installed, print_table, progress
 from zoo.benchmark.settings import TRAINING, MixedDtype
@@ -66,7 +66,7 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
     dtype: MixedDtype = "mixed_bfloat16"
     """Keras dtype policy."""
     scopes: Scopes = (23,)
-    sizes: Sizes = ("56x64", "28x128", "20x256", "16x256", "14x256", "7x512")
+    sizes: Sizes = STAGES
     batch: Batch = 128
     kernels: int = Field(default=0, ge=0)
     """Number of kernels to name for each program, the most expensive ones."""

@@ -27,6 +27,8 @@ from zoo.errors import unknown
 KEY_DIM = 16  # of lambda layers in the paper, and the default
 HEADS = {"lambda": 4, "global": 8}  # defaults; local attention also needs keys of an even depth
 MODES = (FORWARD, FORWARD_BACKWARD)
+# Maps and depths of lambda layers in networks at 224 to 320 pixels.
+STAGES = ("56x64", "28x128", "20x256", "16x256", "14x256", "7x512")
 COLUMNS = columns("ms", "us_per_position", "speedup", "of_best", "temporary_bytes")
 
 

@@ -65,9 +65,9 @@ def plot_networks(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], 
         speeds = [row.get(f"{kind}_samples_per_sec", 0) for row in rows]
         colors = [TEST if "lambda" in row["model"] else TRAIN for row in rows]
         axis.barh(range(len(rows)), speeds, color=colors, height=0.62)
-        for place_, (row, speed) in enumerate(zip(rows, speeds, strict=True)):
+        for y, (row, speed) in enumerate(zip(rows, speeds, strict=True)):
             batch = f" (batch {row[f'{kind}_batch_size']})" if speed else " none"
-            axis.text(speed, place_, f" {speed:,.0f}{batch}", va="center", fontsize=8.5, color=INK)
+            axis.text(speed, y, f" {speed:,.0f}{batch}", va="center", fontsize=8.5, color=INK)
         axis.set_title(title, loc="left", fontsize=10.5, color=INK)
         axis.set_xlim(0, 1.35 * max(*speeds, 1))
         sizes = (next(row[key] for key in row if key.endswith("img_size")) for row in rows)
