@@ -5,7 +5,6 @@ import json
 import math
 import multiprocessing
 import os
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.pool import ThreadPool
@@ -24,10 +23,10 @@ from pydantic import (
 )
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
+from zoo.cli.settings import OutputFile, Settings, named, quoted
 from zoo.data.image_files import to_jpeg_or_png
 from zoo.detection import objects
-from zoo.errors import first_wrong, needs_extra, printable
+from zoo.errors import first_wrong, needs_extra, printable, shorten
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
@@ -50,8 +49,6 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     """
 
     photos: Photos
-    config: LocalPath | None = Field(default=None, exclude=True)
-    """YAML file with these settings."""
     url: str = "http://127.0.0.1:8501"
     """The server: http://HOST:PORT or https://HOST:PORT for REST, grpc://HOST:PORT for gRPC, which
     starts slower, because its package imports TensorFlow."""
@@ -206,14 +203,14 @@ def _predict_batch(
         predictions = Predictions.model_validate_json(content).predictions
     except Refused as refusal:
         if len(photos) == 1:
-            raise ValueError(f"{url} refused {photos[0]}: {_one_line(str(refusal))}") from None
+            raise ValueError(f"{url} refused {photos[0]}: {shorten(str(refusal), 300)}") from None
         # Images are retried one by one: one of them may be faulty, or the batch too large.
         for photo in photos:
             yield from _predict_batch(send, config, [photo])
         return
     except (TimeoutError, ConnectionError) as error:
         late = isinstance(error, TimeoutError)
-        why = f"within {config.timeout:g} s" if late else f"({_one_line(str(error))})"
+        why = f"within {config.timeout:g} s" if late else f"({shorten(str(error), 300)})"
         raise ValueError(
             f"{url} did not answer {why}; is TensorFlow Serving running there?"
         ) from None
@@ -222,7 +219,7 @@ def _predict_batch(
         received = first_wrong(error, "the answer") if is_json else str(error)
         raise ValueError(
             f"expected classes, labels and scores from {config.signature!r} of {config.model!r} "
-            f"at {url}. Received: {_one_line(received)}"
+            f"at {url}. Received: {shorten(received, 300)}"
         ) from None
     if len(predictions) != len(photos):
         raise ValueError(f"{url}: expected {len(photos)} predictions. Received: {len(predictions)}")
@@ -318,10 +315,6 @@ def _grpc(config: ClientConfig) -> Iterator[Send]:
     with grpc.insecure_channel(urlsplit(config.url).netloc) as channel:
         stub = PredictionServiceStub(channel)
         yield send
-
-
-def _one_line(text: str) -> str:
-    return textwrap.shorten(text[:3000], 300)
 
 
 if __name__ == "__main__":

@@ -118,17 +118,6 @@ class Devices:
         return multihost_utils.process_allgather(np.int32(number)).tolist()
 
 
-@contextmanager
-def precision(policy: str) -> Iterator[None]:
-    """Sets a dtype policy of Keras in the `with` block."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
 def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
     """Finds the devices to train on, TensorFlow's or JAX's, and connects to a TPU.
 

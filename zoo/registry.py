@@ -3,6 +3,8 @@
 import inspect
 import math
 import runpy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +66,19 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
                 f"expected an argument of {row.constructor}. {unknown(argument, arguments)}"
             )
     return constructor(**{"name": name, **row.arguments, **overrides})
+
+
+@contextmanager
+def precision(policy: str) -> Iterator[None]:
+    """Sets a dtype policy of Keras in the `with` block."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def set_batch_norm(model: "keras.Model", momentum: float | None, synchronized: bool) -> None:

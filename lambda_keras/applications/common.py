@@ -245,15 +245,10 @@ def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, n
 
 def _inputs(input_tensor, input_shape, minimum):
     if input_tensor is not None:
-        if not keras.utils.is_keras_tensor(input_tensor):
-            raise ValueError(
-                f"expected input_tensor to be a Keras tensor. Received: a {type(input_tensor)}"
-            )
-        if not keras.backend.is_float_dtype(input_tensor.dtype):
-            raise ValueError(
-                "expected input_tensor of floats, as preprocess_input returns them. Received: "
-                f"{input_tensor.dtype}"
-            )
+        is_tensor = keras.utils.is_keras_tensor(input_tensor)
+        check(is_tensor, "input_tensor to be a Keras tensor", input_tensor=type(input_tensor))
+        dtype, expected = input_tensor.dtype, "of floats, as preprocess_input returns them"
+        check(keras.backend.is_float_dtype(dtype), f"input_tensor {expected}", dtype=dtype)
         input_shape = tuple(input_tensor.shape[1:])
     elif input_shape is None:
         input_shape = (None, None, 3)

@@ -87,11 +87,8 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     if not isinstance(model, keras.Sequential):
         ends = model.input, model.output
     copy: Any = keras.Model(*ends, name=model.name)  # not compiled
-    if type(model).call not in (keras.Sequential.call, type(copy).call):
-        raise ValueError(
-            "expected a functional keras.Model without a call of its own. "
-            f"Received: a {type(model)}"
-        )
+    usual = type(model).call in (keras.Sequential.call, type(copy).call)
+    check(usual, "a functional keras.Model without a call of its own", model=type(model))
     model = copy
     norms = _followed_by_norm(model)
     folded_norms = {norm.name for norm in norms.values()}

@@ -45,16 +45,13 @@ def preprocess_input(images):
     >>> preprocess_input(np.full((1, 2, 2, 3), 255, "uint8"))[0, 0, 0].round().tolist()
     [2.0, 2.0, 3.0]
     """
-    return _normalize(images, IMAGENET_MEAN, IMAGENET_STD)
-
-
-def _normalize(images, mean, std):
     images = _as_float32(images)
     shape = images.shape
     # TensorFlow may know neither rank nor channels, for example of a decoded file.
     if getattr(shape, "rank", 0) is not None and tuple(shape)[-1:] not in ((3,), (None,)):
         raise ValueError(f"expected images of shape (..., 3), RGB. Received: shape={tuple(shape)}")
-    offset, scale = 255 * np.array(mean, "float32"), 1 / (255 * np.array(std, "float32"))
+    offset = 255 * np.array(IMAGENET_MEAN, "float32")
+    scale = 1 / (255 * np.array(IMAGENET_STD, "float32"))
     if ops.is_tensor(images):
         offset, scale = ops.convert_to_tensor(offset), ops.convert_to_tensor(scale)
     return (images - offset) * scale
@@ -137,7 +134,7 @@ class Preprocessing:
             check(in_range, f"{name} to be three numbers, those of std above 0", **{name: values})
 
     def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
-        """Resizes an image and crops its center; `preprocess_input` or `normalize` come after it.
+        """Resizes an image and crops its center; `preprocess_input` comes after it.
 
         Args:
             photo: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
@@ -155,10 +152,6 @@ class Preprocessing:
         width, height = (self.shorter_side * side // min(image.size) for side in image.size)
         image = image.resize((width, height), _pillow().Resampling[self.interpolation.upper()])
         return np.asarray(_center(image, self.image_size, self.image_size), "float32")
-
-    def normalize(self, images):
-        """Like `preprocess_input`, with the `mean` and `std` given here."""
-        return _normalize(images, self.mean, self.std)
 
     @property
     def shorter_side(self) -> int:
@@ -218,8 +211,7 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     shape, expected = predictions.shape, f"predictions of shape (images, {len(classes)})"
     check(shape[1:] == (len(classes),), expected, shape=shape)
     _number_type("predictions", predictions.dtype)
-    if np.isnan(predictions).any():
-        raise ValueError("expected predictions that are numbers. Received: NaN")
+    check(not np.isnan(predictions).any(), "predictions that are numbers", predictions=np.nan)
     check(is_positive_integer(top), "top to be a positive integer", top=top)
     order = np.argsort(-predictions, axis=-1, kind="stable")[:, :top]
     return [

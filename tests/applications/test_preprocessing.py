@@ -234,13 +234,6 @@ def test_bad_preprocessing(arguments, message):
         Preprocessing(*arguments)
 
 
-def test_normalize_takes_its_own_statistics():
-    images = pixels("uint8")
-    np.testing.assert_array_equal(Preprocessing(8, 1).normalize(images), preprocess_input(images))
-    outputs = Preprocessing(8, 1, mean=(0.5,) * 3, std=(0.5, 1, 2)).normalize(images)
-    np.testing.assert_allclose(outputs, (images / 255 - 0.5) / [0.5, 1, 2], atol=2e-6)
-
-
 @pytest.mark.parametrize("architecture", [row.name for row in ROWS if row.weights])
 def test_preprocessing_of_published_weights(architecture):
     published = find_published(architecture)

@@ -23,7 +23,7 @@ COMMANDS = [
     ("list without format", "list", ["--format"], "--format: expected one argument"),
     ("list perhaps", "list", ["--pretrained", "maybe"], "pretrained: Input should be a valid bool"),
     ("list misspelled", "list", ["--patern", "x"], "did you mean '--patterns'?"),
-    ("list by a file", "list", ["--config", "a.yaml"], "no such setting. Received: '--config'"),
+    ("list by a file", "list", ["--config", "a.yaml"], "Received: 'a.yaml', not found"),
     ("flops of nothing", "flops", [], "the following arguments are required: MODEL"),
     ("flops of no name", "flops", [""], f"Received: ''. {MODELS}"),
     ("flops of no model", "flops", ["resnet5"], "'resnet5' (did you mean 'resnet50'?)"),

@@ -11,7 +11,7 @@ import tensorflow as tf
 from zoo import devices
 from zoo.config import DataConfig
 from zoo.data.load import load_data
-from zoo.devices import Devices, Host, find_devices, precision, unseen_accelerator
+from zoo.devices import Devices, Host, find_devices, unseen_accelerator
 from zoo.inference.classifier import predict
 
 TWO_CPUS = """
@@ -167,9 +167,3 @@ except ValueError as error:
     accuracy = (predict(model, images).argmax(-1) == labels).mean()
     assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert not (tmp_path / "odd").exists()
-
-
-def test_dtype_policy_is_restored():
-    with precision("mixed_bfloat16"):
-        assert keras.config.dtype_policy().name == "mixed_bfloat16"
-    assert keras.config.dtype_policy().name == "float32"

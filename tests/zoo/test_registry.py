@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 
+import keras
 import pytest
 from support import networks
 
@@ -13,7 +14,7 @@ from lambda_keras import applications
 from lambda_keras.applications import flops
 from lambda_keras.models import specs
 from zoo.cli.settings import typed
-from zoo.registry import TABLE, create_model, find_model, list_models
+from zoo.registry import TABLE, create_model, find_model, list_models, precision
 
 FORMS = {  # of the families with seven depths: their columns of golden.json
     "lambda_resnet{}": "lambda_resnet",
@@ -213,3 +214,9 @@ def test_argument_that_is_not_yaml_is_one_line():
 def test_names_need_no_keras():
     code = "import sys, zoo.registry, zoo.config, zoo.flops; sys.exit('keras' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_dtype_policy_is_restored():
+    with precision("mixed_bfloat16"):
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+    assert keras.config.dtype_policy().name == "float32"

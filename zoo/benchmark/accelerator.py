@@ -1,6 +1,5 @@
 """Measures layers and networks on the accelerator of this machine."""
 
-import csv
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +39,7 @@ OF_TIMM += ("halonet26t@256", "timm.halonet26t@256:compile=true")
 OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
 OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|ResourceExhausted|out of memory|OutOfMemory", re.I)
 TOLERATED = 1.05  # time of `auto`, relative to the fastest implementation
-CHOICES = columns("scope", "batch", "mode", "best", "auto_of_best")
+COMPARED = ("positions", "scope", "batch", "mode", "best", "auto_of_best")
 
 
 class Config(
@@ -168,42 +167,37 @@ def _made_by(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def choices(rows: Rows) -> list[dict[str, Any]]:
     """Compares `auto` with the fastest implementation of each size and mode."""
-    groups: dict[tuple, dict[str, float]] = {}
+    cases: dict[tuple, dict[str, float]] = {}
     for row in rows:
         for mode in layer.MODES:
             if "implementation" in row and row.get(mode, {}).get("ms"):
                 key = (row["size"] ** row["axes"], row["scope"], row["batch"], mode)
-                groups.setdefault(key, {})[row["implementation"]] = row[mode]["ms"]
+                cases.setdefault(key, {})[row["implementation"]] = row[mode]["ms"]
     found = []
-    for (positions, scope, batch, mode), times in groups.items():
+    for case, times in cases.items():
         auto = times.pop("auto", None)
         if auto and times:
-            best = min(times, key=lambda name: times[name])
-            case = {"positions": positions, "scope": scope, "batch": batch, "mode": mode}
-            found.append({**case, "best": best, "auto_of_best": auto / times[best]})
+            best = min(times, key=times.__getitem__)
+            values = (*case, best, auto / times[best])
+            found.append(dict(zip(COMPARED, values, strict=True)))
     return found
 
 
-def corrections(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """Makes rows for `CHOICES` of `position_lambdas` where `auto` is not the fastest."""
-    return [
-        (
-            one["best"],
-            {
-                **{key: (one[key], one[key]) for key in ("positions", "scope", "batch")},
-                "training": one["mode"] == FORWARD_BACKWARD,
-            },
-        )
-        for one in found
-        if one["auto_of_best"] > TOLERATED
-    ]
+def corrections(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields rows for `CHOICES` of `position_lambdas` where `auto` is not the fastest."""
+    for one in found:
+        if one["auto_of_best"] > TOLERATED:
+            ranges = {key: (one[key], one[key]) for key in ("positions", "scope", "batch")}
+            yield one["best"], {**ranges, "training": one["mode"] == FORWARD_BACKWARD}
 
 
 def print_choices(content: Mapping[str, Any]) -> None:
     """Prints `auto` beside the fastest implementations, and the rows that correct its table."""
     if found := choices(content["rows"]):
-        print_table("auto beside the fastest implementation", "positions", CHOICES, found)
-        if rows := corrections(found):
+        print_table(
+            "auto beside the fastest implementation", "positions", columns(*COMPARED[1:]), found
+        )
+        if rows := list(corrections(found)):
             print("\nRows to put first in CHOICES (lambda_keras/layers/position_lambdas):")
             print(*(f"    {row}," for row in rows), sep="\n")
 
@@ -230,13 +224,10 @@ def write_beside(content: Mapping[str, Any], output: Path) -> None:
     written = [output]
     if rows:
         written.append(output.with_suffix(".csv"))
-        with (
-            atomic_write(written[-1]) as beside,
-            beside.open("w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
-            writer.writeheader()
-            writer.writerows(rows)
+        names = dict.fromkeys(name for row in rows for name in row)
+        lines = [names, *([str(row.get(name, "")) for name in names] for row in rows)]
+        with atomic_write(written[-1]) as beside:
+            beside.write_text("".join(f"{','.join(line)}\n" for line in lines), encoding="utf-8")
     if find_spec("matplotlib") is None:
         print("\nno matplotlib here: --minutes 0 draws the figures where it is installed")
     else:

@@ -25,12 +25,16 @@ HOISTING = "while-loop-invariant-code-motion,while-loop-expensive-invariant-code
 class Step:
     """A compiled computation together with its inputs."""
 
-    start: Callable[[], Any]  # returns the outputs, possibly before they are computed
+    # Returns outputs, possibly before they are computed; with `looping` it takes a number of turns.
+    start: Callable[..., Any]
     backend: "Backend"  # waits for them, and measures memory
     program: Any = None  # compiled program of JAX
+    looping: bool = False  # whether the program repeats the computation itself
 
     def run(self, calls: int) -> None:
         """Runs the computation `calls` times, and waits for the end."""
+        if self.looping:  # kernels of small maps take less time than a turn of Python's loop
+            return self.backend.wait(self.start(calls))
         for i in range(calls):
             outputs = self.start()
             # Steps that start together would share the cores of a CPU.
@@ -285,19 +289,6 @@ class Torch(Allocating):
         return cuda.memory_allocated() if reset else cuda.max_memory_allocated()
 
 
-@dataclass(frozen=True)
-class Loop(Step):
-    """A loop in a compiled program; `start` takes the number of turns, 1 by default.
-
-    Kernels of small maps take microseconds on an accelerator: a loop in Python would time Python.
-    """
-
-    start: Callable[..., Any]
-
-    def run(self, calls: int) -> None:
-        self.backend.wait(self.start(calls))
-
-
 class JaxLoop(Jax):
     """JAX: a loop in the program of `jax.jit`, which updates its donated outputs in place."""
 
@@ -318,7 +309,7 @@ class JaxLoop(Jax):
         state = self.module.tree.map(self.module.numpy.copy, state)
         return self._loop(lambda state, data: step(state, *data)[1], state, data)
 
-    def _loop(self, turn: Callable, carried: Any, tensors: Any) -> Loop:
+    def _loop(self, turn: Callable, carried: Any, tensors: Any) -> Step:
         """Compiles the repetition of `carried = turn(carried, tensors)`."""
         jax = self.module
 
@@ -332,7 +323,7 @@ class JaxLoop(Jax):
             last.append(program(np.int32(calls), last.pop(), tensors))
             return last[0]
 
-        return Loop(start, self, program)
+        return Step(start, self, program, looping=True)
 
 
 class TensorFlowLoop(TensorFlow):
@@ -356,7 +347,7 @@ class TensorFlowLoop(TensorFlow):
             return tf.while_loop(lambda i, _: i < calls, turn, (0, last))[1]
 
         repeat = tf.function(repeat, autograph=False).get_concrete_function(tf.constant(1), zeros)
-        return Loop(lambda calls=1: repeat(tf.constant(calls), zeros), self)
+        return Step(lambda calls=1: repeat(tf.constant(calls), zeros), self, looping=True)
 
 
 def _weights(layer: keras.layers.Layer) -> list[list]:

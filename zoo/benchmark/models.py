@@ -17,7 +17,7 @@ from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, Dtype, Ea
 from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by, one_of, typed
 from zoo.errors import unknown
-from zoo.registry import create_model, find_model, trainable_parameters
+from zoo.registry import create_model, find_model, precision, trainable_parameters
 
 COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
 MODES = (FORWARD, TRAINING)
@@ -61,12 +61,8 @@ class ZooNetwork(Network):
         import keras
 
         keras.utils.set_random_seed(0)
-        policy = keras.config.dtype_policy()
-        keras.config.set_dtype_policy(self.dtype)
-        try:
+        with precision(self.dtype):
             model = self.create((self.image_size, self.image_size, 3))
-        finally:
-            keras.config.set_dtype_policy(policy)
         # Unlike trained networks, new ones have scales and shifts of 0. Compilers drop products
         # with 0, and TensorFlow fuses a convolution with its activation only if there is a bias.
         random = np.random.default_rng(0)

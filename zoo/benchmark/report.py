@@ -46,10 +46,10 @@ class Column:
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Looks up the value of a row; None where there is none."""
-        inner, _, rest = self.key.partition(".")
-        if rest:
-            return Column("", rest).value(row.get(inner) or {})
-        return row.get(inner)
+        value: Any = row
+        for part in self.key.split("."):
+            value = (value or {}).get(part)
+        return value
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Formats the cell of a row."""

@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from zoo.benchmark.report import Case, CaseReport, Results, cores, progress, threads
+from zoo.benchmark.report import Case, CaseReport, Results, progress, threads
 from zoo.benchmark.settings import BackendSettings
 
 SLOW = 10.0  # s; a computation that takes longer is timed once
-STOLEN = 0.03  # fraction of processor time; rounds in which the host takes more are repeated
-ATTEMPTS = 6  # for an undisturbed round
-_TICK = 0.01  # s, resolution of Linux' statistics
 MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
 
 Run = Callable[[int], list[float]]  # from a number of calls to times, of which the mean counts
@@ -59,10 +55,8 @@ def time_in_turn(
 ) -> dict[str, Timing]:
     """Times every computation once per round, after two calls for compilation and warm-up.
 
-    Hosts may lend the processors of a virtual machine to others. Such rounds are repeated a few
-    times at most; the least disturbed one counts. Computations below `shortest` seconds are called
-    repeatedly in a round. `failures` receives the reasons of those that fail; without it, the first
-    one raises a `RuntimeError`.
+    Computations below `shortest` seconds are called repeatedly in a round. `failures` receives the
+    reasons of those that fail; without it, the first one raises a `RuntimeError`.
     """
     runs, calls, samples = {}, {}, {}
     for name, prepare in computations.items():
@@ -81,45 +75,19 @@ def time_in_turn(
         samples[name] = [warm]
         if seconds < SLOW:
             runs[name], samples[name] = run, []
-    disturbed = 0
     shuffle = random.Random(0).shuffle
     for i in range(rounds):
         order = list(runs)
         shuffle(order)  # caches hold data of the previous computation
         for name in order:
             progress(f"{head}round {i + 1} of {rounds}: {name}")
-            turns = [_turn(runs[name], calls[name])]
-            while turns[-1][0] > STOLEN and len(turns) < ATTEMPTS:
-                turns.append(_turn(runs[name], calls[name]))
-            share, times = min(turns)
-            samples[name].append(times)
-            disturbed += share > STOLEN
+            samples[name].append(runs[name](calls[name]))
     progress("")
-    if disturbed:
-        lost = f"the host gave more than {STOLEN:.0%} of the processors to others"
-        print(f"{head}{disturbed} of {rounds * len(runs)} rounds ran while {lost}")
     means = {name: [fmean(turn) for turn in turns] for name, turns in samples.items()}
     return {
         name: Timing(median(means[name]), means[name], calls[name], list(chain(*turns)))
         for name, turns in samples.items()
     }
-
-
-def _turn(run: Run, calls: int) -> tuple[float, list[float]]:
-    """Returns the fraction of processor time that the host took away, and the times of a run."""
-    start, stolen = time.perf_counter(), stolen_seconds()
-    times = run(calls)
-    lost = stolen_seconds() - stolen
-    return lost / max(cores() * (time.perf_counter() - start), _TICK), times
-
-
-def stolen_seconds() -> float:
-    """Returns the steal time of this virtual machine's processors since boot; 0 if unknown."""
-    try:
-        cpu = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
-        return int(cpu[8]) * _TICK
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 def reason(error: Exception) -> str:

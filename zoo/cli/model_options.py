@@ -81,8 +81,6 @@ class PlaceOptions(Settings):
     # Settings that a run or a published network decides itself.
     of_model: ClassVar[frozenset[str]] = frozenset({"model"})
 
-    config: AnyPath | None = Field(default=None, exclude=True)
-    """YAML file with these settings."""
     run: AnyPath | None = None
     """Folder of a finished run, local or gs://."""
     model: str | None = None

@@ -22,9 +22,8 @@ def run_command(
     # TensorFlow reads the level once, at its import. Its log has errors about CUDA on machines
     # without a GPU; errors of a command are Python exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    use_onednn()
     try:
-        _check_backend(backends)
+        use_default_backend(backends)
         command(sys.argv[1:])
     except (ValueError, OSError, ImportError) as error:
         message = str(error)
@@ -49,14 +48,14 @@ def use_backend(name: str) -> None:
 
 def use_default_backend(allowed: Sequence[str]) -> None:
     """Uses TensorFlow, unless KERAS_BACKEND or an imported Keras has another allowed backend."""
-    keras = sys.modules.get("keras")
-    if keras is None:
-        _check_backend(allowed)
-        use_onednn()
-    elif keras.config.backend() not in allowed:
+    use_onednn()
+    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    if keras := sys.modules.get("keras"):
+        backend = keras.config.backend()
+    if backend not in allowed:
         raise ValueError(
             f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import). "
-            f"Received: {keras.config.backend()!r}"
+            f"Received: {backend!r}"
         )
 
 
@@ -67,11 +66,3 @@ def use_onednn() -> None:
     """
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-
-
-def _check_backend(allowed: Sequence[str]) -> None:
-    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    if backend not in allowed:
-        raise ValueError(
-            f"expected KERAS_BACKEND to be {' or '.join(allowed)}. Received: {backend!r}"
-        )

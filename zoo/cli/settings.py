@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     PlainValidator,
     ValidationError,
@@ -158,6 +159,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         **STRICT, cli_avoid_json=True, cli_hide_none_type=True, cli_exit_on_error=False
     )
+
+    config: AnyPath | None = Field(default=None, exclude=True)
+    """YAML file with these settings."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import AnyPath, LocalPath, OutputFolder, Settings
+from zoo.cli.settings import LocalPath, OutputFolder, Settings
 from zoo.detection import shards
 from zoo.detection.coco import Annotations, Json, read, run_lengths
 from zoo.errors import needs_extra, printable
@@ -27,8 +27,6 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
         --output coco/shards --unreadable skip
     """
 
-    config: AnyPath | None = Field(default=None, exclude=True)
-    """YAML file with these settings."""
     train_images: LocalPath
     """Folder of the images to train on."""
     train_annotations: LocalPath

@@ -12,6 +12,7 @@ from zoo.cli.run import run_command
 from zoo.cli.settings import AnyPath, Settings, checked_by
 from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection.coco import MAX_CATEGORY
+from zoo.model_card import table
 from zoo.registry import find_model, trainable_parameters
 
 
@@ -63,8 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{kind} at {size} x {size}, {config.categories} categories")
     heads = ["backbone", "parameters (M)", "of the backbone", "GFLOPs", "of the backbone"]
     heads += ["s / step", "GB"] if config.dir else []
-    for row in (heads, ["---"] * len(heads)):
-        print(f"| {' | '.join(row)} |")
+    print(table(heads, []))
     for name in config.models:
         parts = count(name, size, config.categories, masks)
         parameters, flops = (sum(part) for part in zip(*parts.values(), strict=True))

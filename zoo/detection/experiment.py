@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from lambda_keras.applications import feature_extractor
 from lambda_keras.models.specs import STAGES
-from zoo import devices
+from zoo import registry
 from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection import coco, report, shards
 from zoo.errors import needs_extra, unknown
@@ -123,7 +123,7 @@ def build_backbone(
     the dtype policy of tf_keras, and kernels the weight decay.
     """
     config = backbone_config.get()
-    with devices.precision(tf_keras.mixed_precision.global_policy().name):
+    with registry.precision(tf_keras.mixed_precision.global_policy().name):
         network = create_model(
             config.name,
             include_top=False,
@@ -276,7 +276,7 @@ def precision(policy: str) -> Iterator[None]:
     before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy(policy)
     try:
-        with devices.precision(policy):
+        with registry.precision(policy):
             yield
     finally:
         tf_keras.mixed_precision.set_global_policy(before)

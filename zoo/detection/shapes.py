@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import AnyPath, OutputFolder, Settings
+from zoo.cli.settings import OutputFolder, Settings
 from zoo.detection.coco import Json, encode_mask
 from zoo.errors import needs_extra, printable
 from zoo.files import atomic_write
@@ -42,8 +42,6 @@ class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
       python -m zoo.detection.shapes --output runs/shapes --train 240 --val 80
     """
 
-    config: AnyPath | None = Field(default=None, exclude=True)
-    """YAML file with these settings."""
     output: OutputFolder
     """New folder of the images."""
     train: int = Field(default=240, ge=1, le=100_000)

@@ -18,9 +18,8 @@ Image = Any  # the path of a file, a Pillow image, or pixels
 
 def several(images: Any) -> tuple[list[Image], bool]:
     """Returns images as a list, and whether a single image was passed."""
-    if isinstance(images, str | os.PathLike) or is_pillow(images):
-        return [images], True
-    if getattr(images, "ndim", None) == 3:
+    is_file = isinstance(images, str | os.PathLike)
+    if is_file or is_pillow(images) or getattr(images, "ndim", None) == 3:
         return [images], True
     try:
         return list(images), False

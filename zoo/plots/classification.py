@@ -38,15 +38,9 @@ def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None
     train, test = (100 * np.asarray(history[key]) for key in ("accuracy", "val_accuracy"))
     _curve(accuracy, train, test, "Top-1 accuracy (%)")
     accuracy.set_ylim(top=100.5)
-    accuracy.annotate(
-        f"{test[-1]:.2f}",
-        (len(test), test[-1]),
-        xytext=(6, -3),
-        textcoords="offset points",
-        color=TEST,
-        fontweight="bold",
-        annotation_clip=False,
-    )
+    style = {"textcoords": "offset points", "color": TEST, "fontweight": "bold"}
+    end = (len(test), test[-1])
+    accuracy.annotate(f"{test[-1]:.2f}", end, (6, -3), annotation_clip=False, **style)
     loss.legend(frameon=False, labelcolor=INK)
     save_figure(figure, path)
 

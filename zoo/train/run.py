@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import keras
 
-from zoo import devices, run_folder
+from zoo import run_folder
 from zoo.config import RunConfig
 from zoo.devices import Devices, find_devices
 from zoo.files import remove
-from zoo.registry import trainable_parameters
+from zoo.registry import precision, trainable_parameters
 
 Metrics = dict[str, Any]  # contents of metrics.json
 Stop = Callable[[], bool]  # whether the run was interrupted
@@ -24,7 +24,7 @@ class Run(ABC):
     """A training run of one task, whose methods `train` calls in the order of this class."""
 
     head: ClassVar[str]  # comment at the top of config.yaml
-    precision = staticmethod(devices.precision)  # sets the dtype policy to build and train under
+    precision = staticmethod(precision)  # sets the dtype policy to build and train under
     config: Any
     devices: Devices
     resumed: bool  # whether the run folder holds the same run, unfinished

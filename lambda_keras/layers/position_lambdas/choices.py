@@ -22,6 +22,7 @@ LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope"
 TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
 SEQUENCE = {"axes": 1}
+WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
 
 # Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
 # numbers. The first row counts that suits a case and whose implementation is capable.
@@ -34,17 +35,7 @@ CHOICES = {
         ("conv", LIBRARY),
         # Dense embeddings are the least work on small grids, for wide values on larger ones.
         ("query_first", {"positions": _up_to(256)}),
-        (
-            "query_first",
-            {
-                "positions": _up_to(400),
-                "scope": _at_least(12),
-                "value_dim": _at_least(64),
-                "training": False,
-                "backend": "tensorflow",
-                "axes": 2,
-            },
-        ),
+        ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
         # Gradients of large convolutions take longer than dense embeddings.

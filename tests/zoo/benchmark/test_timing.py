@@ -15,7 +15,6 @@ CASE = Implementation("auto", size=4, depth=8, batch=1, scope=3)
 def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(timing, "stolen_seconds", lambda: 0.0)
     return now
 
 
@@ -50,34 +49,6 @@ def test_very_slow_computation_is_timed_once(clock):
     timings = time_in_turn({"slow": lambda: together(compute)}, 5, 1.0)
     assert timings["slow"] == Timing(60, [60], 1, [60])
     assert calls == [1, 1]
-
-
-def test_rounds_without_the_processors_are_repeated(clock, monkeypatch, capsys):
-    """The first round never has them whole; the second one has at its second attempt."""
-    stolen = [0.0]
-    monkeypatch.setattr(timing, "stolen_seconds", lambda: stolen[0])
-    monkeypatch.setattr(timing, "cores", lambda: 2)
-    losses = iter([0.0, 0.0, *(3.0, 4.0, 1.0, 2.0, 5.0, 6.0), *(1.0, 0.05)])
-
-    def compute(calls):
-        lost = next(losses)
-        stolen[0] += lost
-        clock[0] += 1 + lost
-
-    timings = time_in_turn({"name": lambda: together(compute)}, 2, 1.0)
-    assert timings["name"].rounds == pytest.approx([2.0, 1.05])
-    assert next(losses, None) is None
-    assert "1 of 2 rounds ran while the host" in capsys.readouterr().out
-
-
-def test_stolen_seconds(monkeypatch):
-    before = timing.stolen_seconds()
-    assert 0 <= before <= timing.stolen_seconds()
-    text = "cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 100 9 10\n"
-    monkeypatch.setattr(timing.Path, "read_text", lambda *_, **__: text)
-    assert timing.stolen_seconds() == 2.5
-    monkeypatch.setattr(timing.Path, "read_text", lambda *_, **__: "cpu 1 2\n")
-    assert timing.stolen_seconds() == 0
 
 
 def test_first_of_single_calls_is_not_counted(clock):

@@ -143,6 +143,7 @@ def test_faults_of_the_program_keep_their_traceback():
 
 def test_commands_run_on_tensorflow(monkeypatch, capsys):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.delitem(sys.modules, "keras")  # as at the start of a process
     run_command(lambda _: None)
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
     monkeypatch.setenv("KERAS_BACKEND", "jax")
@@ -152,13 +153,17 @@ def test_commands_run_on_tensorflow(monkeypatch, capsys):
 
 
 def test_commands_may_run_on_other_backends(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "keras")
     for backend in BACKENDS:
         monkeypatch.setenv("KERAS_BACKEND", backend)
         run_command(lambda _: None, backends=BACKENDS)
     monkeypatch.setenv("KERAS_BACKEND", "theano")
     with pytest.raises(SystemExit):
         run_command(lambda _: pytest.fail("ran"), backends=BACKENDS)
-    assert "tensorflow or jax or torch. Received: 'theano'" in capsys.readouterr().err
+    assert (
+        "tensorflow or jax or torch (KERAS_BACKEND, before its import). Received: 'theano'"
+        in capsys.readouterr().err
+    )
 
 
 def test_backend_is_chosen_before_keras_is_imported_and_not_after(monkeypatch):
