@@ -24,6 +24,7 @@ NAMES = [
 ]
 # Global embeddings are for one size.
 FIXED = ("lambda_resnet26rpt_256", "botnet26t_256", "resnet50_global", "resnet50_axial")
+FIXED += ("resnet50_augmented",)
 CLASSES = 5
 LINEAR_BETA = r"(block\d+_(project_bn|out)|c\d)/beta"
 # Random features stay as they are drawn, and a softmax does not see what all its logits share.
@@ -31,6 +32,8 @@ CONSTANT = r".*/random_features|.*/(content|query_position|key_position)_batch_n
 # The scale and shift of values in axial attention, and the shift of its outputs, are taken away by
 # the batch normalizations that follow.
 NORMALIZED_AWAY = r".*/value_batch_norm/(gamma|beta)|.*/(content|position)_output_batch_norm/beta"
+# So is what double attention adds to its features and outputs; its logits share the other bias.
+NORMALIZED_AWAY += r"|.*_double_attention/(features|gather|project)/bias"
 
 pytestmark = pytest.mark.slow
 

@@ -107,7 +107,7 @@ class Export:
 
 def _arrays(arrays: Arrays) -> str:
     descriptions = []
-    for name, array in arrays.items():
+    for name, array in sorted(arrays.items()):  # a SavedModel returns them in any order
         kind = "string" if array.dtype.kind == "S" else array.dtype
         shape = ", ".join(map(str, ("batch", *array.shape[1:])))
         descriptions.append(f"`{name}` {kind} ({shape})")

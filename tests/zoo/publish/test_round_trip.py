@@ -89,7 +89,7 @@ def test_digits_travel(tmp_path):
             else:
                 pytest.fail("".join(printed))
             client = Client(f"http://127.0.0.1:{port}/", verbose=False, analytics_enabled=False)
-            answer = client.predict(handle_file(digits / "00.png"), api_name="/ask")
+            answer = client.predict(handle_file(digits / "00.png"), api_name="/predict")
         finally:
             process.terminate()
             process.communicate(timeout=60)
