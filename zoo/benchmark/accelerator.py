@@ -23,7 +23,6 @@ from zoo.benchmark.settings import (
     TRAINING,
     BackendSettings,
     MixedDtype,
-    place,
 )
 from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
@@ -106,15 +105,7 @@ class AcceleratorBench(Bench):
         super().__init__(config, arguments)
         counts = bool(self.backend.memory_method)
         self.settings, self.config = config, config.model_copy(update={"memory": counts})
-        if config.output is not None and config.output.is_file():
-            before = read_report(config.output)
-            self.rows += before["rows"]
-            then = _made_by(before)
-            for key, now in _made_by(self.content).items():
-                if then[key] != now:
-                    raise ValueError(
-                        f"output: expected a file with the same {key}: {now}. Received: {then[key]}"
-                    )
+        self.go_on("dtype", "repeats")
 
     def time_left(self) -> bool:
         """Whether a measurement as long as the longest so far would end in time."""
@@ -151,18 +142,6 @@ class AcceleratorBench(Bench):
             if not OUT_OF_MEMORY.search(self.found(mode, **known)["reason"] or ""):
                 return
             network = replace(network, batch=network.batch // 2)
-
-    def found(self, mode: str, **known: Any) -> dict[str, Any]:
-        """Looks up what was measured of a case; nothing if it was not."""
-        of_case = (row for row in self.rows if known.items() <= row.items())
-        return next((row[mode] for row in of_case if mode in row), {})
-
-
-def _made_by(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings, versions and machine that all calls which add to one file share."""
-    settings = {key: content["settings"].get(key) for key in ("dtype", "repeats")}
-    known = {key: content[key] for key in ("benchmark", "backend", "versions")}
-    return {**known, "hardware": place(content), **settings}
 
 
 def choices(rows: Rows) -> list[dict[str, Any]]:

@@ -53,7 +53,8 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
 
     Compiles all implementations of the lambda layer; or, with --models, whole training steps:
     forward, backward, SGD with momentum, L2 and averages. Nothing is run: all numbers are of the
-    compiled program. Needs JAX and the compiler of the device. Example:
+    compiled program. What is in the JSON file of --output is not compiled again. Needs JAX and the
+    compiler of the device. Example:
 
       python -m zoo.benchmark compiled --device v5e --models lambda_resnet50@160:dropout_rate=0.2
     """
@@ -82,15 +83,18 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     use_backend("jax")
     os.environ.update({"JAX_PLATFORMS": "cpu", **device.environment})
     report, note = CompiledReport(config, arguments, device), "compiled, not run: "
-    if config.models:
-        networks = [parse_trained(text, config.batch, config.dtype) for text in config.models]
-        report.measure(networks, [TRAINING], columns(*ANALYSIS), lambda _: None, note)
-    else:
+    report.go_on("dtype")
+    for text in config.models:
+        network = parse_trained(text, config.batch, config.dtype)
+        if not report.found(TRAINING, entry=network.name, batch=network.batch):
+            report.measure([network], [TRAINING], columns(*ANALYSIS), lambda _: None, note)
+    if not config.models:
         report.draws_layers()
         shown = columns("of_best", *ANALYSIS)
         for cases in config.cases():
             beside = partial(compare, cases[0], key="ideal_ms")
-            report.measure(cases, MODES, shown, beside, f"{note}{cases[0].title}, ")
+            if not all(report.found(MODES[-1], **case.identity) for case in cases):
+                report.measure(cases, MODES, shown, beside, f"{note}{cases[0].title}, ")
     report.finish()
 
 

@@ -245,6 +245,27 @@ class CaseReport(Report, ABC):
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
 
+    def go_on(self, *settings: str) -> None:
+        """Adds to the rows in the output of earlier calls, with the same values of settings."""
+        if self.output is None or not self.output.is_file():
+            return
+        before = read_report(self.output)
+        self.rows += before["rows"]
+        both = [
+            {**one["settings"], **one, "hardware": place(one)} for one in (before, self.content)
+        ]
+        for key in ("benchmark", "backend", "versions", "hardware", *settings):
+            then, now = (one.get(key) for one in both)
+            if then != now:
+                raise ValueError(
+                    f"output: expected a file with the same {key}: {now}. Received: {then}"
+                )
+
+    def found(self, mode: str, **known: Any) -> dict[str, Any]:
+        """Looks up what was measured of a case; nothing if it was not."""
+        of_case = (row for row in self.rows if known.items() <= row.items())
+        return next((row[mode] for row in of_case if mode in row), {})
+
     def _row(self, identity: dict[str, Any]) -> dict[str, Any]:
         """Returns the row of a case, a new one if there is none."""
         for row in self.rows:

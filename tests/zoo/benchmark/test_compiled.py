@@ -83,6 +83,9 @@ def test_layers(answers, capsys, tmp_path):
     assert "| gemm_fusion | 1 | 3.00 | 1.00 | 1.00 | jit/dot |" in printed
     assert "- conv: did not end in 60 s" in printed
     assert output.with_suffix(".png").exists()
+    asked.clear()
+    command.main(["compiled", *settings.split()])
+    assert not asked
 
 
 def test_networks(answers, tiny_networks, capsys, tmp_path):
@@ -96,6 +99,12 @@ def test_networks(answers, tiny_networks, capsys, tmp_path):
     assert (first["batch"], second["batch"]) == (128, 4)
     assert (first["training"]["ideal_ms"], second["training"]["reason"]) == (9.0, "ended")
     assert "compiled, not run: training" in capsys.readouterr().out
+    found["lambda_resnet14@32"] = analysis(1.0)
+    command.main(["compiled", *settings.replace(" --batch", ",lambda_resnet14@32 --batch").split()])
+    assert asked[2:] == [("lambda_resnet14@32", *asked[0][1:])]
+    assert json.loads(output.read_text())["rows"][:2] == [first, second]
+    with pytest.raises(ValueError, match=r"output: expected a file with the same hardware: NVIDIA"):
+        command.main(["compiled", *settings.replace("v5e ", "h100 ").split()])
 
 
 def test_step_has_l2_averages_and_smoothing(tiny_networks):
