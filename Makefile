@@ -64,7 +64,8 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run wha
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_classification.py
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
 	  tests/zoo/train/test_model.py \
-	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on
+	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on \
+	  tests/zoo/train/test_resume.py::test_run_goes_on_with_another_number_of_devices
 	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
 	  tests/applications
 

@@ -35,6 +35,13 @@ MODERN = (
 KILLER = """
 import os, signal, sys
 from pathlib import Path
+if (devices := int(os.environ.get("TEST_DEVICES", 1))) > 1:
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"  # of JAX
+    import tensorflow as tf
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * devices
+    tf.config.set_logical_device_configuration(cpu, logical)
 from zoo.train import callbacks
 from zoo.train import __main__ as train
 
@@ -67,12 +74,12 @@ def as_users_have_it() -> dict[str, str]:
 
 
 def start(
-    folder: Path, command: str, moment: str = "never", when: int = 0
+    folder: Path, command: str, moment: str = "never", when: int = 0, devices: int = 1
 ) -> subprocess.CompletedProcess:
     arguments = [*command.split(), "--output_dir", str(folder)]
     return subprocess.run(
         [sys.executable, "-c", KILLER, moment, str(when), *arguments],
-        env=as_users_have_it(),
+        env={**as_users_have_it(), "TEST_DEVICES": str(devices)},
         capture_output=True,
         text=True,
     )
@@ -119,6 +126,32 @@ def test_killed_run_gives_the_same_weights(tmp_path, command):
     ends = [[json.loads(line)["val_loss"] for line in one] for one in lines]
     assert ends[0] == ends[1]
     assert not (folder / "checkpoints").exists()  # nobody needs them any more
+
+
+# Few steps at a low rate: later ones would amplify rounding.
+MIRRORED = (
+    "--model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0 --data.augment false "
+    "--optimizer.learning_rate 0.004 --training.checkpoint_steps 4 --strategy mirrored"
+)
+
+
+@pytest.mark.very_slow
+def test_run_goes_on_with_another_number_of_devices(tmp_path):
+    whole, folder, command = tmp_path / "whole", tmp_path / "stopped", MIRRORED
+    if keras.backend.backend() == "tensorflow":
+        command += " --model.synchronized_batch_norm true"
+    process = start(whole, command, devices=2)
+    assert process.returncode == 0, process.stderr
+    assert "CPU, 2 replica(s)" in process.stdout
+    assert start(folder, command, "terminated", 9, devices=2).returncode == 1
+    process = start(folder, command, devices=4)
+    assert process.returncode == 0, process.stderr
+    assert "CPU, 4 replica(s)" in process.stdout
+    assert f"resuming after step 10 of {STEPS}" in process.stdout
+    expected, received = (keras.models.load_model(f / "model.keras") for f in (whole, folder))
+    for one, other in zip(expected.weights, received.weights, strict=True):
+        one, other = map(keras.ops.convert_to_numpy, (one, other))
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * max(np.abs(one).max(), 1e-3))
 
 
 WORKERS = (
