@@ -28,8 +28,6 @@ from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 from zoo.files import atomic_write
 
-Rows = Sequence[Mapping[str, Any]]
-
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
 MODELS += ("lambda_resnet101@192", "resnet_rs101_no_se@192", "keras.EfficientNetB3@300")
 MODELS += ("lambda_resnet152@224", "resnet_rs152_no_se@224", "keras.EfficientNetB5@456")
@@ -144,7 +142,7 @@ class AcceleratorBench(Bench):
             network = replace(network, batch=network.batch // 2)
 
 
-def choices(rows: Rows) -> list[dict[str, Any]]:
+def choices(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Compares `auto` with the fastest implementation of each size and mode."""
     cases: dict[tuple, dict[str, float]] = {}
     for row in rows:
@@ -181,7 +179,7 @@ def print_choices(content: Mapping[str, Any]) -> None:
             print(*(f"    {row}," for row in rows), sep="\n")
 
 
-def timm_rows(rows: Rows) -> list[dict[str, Any]]:
+def timm_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Lists networks in the columns of timm's benchmark results."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:

@@ -257,9 +257,8 @@ class CaseReport(Report, ABC):
         for key in ("benchmark", "backend", "versions", "hardware", *settings):
             then, now = (one.get(key) for one in both)
             if then != now:
-                raise ValueError(
-                    f"output: expected a file with the same {key}: {now}. Received: {then}"
-                )
+                same = f"output: expected a file with the same {key}"
+                raise ValueError(f"{same}: {now}. Received: {then}")
 
     def found(self, mode: str, **known: Any) -> dict[str, Any]:
         """Looks up what was measured of a case; nothing if it was not."""

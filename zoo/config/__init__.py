@@ -12,9 +12,8 @@ from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
 # many classes as the data have.
-_DECIDED = {"include_top", "pooling", "classes", "classifier_activation"}
+_DECIDED = {"include_top", "pooling", "classes", "classifier_activation", "batch_norm_momentum"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
-_DECIDED |= {"batch_norm_momentum"}
 _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
 # Augmentations in addition to crops, flips and shifts.
 AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mixup", "cutmix")

@@ -22,6 +22,7 @@ LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope"
 TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
 SEQUENCE = {"axes": 1}
+SMALL = {"axes": 2, "batch": _up_to(32), "scope": _at_least(12), "positions": _at_least(101)}
 WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
 
 # Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
@@ -64,10 +65,16 @@ CHOICES = {
     # From position lambdas alone, compiled by XLA for a TPU v5e, not run.
     "tpu": [
         UNKNOWN_GRID,
+        # Of a small batch, values and spectra stay on the chip.
+        ("fourier", {**SMALL, "positions": _at_least(485)}),
+        ("fourier", {**SMALL, "training": True}),
+        ("toeplitz_conv", SMALL),
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("query_first", {**SEQUENCE, "positions": _up_to(4096)}),
         ("conv", SEQUENCE),
+        ("dense_matmul", {"positions": _up_to(484), "training": True}),
+        ("einsum", {"positions": _up_to(484)}),
         ("toeplitz_conv", {}),
         ("query_first", {}),
     ],
