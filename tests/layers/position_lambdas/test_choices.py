@@ -90,6 +90,7 @@ ACCELERATORS = [
     ((28, 28), (7, 7), False, "toeplitz_conv", "toeplitz_conv"),
     ((28, 28), (23, 23), True, "toeplitz_conv", "toeplitz_conv"),
     ((20, 20), (23, 23), False, "dense_matmul", ("einsum", "dense_matmul")),
+    ((20, 20), (7, 7), False, "dense_matmul", "toeplitz_conv"),
     ((16, 16), (23, 23), False, "dense_matmul", "query_first"),
     ((14, 14), (23, 23), False, "dense_matmul", "query_first"),
     ((7, 7), (23, 23), False, "query_first", "query_first"),
