@@ -122,7 +122,7 @@ class DetectionRun(Run):
             f"({shown})  rate {float(logs['learning_rate']):.4f}  {speed}".rstrip()
         )
         if self._stop():
-            self._runner.checkpoint_manager.save(step)
+            self._runner.checkpoint_manager.save(step, check_interval=False)
             raise stopped(step)
 
     def _evaluated(self, _: Mapping[str, Any]) -> None:

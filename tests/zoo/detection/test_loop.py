@@ -224,22 +224,23 @@ def test_killed_run_goes_on(sharded, tmp_path):
 
 
 def test_interrupted_run_is_saved(sharded, tmp_path):
-    given = settings(sharded, tmp_path / "run", steps=8, evaluation_steps=8)
+    given = settings(sharded, tmp_path / "run", steps=12, evaluation_steps=12)
+    given["training"]["checkpoint_steps"] = 100  # one after step 2, and no other
     with start(given, tmp_path) as process:
-        while "step 2/8" not in (process.stdout.readline() or process.stderr.read()):
+        while "step 4/12" not in (process.stdout.readline() or process.stderr.read()):
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate()
     assert process.returncode == 1
     (line,) = [line for line in errors.splitlines() if line.startswith("stopped at step ")]
     step = int(line.split()[3].rstrip(";"))
-    assert step < 8
+    assert 2 < step < 12
     checkpoints = str(tmp_path / "run" / "checkpoints")
     assert tf.train.latest_checkpoint(checkpoints).endswith(f"-{step}")
     with start(given, tmp_path) as process:
         out, errors = process.communicate()
     assert process.returncode == 0, errors[-2000:]
-    assert f"resuming after step {step} of 8" in out
+    assert f"resuming after step {step} of 12" in out
 
 
 TWO_CPUS = """
