@@ -22,7 +22,7 @@ LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope"
 TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
 SEQUENCE = {"axes": 1}
-SMALL = {"axes": 2, "batch": _up_to(32), "scope": _at_least(12), "positions": _at_least(101)}
+SMALL = {"axes": 2, "batch": _up_to(32), "positions": _at_least(101)}
 WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
 
 # Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
