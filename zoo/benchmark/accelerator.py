@@ -17,13 +17,7 @@ from zoo.benchmark.models import MODES as NETWORK_MODES
 from zoo.benchmark.models import compare as compare_networks
 from zoo.benchmark.models import parse
 from zoo.benchmark.report import columns, print_table, read_report
-from zoo.benchmark.settings import (
-    FORWARD,
-    FORWARD_BACKWARD,
-    TRAINING,
-    BackendSettings,
-    MixedDtype,
-)
+from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BackendSettings, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by
 from zoo.files import atomic_write

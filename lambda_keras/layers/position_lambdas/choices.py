@@ -62,7 +62,7 @@ CHOICES = {
         ("toeplitz_conv", {}),
         ("dense_matmul", {}),
     ],
-    # From position lambdas alone, compiled by XLA for a TPU v5e, not run.
+    # Compiled by XLA for a TPU v5e, not run: see docs/measurements.md.
     "tpu": [
         UNKNOWN_GRID,
         # Of a small batch, values and spectra stay on the chip.
