@@ -1,6 +1,7 @@
 """Servers and workers of tests, on this machine alone."""
 
 import json
+import os
 import socket
 
 
@@ -20,3 +21,14 @@ def cluster(workers: list[str], index: int) -> dict[str, str]:
         "KERAS_DISTRIBUTION_NUM_PROCESSES": str(len(workers)),
         "KERAS_DISTRIBUTION_PROCESS_ID": str(index),
     }
+
+
+def virtual_cpus(count: int) -> None:
+    """Divides the CPU of this process into devices of JAX and TensorFlow, before either starts."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}"
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    logical = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(cpu, logical)

@@ -22,17 +22,12 @@ PROGRAM = """
 import os, sys
 from support import loopback
 kind, steps_per_execution, recipe, rank, ports, output = sys.argv[1:]
-devices = 4 if kind == "mirrored" else 1
-flags = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"  # of JAX
 if kind == "multi_worker":
     workers = [f"127.0.0.1:{port}" for port in ports.split(",")]
     os.environ |= loopback.cluster(workers, int(rank))
+else:
+    loopback.virtual_cpus(4 if kind == "mirrored" else 1)
 import tensorflow as tf
-if kind != "multi_worker":
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    logical = [tf.config.LogicalDeviceConfiguration()] * devices
-    tf.config.set_logical_device_configuration(cpu, logical)
 from zoo.devices import find_devices
 devices = find_devices(kind)
 print(devices)

@@ -36,12 +36,8 @@ KILLER = """
 import os, signal, sys
 from pathlib import Path
 if (devices := int(os.environ.get("TEST_DEVICES", 1))) > 1:
-    flags = os.environ.get("XLA_FLAGS", "")
-    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"  # of JAX
-    import tensorflow as tf
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    logical = [tf.config.LogicalDeviceConfiguration()] * devices
-    tf.config.set_logical_device_configuration(cpu, logical)
+    from support import loopback
+    loopback.virtual_cpus(devices)
 from zoo.train import callbacks
 from zoo.train import __main__ as train
 
@@ -79,7 +75,11 @@ def start(
     arguments = [*command.split(), "--output_dir", str(folder)]
     return subprocess.run(
         [sys.executable, "-c", KILLER, moment, str(when), *arguments],
-        env={**as_users_have_it(), "TEST_DEVICES": str(devices)},
+        env={
+            **as_users_have_it(),
+            "TEST_DEVICES": str(devices),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
         capture_output=True,
         text=True,
     )
