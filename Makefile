@@ -75,7 +75,8 @@ test-detection: .venv/installed  ## Run all tests of the detectors, those that t
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
 	  tests/layers/attention/test_timm.py
-	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_compiled.py
+	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_compiled.py \
+	  tests/zoo/benchmark/test_backends.py
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python

@@ -6,12 +6,22 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from zoo.benchmark.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, STAGES, Batch, LayerSettings, Scopes, Sizes, compare
-from zoo.benchmark.models import KerasNetwork, ZooNetwork, parse
-from zoo.benchmark.report import Case, CaseReport, columns, installed, print_table, progress
+from zoo.benchmark.models import KerasNetwork, Network, ZooNetwork, parse
+from zoo.benchmark.report import (
+    Case,
+    CaseReport,
+    Results,
+    columns,
+    installed,
+    print_table,
+    progress,
+    quotient,
+)
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import use_backend
@@ -20,6 +30,7 @@ from zoo.cli.settings import checked_by, one_of
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
 ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
 ANALYSIS += ("temporary_bytes", "hbm_bytes", "seconds")
+OF_NETWORKS = ("largest_batch", "ideal_images_per_second")
 KERNEL = columns("calls", "ideal_us", "bytes_accessed", "operations", "source")
 
 
@@ -87,7 +98,8 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     for text in config.models:
         network = parse_trained(text, config.batch, config.dtype)
         if not report.found(TRAINING, entry=network.name, batch=network.batch):
-            report.measure([network], [TRAINING], columns(*ANALYSIS), lambda _: None, note)
+            beside = partial(compare_networks, network, device)
+            report.measure([network], [TRAINING], columns(*OF_NETWORKS, *ANALYSIS), beside, note)
     if not config.models:
         report.draws_layers()
         shown = columns("of_best", *ANALYSIS)
@@ -116,6 +128,18 @@ class CompiledReport(CaseReport):
             if kernels := found[case.name].get("most_expensive"):
                 print_table(f"{head}, {case.name}", "name", KERNEL, kernels)
         return found
+
+
+def compare_networks(network: Network, device: Device, found: Results) -> None:
+    """Adds images per second, and the largest batch that fits the device's memory."""
+    one = found[network.name]
+    one["ideal_images_per_second"] = quotient(1e3 * network.batch, one["ideal_ms"])
+    one["largest_batch"] = None
+    if one["hbm_bytes"] is not None:
+        images = network.batch * 3 * network.image_size**2 * np.dtype("float32").itemsize
+        growing = one["temporary_bytes"] + images
+        left = device.memory_bytes - (one["hbm_bytes"] - growing)
+        one["largest_batch"] = int(left * network.batch / growing)
 
 
 def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:

@@ -98,6 +98,10 @@ def test_networks(answers, tiny_networks, capsys, tmp_path):
     assert [(name, mode) for name, mode, *_ in asked] == [(name, "training") for name in found]
     assert (first["batch"], second["batch"]) == (128, 4)
     assert (first["training"]["ideal_ms"], second["training"]["reason"]) == (9.0, "ended")
+    # (17,179,869,184 + 39,321,600 bytes of images) / (2e9 + 39,321,600) of 128 images
+    assert first["training"]["largest_batch"] == 1080
+    assert first["training"]["ideal_images_per_second"] == pytest.approx(128 / 9e-3)
+    assert second["training"]["largest_batch"] is None
     assert "compiled, not run: training" in capsys.readouterr().out
     found["lambda_resnet14@32"] = analysis(1.0)
     command.main(["compiled", *settings.replace(" --batch", ",lambda_resnet14@32 --batch").split()])
