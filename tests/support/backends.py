@@ -51,11 +51,13 @@ def _tensorflow(layer, inputs, cotangent, call):
 def _jax(layer, inputs, cotangent, call):
     import jax
 
+    from zoo.benchmark.backends import stateless_call
+
     weights = [variable.value for variable in layer.trainable_variables]
     state = [variable.value for variable in layer.non_trainable_variables]
 
     def scalar(inputs, weights):
-        output, _ = layer.stateless_call(weights, state, *inputs, **call)
+        output, _ = stateless_call(layer, weights, state, *inputs, **call)
         return (output * cotangent).sum(), output
 
     inputs = [jax.numpy.asarray(array) for array in inputs]

@@ -172,14 +172,14 @@ class Jax(Backend):
 
     def forward(self, layer, inputs):
         def infer(trainable, state, inputs):
-            return layer.stateless_call(trainable, state, inputs, training=False)[0]
+            return stateless_call(layer, trainable, state, inputs, training=False)[0]
 
         return self.compile(infer, *_weights(layer), inputs)
 
     def forward_backward(self, layer, inputs, cotangent):
         def train(trainable, state, inputs, cotangent):
             def call(trainable, inputs):
-                return layer.stateless_call(trainable, state, inputs, training=True)
+                return stateless_call(layer, trainable, state, inputs, training=True)
 
             outputs, pull_back, state = self.module.vjp(call, trainable, inputs, has_aux=True)
             by_weights, by_inputs = pull_back(cotangent)
@@ -353,6 +353,20 @@ class TensorFlowLoop(TensorFlow):
 def _weights(layer: keras.layers.Layer) -> list[list]:
     groups = (layer.trainable_variables, layer.non_trainable_variables)
     return [[weight.value for weight in group] for group in groups]
+
+
+def stateless_call(
+    layer: keras.layers.Layer, trainable: Any, state: Any, *inputs: Any, **call: Any
+):
+    """Calls a layer with other weights; returns its outputs and its state after the call.
+
+    Keras' own `stateless_call` casts neither inputs nor weights to the layer's compute dtype.
+    """
+    variables = [*layer.trainable_variables, *layer.non_trainable_variables]
+    mapping = [*zip(variables, [*trainable, *state], strict=True)]
+    with keras.StatelessScope(state_mapping=mapping) as scope:
+        outputs = layer(*inputs, **call)
+    return outputs, [scope.get_current_value(one) for one in layer.non_trainable_variables]
 
 
 def current_backend(xla: bool = False, looping: bool = False) -> Backend:
