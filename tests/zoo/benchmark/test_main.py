@@ -115,8 +115,6 @@ def test_wrong_settings_are_one_line(monkeypatch, tmp_path, arguments, message):
 )
 def test_what_printed_the_figures_of_the_docs_still_can(path):
     report = json.loads(path.read_text())
-    if report["benchmark"] == "tpu-compile":
-        pytest.skip("`compiled --device v5e` since 0.2, with another step")
     python, dash_m, module, name, *arguments = shlex.split(report["command"])
     assert [python, dash_m, module, name] == ["python", "-m", "zoo.benchmark", report["benchmark"]]
     config = command.command_module(name).Config.from_command_line(arguments)
