@@ -4,7 +4,6 @@ import keras
 import pytest
 
 from lambda_keras.models.specs import STAGES
-from zoo import registry
 from zoo.benchmark import models
 
 
@@ -21,5 +20,4 @@ def tiny_networks(monkeypatch):
         return keras.Model(inputs, outputs)
 
     monkeypatch.setattr(models, "create_model", create)
-    monkeypatch.setattr(registry, "create_model", create)
     monkeypatch.setattr(keras.applications, "MobileNet", create)

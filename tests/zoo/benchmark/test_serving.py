@@ -12,7 +12,7 @@ PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *(form.TITLE for form in 
 
 
 @pytest.mark.slow
-def test_table_and_json(tiny_networks, tmp_path, capsys, monkeypatch):
+def test_table_and_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # which the command sets
     output = tmp_path / "serving.json"
     settings = "--models lambda_resnet14@16 --batches 1,2 --threads 1 --repeats 2 --min_ms 1"
