@@ -339,6 +339,9 @@ class LambdaLayer(Layer):
         def split(tensor, *shape):
             return ops.unstack(ops.reshape(tensor, (batch, -1, groups, *shape)), groups, axis=2)
 
+        queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
+        if self.query_normalization in ("softmax", "batch_softmax"):
+            queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
         values = split(values, self._value_dim, self.intra_depth)  # (b, m, v, u)
         if keys:
@@ -364,8 +367,6 @@ class LambdaLayer(Layer):
         where a query does not see it. Grids are the axes that n and m are made of.
         """
         queries, keys, values, embeddings, bias = group
-        if self.query_normalization in ("softmax", "batch_softmax"):
-            queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         outputs = 0
         if keys is not None:
             outputs = content_outputs(

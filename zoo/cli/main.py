@@ -14,6 +14,7 @@ VERBS = {
     "predict": "classify images, or find objects in them",
     "export": "export a model for a server or another runtime",
     "publish": "write a trained model with its card, or upload it to the Hugging Face Hub",
+    "maps": "draw attention maps beside lambdas",
     "demo": "serve a page with predictions and lambda maps",
     "client": "send images to a server",
     "convert": "convert weights of other libraries for Keras",

@@ -1,6 +1,6 @@
-"""Lambda maps: the weights of the context's values in the output at one query."""
+"""What layers make of an image: lambdas, and weights of the context's values at one query."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers import GlobalAttention, LambdaLayer, LocalAttention
+from lambda_keras.layers.base import project
 from lambda_keras.layers.lambda_layer import Group
 from zoo.errors import unknown
 
@@ -28,49 +29,120 @@ class LambdaMaps:
 
 def lambda_layers(model: keras.Model) -> dict[str, tuple[int, int]]:
     """Returns the names of a model's lambda layers, in order, with the sizes of their inputs."""
-    return {
-        layer.name: _listed(layer.input)[0].shape[1:3]
-        for layer in model.layers
-        if isinstance(layer, LambdaLayer)
-    }
+    return _grids(model, LambdaLayer)
+
+
+def attention_layers(model: keras.Model) -> dict[str, tuple[int, int]]:
+    """`lambda_layers` for layers that have attention maps: global, local, or in blocks."""
+    return _grids(model, (GlobalAttention, LocalAttention))
 
 
 def lambda_maps(
     model: keras.Model, name: str, image: np.ndarray, row: int, column: int
 ) -> LambdaMaps:
-    """Computes the maps of a layer at one query, a row and column of its input, from 0.
+    """Computes the maps of a lambda layer at one query, a row and column of its input, from 0.
 
     They are summed over the intra-depth where that is above 1. The image is preprocessed.
     """
-    names = list(lambda_layers(model))
-    if name not in names:
-        raise ValueError(f"expected the name of a lambda layer. {unknown(name, names)}")
-    layer: Any = model.get_layer(name)
-    before = keras.Model(model.input, layer.input)
-    inputs, *table = _listed(before(image[None], training=False))
-    grid = tuple(inputs.shape[1:3])
-    if not (0 <= row < grid[0] and 0 <= column < grid[1]):
-        raise ValueError(
-            f"expected a position in the grid {grid} of {name}. Received: ({row}, {column})"
-        )
+    layer, groups, grid = _lambda_groups(model, name, image)
+    place = _place(name, grid, row, column)
 
     def weights(group: Group) -> np.ndarray:
         def outputs(values):
             part = group._replace(values=values, bias=None)
-            found = layer.apply_lambdas(part, None, None, grid, grid, training=False)
-            return found[0, row * grid[1] + column]
+            return layer.apply_lambdas(part, None, None, grid, grid, training=False)[0, place]
 
         queries = group.queries
         shape = (1, grid[0] * grid[1], queries.shape[2], layer.intra_depth)
         return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
 
-    groups = layer.project_inputs(inputs, None, *table, training=False)
     content = [weights(g._replace(embeddings=None)) for g in groups if g.keys is not None]
     position = [weights(g._replace(keys=None)) for g in groups if g.embeddings is not None]
     return LambdaMaps(
         np.concatenate(content) if content else None,
         np.concatenate(position) if position else None,
     )
+
+
+def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: int) -> np.ndarray:
+    """Computes the lambdas of a lambda layer at one query: `(groups, k, v)`, one with multi-query.
+
+    A lambda is the sum of content and position lambda (Eq. 1), the function of Eq. 2 that is
+    applied to the query. Arguments are those of `lambda_maps`.
+    """
+    layer, groups, grid = _lambda_groups(model, name, image)
+    place = _place(name, grid, row, column)
+    found = []
+    for group in groups:
+        # As many queries as they are deep, each of which picks one row of the lambda.
+        each = tf.eye(layer.key_dim, dtype=group.queries.dtype)
+        each = tf.tile(each[None, None], (1, grid[0] * grid[1], 1, 1))
+        rows = layer.apply_lambdas(
+            group._replace(queries=each), None, None, grid, grid, training=False
+        )
+        found.append(tf.cast(rows[0, place], "float32").numpy())
+    return np.stack(found)
+
+
+def attention_maps(
+    model: keras.Model, name: str, image: np.ndarray, row: int, column: int
+) -> np.ndarray:
+    """Computes the attention maps of a layer at one query: `(heads, height, width)`.
+
+    Arguments are those of `lambda_maps`.
+    """
+    layer, inputs, _ = _features(model, name, image, attention_layers(model))
+    grid = tuple(inputs.shape[1:3])
+    strides = layer.strides // layer.pool_strides  # of the queries
+    _place(name, tuple(-(-size // strides) for size in grid), row, column)
+    queries, keys = (
+        tf.reshape(projected, (1, *grid, projected.shape[-1]))
+        for projected in project(inputs, [layer.query_kernel, layer.key_kernel])
+    )
+    # A channel of values for each of the heads that share keys.
+    channels = layer.num_heads // layer.groups
+
+    def outputs(values):
+        values = tf.reshape(values, (1, *grid, layer.num_heads))
+        heads = layer.attend(queries, keys, values, training=False)[0, row, column]
+        # So that head i, which sees some channels, has number i of the values on the diagonal.
+        return tf.tile(tf.reshape(heads, (layer.num_heads, channels)), (1, layer.groups))
+
+    shape = (1, grid[0] * grid[1], layer.num_heads, 1)
+    return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
+
+
+def _grids(model: keras.Model, kinds: Any) -> dict[str, tuple[int, int]]:
+    return {
+        layer.name: _listed(layer.input)[0].shape[1:3]
+        for layer in model.layers
+        if isinstance(layer, kinds)
+    }
+
+
+def _features(model: keras.Model, name: str, image: np.ndarray, layers: Collection[str]) -> Any:
+    """Returns a layer, its input for an image, and its other inputs."""
+    if name not in layers:
+        raise ValueError(f"expected the name of a layer. {unknown(name, layers)}")
+    layer: Any = model.get_layer(name)
+    before = keras.Model(model.input, layer.input)
+    inputs, *others = _listed(before(image[None], training=False))
+    return layer, inputs, others
+
+
+def _lambda_groups(model: keras.Model, name: str, image: np.ndarray) -> Any:
+    layer, inputs, table = _features(model, name, image, lambda_layers(model))
+    groups = layer.project_inputs(inputs, None, *table, training=False)
+    return layer, groups, tuple(inputs.shape[1:3])
+
+
+def _place(name: str, grid: tuple[int, int], row: int, column: int) -> int:
+    """Returns the number of a position in a grid."""
+    if not (0 <= row < grid[0] and 0 <= column < grid[1]):
+        raise ValueError(
+            f"expected a position in the grid {grid} of {name}. Received: ({row}, {column})"
+        )
+    return row * grid[1] + column
 
 
 def _listed(tensors: Any) -> list:

@@ -1,11 +1,13 @@
-"""Figures on the page of `zoo.demo`."""
+"""Figures of `zoo.maps` and of the page of `zoo.demo`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from zoo.errors import needs_extra
-from zoo.plots.style import INK, TEST, WRONG, Axes, bare_axis, new_figure, to_pixels
+from zoo.plots.style import INK, TEST, WRONG, Axes, bare_axis, new_figure, save_figure, to_pixels
 
 with needs_extra("train"):
     from matplotlib.cm import ScalarMappable
@@ -13,6 +15,7 @@ with needs_extra("train"):
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import MaxNLocator
 
+COLORS = LinearSegmentedColormap.from_list("signed", [TEST, "white", WRONG])
 VIEW = 480  # height and width of the image that users click on, in pixels
 
 
@@ -32,32 +35,86 @@ def draw_maps(
     The image is RGB in [0, 255], maps are `(height, width)` by their titles, and row and column
     are those of the query.
     """
-    colors = LinearSegmentedColormap.from_list("signed", [TEST, "white", WRONG])
     figure = new_figure(4.7 * len(maps), 5.6)
     for axis, (head, weights) in zip(
         figure.subplots(1, len(maps), squeeze=False).flat, maps.items(), strict=True
     ):
-        largest = np.abs(weights).max() or 1.0
-        norm = Normalize(-largest, largest)
-        rows, columns = (
-            np.arange(pixels) * cells // pixels
-            for pixels, cells in zip(view.shape[:2], weights.shape, strict=True)
-        )
-        # The product of color and brightness is gray where a weight is 0.
-        brightness = 0.6 + 0.4 * view.mean(-1, keepdims=True) / 255
-        _show(axis, colors(norm(weights))[rows][:, columns, :3] * brightness, weights.shape)
+        norm = _signed(weights)
+        _show_weights(axis, view, weights, norm)
         _frame(axis, row, column)
         axis.set_title(head, loc="left", fontsize=12, color=INK)
-        axis.set(xticks=[], yticks=[])
-        axis.spines[:].set_visible(False)
+        _no_ticks(axis)
         bar = figure.colorbar(
-            ScalarMappable(norm, colors), ax=axis, location="bottom", aspect=30, pad=0.02
+            ScalarMappable(norm, COLORS), ax=axis, location="bottom", aspect=30, pad=0.02
         )
         bar.locator = MaxNLocator(5)
         bar.set_label("weight of the value at a place", color=INK)
         bar.ax.tick_params(colors=INK)
         bar.outline.set_visible(False)
     return to_pixels(figure, 130)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one layer has for each of some queries: maps over the image, or matrices."""
+
+    title: str
+    pictures: Sequence[np.ndarray]  # `(height, width)` of the grid, or `(k, v)`
+    over_image: bool
+
+
+def plot_rows(
+    view: np.ndarray,
+    queries: Sequence[tuple[int, int]],
+    grid: tuple[int, int],
+    rows: Sequence[Row],
+    path: Path,
+) -> None:
+    """Draws an image with queries, rows and columns of a grid, and rows of layers, into a PNG."""
+    figure = new_figure(2.6 * len(queries), 2.95 * (1 + len(rows)))
+    parts = figure.subfigures(1 + len(rows), 1, squeeze=False).flat
+    inputs, *others = parts
+    inputs.suptitle("Queries in the image", x=0.02, ha="left", fontsize=11, color=INK)
+    for axis, (row, column) in zip(inputs.subplots(1, len(queries)), queries, strict=True):
+        _show(axis, view / 255, grid)
+        _frame(axis, row, column)
+        axis.set_title(f"row {row}, column {column}", fontsize=9, color=INK)
+        _no_ticks(axis)
+    for part, row in zip(others, rows, strict=True):
+        part.suptitle(row.title, x=0.02, ha="left", fontsize=11, color=INK)
+        norm, axes = _signed(np.stack(row.pictures)), part.subplots(1, len(queries))
+        for axis, picture, query in zip(axes, row.pictures, queries, strict=True):
+            if row.over_image:
+                _show_weights(axis, view, picture, norm)
+                _frame(axis, *query)
+            else:
+                axis.imshow(picture, COLORS, norm, interpolation="nearest")
+            _no_ticks(axis)
+        bar = part.colorbar(ScalarMappable(norm, COLORS), ax=axes, aspect=18, pad=0.02)
+        bar.locator = MaxNLocator(4)
+        bar.ax.tick_params(colors=INK)
+        bar.outline.set_visible(False)
+    save_figure(figure, path)
+
+
+def _signed(weights: np.ndarray) -> Normalize:
+    largest = np.abs(weights).max() or 1.0
+    return Normalize(-largest, largest)
+
+
+def _show_weights(axis: Axes, view: np.ndarray, weights: np.ndarray, norm: Normalize) -> None:
+    rows, columns = (
+        np.arange(pixels) * cells // pixels
+        for pixels, cells in zip(view.shape[:2], weights.shape, strict=True)
+    )
+    # The product of color and brightness is gray where a weight is 0.
+    brightness = 0.6 + 0.4 * view.mean(-1, keepdims=True) / 255
+    _show(axis, COLORS(norm(weights))[rows][:, columns, :3] * brightness, weights.shape)
+
+
+def _no_ticks(axis: Axes) -> None:
+    axis.set(xticks=[], yticks=[])
+    axis.spines[:].set_visible(False)
 
 
 def _show(axis: Axes, image: np.ndarray, grid: tuple[int, ...]) -> None:

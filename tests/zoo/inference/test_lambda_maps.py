@@ -9,10 +9,16 @@ from keras import ops
 from support.networks import images, randomize, tiny_model
 
 from lambda_keras.applications import preprocess_input
-from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, LocalAttention
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.models.specs import LambdaSpec
-from zoo.inference.lambda_maps import lambda_layers, lambda_maps
+from zoo.inference.lambda_maps import (
+    attention_layers,
+    attention_maps,
+    lambda_layers,
+    lambda_maps,
+    lambdas,
+)
 from zoo.registry import create_model
 
 # name: (grid, layer arguments); 12 filters, 3 heads, k = 4, and a scope of 3 unless said.
@@ -164,9 +170,57 @@ def test_half_precision_gives_float32_maps():
     assert np.isfinite(maps.content).all()
 
 
+@pytest.mark.parametrize(
+    "arguments", [{}, {"multi_query": False}, {"intra_depth": 2}, CASES["softmax_queries"][1]]
+)
+def test_lambdas_applied_to_queries_give_the_output(arguments):
+    grid, (image,) = (4, 3), images(1, 4, 3, 3)
+    model = network(grid, **arguments)
+    expected = output_of(model, model.get_layer("looking"), image)[0]
+    queries = [ops.convert_to_numpy(one.queries)[0] for one in groups_of(model, "looking", image)]
+    for row, column in np.ndindex(grid):
+        found = lambdas(model, "looking", image, row, column)
+        place = row * grid[1] + column
+        outputs = [
+            query[place] @ matrix for query, matrix in zip(queries, found, strict=True)
+        ]  # (h, v) of each group
+        np.testing.assert_allclose(np.ravel(outputs), expected[row, column], atol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [{"multi_query": True}, {"multi_query": False}])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda **given: GlobalAttention(12, **given),
+        lambda **given: LocalAttention(12, scope=3, key_dim=4, **given),
+        lambda **given: HaloAttention(12, block_size=2, halo_size=1, **given),
+        lambda **given: HaloAttention(
+            12, block_size=2, halo_size=1, strides=2, strided_queries=True, **given
+        ),
+    ],
+    ids=["global", "local", "halo", "strided"],
+)
+def test_attention_maps_applied_to_values_give_the_output(layer, groups):
+    grid, heads = (4, 6), 3
+    inputs = keras.Input((*grid, 5))
+    attention = layer(num_heads=heads, name="looking", **groups)
+    model = keras.Model(inputs, attention(inputs))
+    randomize(model)
+    (image,) = images(1, *grid, 5)
+    expected = output_of(model, attention, image)[0]
+    values = image.reshape(-1, 5) @ ops.convert_to_numpy(attention.value_kernel)
+    values = np.broadcast_to(values.reshape(len(values), attention.groups, 4), (24, heads, 4))
+    assert attention_layers(model) == {"looking": grid}
+    for row, column in np.ndindex(expected.shape[:2]):
+        maps = attention_maps(model, "looking", image, row, column)
+        np.testing.assert_allclose(maps.sum((1, 2)), 1, atol=1e-5)
+        outputs = np.einsum("hm,mhv->hv", maps.reshape(heads, -1), values)
+        np.testing.assert_allclose(outputs.ravel(), expected[row, column], atol=1e-5)
+
+
 def test_what_is_not_there_is_refused():
     model, (image,) = network((3, 4)), images(1, 3, 4, 3)
-    message = "expected the name of a lambda layer. Received: 'dense'. Allowed: looking"
+    message = "expected the name of a layer. Received: 'dense'. Allowed: looking"
     with pytest.raises(ValueError, match=re.escape(message)):
         lambda_maps(model, "dense", image, 0, 0)
     for row, column in ((3, 0), (0, 4), (-1, 0), (0, -1)):
@@ -175,5 +229,5 @@ def test_what_is_not_there_is_refused():
             lambda_maps(model, "looking", image, row, column)
     plain = keras.Model(model.input, model.layers[1].output)
     assert lambda_layers(plain) == {}
-    with pytest.raises(ValueError, match="expected the name of a lambda layer"):
+    with pytest.raises(ValueError, match="expected the name of a layer"):
         lambda_maps(plain, "looking", image, 0, 0)

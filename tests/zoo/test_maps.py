@@ -1,0 +1,78 @@
+"""The command that draws attention maps beside lambdas."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import commands
+
+from zoo import maps, run_folder
+from zoo.plots import lambda_maps as plots
+from zoo.registry import create_model
+
+LAMBDA_RUN = Path(__file__).parents[1] / "fixtures" / "classifier_run"
+fail = partial(commands.fail, maps.main)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, str]:
+    """A run of lambda layers, one of attention, and one of convolutions."""
+    folders = {"lambda": str(LAMBDA_RUN)}
+    for name, arguments in {"global": {"mixer": "global"}, "none": {"placement": "CCCC"}}.items():
+        folder = tmp_path_factory.mktemp("runs") / name
+        shutil.copytree(LAMBDA_RUN, folder)
+        network = create_model(
+            "lambda_resnet14", classes=10, input_shape=(16, 16, 3), filters=8, **arguments
+        )
+        network.save(folder / run_folder.MODEL)
+        folders[name] = str(folder)
+    return folders
+
+
+@pytest.fixture
+def photo(tmp_path) -> str:
+    path = tmp_path / "photo.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), "uint8")).save(path)
+    return str(path)
+
+
+def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
+    runs, photo, tmp_path, monkeypatch, capsys
+):
+    drawn = []
+    save = plots.save_figure
+    monkeypatch.setattr(
+        plots, "save_figure", lambda figure, path: drawn.append(figure) or save(figure, path)
+    )
+    output = tmp_path / "maps.png"
+    chosen = ["--runs", f"{runs['lambda']},{runs['global']}", "--queries", "0:0,1:1"]
+    maps.main([photo, *chosen, "--output", str(output)])
+    assert f"wrote {output}" in capsys.readouterr().out
+    titles = [part.get_suptitle() for part in drawn[0].subfigs]
+    assert [title.split(" of")[0].split(",")[0] for title in titles] == [
+        "Queries in the image",
+        "Lambdas",
+        "What these lambdas weigh",
+        "Attention maps",
+    ]
+    assert all(len(part.axes) in (2, 3) for part in drawn[0].subfigs)  # and a color bar
+    with Image.open(output) as picture:
+        assert len(np.unique(np.asarray(picture))) > 50
+
+
+def test_bad_input_is_one_error(runs, photo, tmp_path, monkeypatch, capsys):
+    output = tmp_path / "maps.png"
+
+    def error(*arguments: str) -> str:
+        return fail(monkeypatch, capsys, *arguments, "--output", str(output))
+
+    looking = ["--runs", runs["lambda"]]
+    assert "expected layers of lambdas" in error(photo, "--runs", runs["none"])
+    assert "expected one image" in error(photo, photo, *looking)
+    assert "queries" in error(photo, *looking, "--queries", "1,2")
+    assert "expected a position in the grid" in error(photo, *looking, "--queries", "99:0")
+    assert str(tmp_path / "none") in error(photo, "--runs", str(tmp_path / "none"))
+    assert not output.exists()

@@ -1,0 +1,112 @@
+"""Attention maps beside lambdas (Figure 1): `python -m zoo.maps photo.jpg --runs RUN,RUN`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from zoo.cli.run import run_command
+from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
+from zoo.data.readable import check_readable
+from zoo.inference.photos import Photos, check_replaces_none, find_photos
+
+if TYPE_CHECKING:
+    from zoo.inference.classifier import Classifier
+    from zoo.plots.lambda_maps import Row
+
+
+class MapsConfig(Settings, cli_prog_name="python -m zoo.maps"):
+    """Draws what the last layer of each run makes of an image, for some of its queries.
+
+    An attention layer makes a map of weights for each query; a lambda layer a matrix, its lambda.
+    The weights that a lambda layer gives to each place are drawn, too, though it never forms them.
+
+    Example:
+      python -m zoo.maps photo.jpg --runs runs/lambda,runs/global --output maps.png
+    """
+
+    photos: Photos
+    runs: list[LocalPath] = Field(min_length=1)
+    """Folders of finished runs, of equal images."""
+    queries: list[Annotated[str, Field(pattern=r"^\d+:\d+$")]] = Field(default=[])
+    """Rows and columns of queries, from 0, e.g. 1:0,6:7; none: three on the diagonal."""
+    output: Annotated[OutputFile, named(".png")]
+    """File to write (.png)."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Loads the runs, computes the maps of each, and draws them."""
+    config = MapsConfig.from_command_line(quoted(arguments))
+    photos = find_photos(config.photos)
+    if len(photos) != 1:
+        raise ValueError(f"photos: expected one image. Received: {len(photos)}")
+    check_replaces_none(config.output, photos)
+    check_readable([str(photo) for photo in photos])
+    from zoo.inference.lambda_maps import attention_layers, lambda_layers
+    from zoo.inference.source.run import Run
+    from zoo.plots.lambda_maps import plot_rows
+
+    runs = []
+    for folder in config.runs:
+        classifier = Run(folder).load()
+        layers = {**lambda_layers(classifier.model), **attention_layers(classifier.model)}
+        if not layers:
+            raise ValueError(f"runs: expected layers of lambdas or attention. Received: {folder}")
+        last = [layer.name for layer in classifier.model.layers if layer.name in layers][-1]
+        runs.append((folder, classifier, last, layers[last]))
+    sizes = {(classifier.image_size, grid) for _, classifier, _, grid in runs}
+    if len(sizes) > 1:
+        raise ValueError(f"runs: expected equal image and map sizes. Received: {sorted(sizes)}")
+    ((_, grid),) = sizes
+    queries = [tuple(map(int, query.split(":"))) for query in config.queries]
+    queries = queries or [(grid[0] * i // 4, grid[1] * i // 4) for i in (1, 2, 3)]
+    rows = [
+        row
+        for _, classifier, last, _ in runs
+        for row in _rows(classifier, last, photos[0], queries)
+    ]
+    plot_rows(runs[0][1].view(photos[0]), queries, grid, rows, config.output)
+    print(f"wrote {config.output}")
+
+
+def _rows(
+    classifier: "Classifier", name: str, photo: Any, queries: Sequence[tuple[int, ...]]
+) -> list["Row"]:
+    """Returns the rows of a layer: its attention maps, or its lambdas and their weights."""
+    import numpy as np
+
+    from lambda_keras.applications import preprocess_input
+    from zoo.inference import lambda_maps
+    from zoo.plots.lambda_maps import Row
+
+    model: Any = classifier.model
+    layer = model.get_layer(name)
+    image = preprocess_input(classifier.view(photo))
+
+    def each(function: Any) -> list[Any]:
+        return [function(model, name, image, *query) for query in queries]
+
+    if name in lambda_maps.attention_layers(model):
+        maps = [weights.mean(0) for weights in each(lambda_maps.attention_maps)]
+        title = f"Attention maps of {name}, mean of {layer.num_heads} heads"
+        return [Row(f"{title}: one weight for each place", maps, over_image=True)]
+    found = each(lambda_maps.lambdas)
+    parts = [[maps.content, maps.position] for maps in each(lambda_maps.lambda_maps)]
+    maps = [sum(part.mean(0) for part in both if part is not None) for both in parts]
+    k, v = found[0].shape[1:]
+    return [
+        Row(
+            f"Lambdas of {name}: {k} x {v} numbers, whatever the size of the map",
+            [np.concatenate(groups) for groups in found],
+            over_image=False,
+        ),
+        Row(
+            f"What these lambdas weigh, mean of {layer.num_heads} heads; the layer never forms it",
+            maps,
+            over_image=True,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    run_command(main)
