@@ -27,15 +27,21 @@ def content_outputs(
     padding=None,
     mask=None,
     causal: bool = False,
+    queried=None,
 ):
     """Normalizes keys, computes content lambdas, applies them: returns `(b, n, h, v)`.
 
     Queries are `(b, n, h, k)`, keys `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is
     false where an example has no context element, a mask `(n, m)` where a query does not see it
-    (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys.
+    (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys. `queried`, int
+    `(n,)`, are the positions of causal queries in the context; by default they are all of it.
     """
+    if causal and mask is not None:
+        mask = ops.logical_and(mask, up_to_own(queried, *ops.shape(mask)))
     if causal and normalization == "softmax":
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
+        if queried is not None and mask is None:
+            lambdas = ops.take(lambdas, queried, axis=2)
         return contract("bnhk,bknv->bnhv", queries, ops.cast(lambdas, queries.dtype))
     weights = _unnormalized(keys, normalization, padding)
     if mask is None and not causal:
@@ -49,13 +55,20 @@ def content_outputs(
     def over_visible(terms):
         if mask is None:
             return ops.cumsum(terms, axis=1)
-        visible = ops.cast(ops.tril(mask) if causal else mask, "float32")
-        return ops.einsum("nm,bm...->bn...", visible, terms)
+        return ops.einsum("nm,bm...->bn...", ops.cast(mask, "float32"), terms)
 
     terms = weights[:, :, :, None, :] * ops.cast(values, "float32")[:, :, None, :, :]
     denominator = _denominator(weights, normalization, over_visible)
     lambdas = ops.sum(over_visible(terms) / denominator[:, :, :, None, :], axis=-1)
+    if queried is not None and mask is None:
+        lambdas = ops.take(lambdas, queried, axis=1)
     return contract("bnhk,bnkv->bnhv", queries, ops.cast(lambdas, queries.dtype))
+
+
+def up_to_own(queried, n, m):
+    """Bool `(n, m)`: context positions up to the query's own, at `queried` or at all n of them."""
+    queried = ops.arange(n, dtype="int32") if queried is None else queried
+    return ops.arange(m, dtype="int32") <= queried[:, None]
 
 
 # Sums under a causal softmax: within blocks of positions by products, between them by recursion.
@@ -76,7 +89,7 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
         levels = math.ceil(math.log(keys.shape[3] or 2**31, BLOCK))
         _, sums = _running_sums(keys, terms, levels)
     else:
-        _, sums = _visible_sums(keys, terms, ops.tril(ops.cast(mask, "bool")))
+        _, sums = _visible_sums(keys, terms, ops.cast(mask, "bool"))
     sums, denominators = ops.split(sums, [sums.shape[-1] - 1], axis=-1)
     return ops.sum(sums / ops.where(denominators > 0, denominators, 1.0), axis=2)
 

@@ -17,13 +17,14 @@ from lambda_keras.layers.arguments import (
 )
 from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
 from lambda_keras.layers.batch_normalization import inner_batch_norm
-from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs
+from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs, up_to_own
 from lambda_keras.layers.pooling import average_pool
 from lambda_keras.layers.position_embeddings import (
     relative_positions,
     standardize_scope,
     unit_normal,
 )
+from lambda_keras.layers.tiles import every, strided
 
 CHOICES = {
     "position_embedding": ("relative", "absolute", "shared", None),
@@ -68,6 +69,11 @@ class LambdaLayer(Layer):
             every offset in the grid that the layer is built for. Defaults to `23`.
         strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
             convolution (E.1); causal layers have none. Defaults to `1`.
+        strided_queries: Bool, whether `strides` are taken by the queries (3.4): of every `strides`
+            positions of an axis only the first has queries, and nothing is pooled. The context
+            stays the whole grid. In inference, outputs are those of `strides=1` at these positions,
+            for 1 / `strides` of the cost of position lambdas for each axis. In training, the
+            statistics of queries are those of the queries that there are. Defaults to `False`.
         dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
         multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
@@ -117,7 +123,8 @@ class LambdaLayer(Layer):
         position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch: which context positions each
-            query sees (Figure 6), as long as the others are finite. Keys are normalized over these
+            query sees (Figure 6), as long as the others are finite. n are the queries that there
+            are. Keys are normalized over these
             only. Under a softmax, keys more than about 80 below the largest one, hidden ones too,
             weigh nothing; `causal=True` lifts this limit, for memory of `n m k u` numbers per
             example.
@@ -167,6 +174,7 @@ class LambdaLayer(Layer):
         embeddings_initializer=None,
         kernel_regularizer=None,
         embeddings_regularizer=None,
+        strided_queries: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -176,6 +184,7 @@ class LambdaLayer(Layer):
         self.intra_depth = intra_depth
         self.scope = standardize_scope(scope)
         self.strides = strides
+        self.strided_queries = strided_queries
         self.dilation_rate = dilation_rate
         self.multi_query = multi_query
         self.use_content = use_content
@@ -206,7 +215,7 @@ class LambdaLayer(Layer):
             **named("filters", "num_heads", "key_dim", "intra_depth", "strides", "dilation_rate")
         )
         flags = ("multi_query", "use_content", "use_bias", "use_projection_bias", "causal")
-        check_bools(**named(*flags))
+        check_bools(**named(*flags, "strided_queries"))
         check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", **named("momentum"))
         check_number(lambda x: 0 < x < math.inf, "a positive number", **named("epsilon"))
         divides = self.filters % self.num_heads == 0
@@ -222,8 +231,9 @@ class LambdaLayer(Layer):
         check(has_positions or not self.use_bias, biased, **position)
         multi_query = "multi_query=True for shared embeddings"
         check(self.multi_query or not is_shared, multi_query, **named("multi_query"))
-        unstrided = "strides=1 for causal=True, because pooling sees the future"
-        check(self.strides == 1 or not self.causal, unstrided, **named("strides"))
+        unpooled = "strides=1 for causal=True, or strided_queries=True, as pooling sees the future"
+        pooled = self.strides > self._query_strides
+        check(not (pooled and self.causal), unpooled, **named("strides", "strided_queries"))
         if self.position_embedding == "absolute":
             self._check_implementation("absolute embeddings", any_pairs=True)
         if self.causal:
@@ -295,17 +305,25 @@ class LambdaLayer(Layer):
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, *grid, _ = ops.shape(inputs)
         context_grid = grid if own_context else ops.shape(context)[1:-1]
+        padding = _flatten_mask(mask if own_context else context_mask)  # (b, m)
+        strides = self._query_strides
+        if strides > 1:
+            context, axes = (inputs if own_context else context), range(1, len(grid) + 1)
+            inputs = every(inputs, strides, axes)
+            mask = None if mask is None else every(mask, strides, axes)
         mask = _flatten_mask(mask)  # (b, n)
-        padding = mask if own_context else _flatten_mask(context_mask)  # (b, m)
         outputs = [
-            self.apply_lambdas(group, padding, attention_mask, grid, context_grid, training)
+            self.apply_lambdas(
+                group, padding, attention_mask, grid, context_grid, training, strides
+            )
             for group in self.project_inputs(
                 inputs, context, position_embeddings, mask, padding, training
             )
         ]
         outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
+        grid = strided(grid, strides)
         outputs = ops.reshape(outputs, (batch, *grid, self.filters))  # (b, n, h, v) to a map
-        if self.strides > 1:
+        if self.strides > strides:
             outputs = average_pool(outputs, 3, self.strides)
         return outputs
 
@@ -360,28 +378,31 @@ class LambdaLayer(Layer):
         parts = (queries, keys or [None] * groups, values, per_group(embeddings), per_group(bias))
         return list(map(Group, *parts))
 
-    def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training):
+    def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training, strides=1):
         """Applies the content and position lambdas of one head group; returns `(b, n, h, v)`.
 
         Masks `(b, m)` (`padding`) and `(n, m)` are false where there is no context element, and
-        where a query does not see it. Grids are the axes that n and m are made of.
+        where a query does not see it. Grids are the axes that n, before strides, and m are made of.
         """
         queries, keys, values, embeddings, bias = group
         outputs = 0
         if keys is not None:
+            queried = _raster(grid, strides) if self.causal and strides > 1 else None
             outputs = content_outputs(
-                queries, keys, values, self.key_normalization, padding, mask, self.causal
+                queries, keys, values, self.key_normalization, padding, mask, self.causal, queried
             )  # (b, n, h, v)
         if embeddings is not None:
             embeddings = ops.cast(embeddings, values.dtype)
             outputs = outputs + self._position_outputs(
-                queries, values, embeddings, mask, grid, context_grid, training
+                queries, values, embeddings, mask, grid, context_grid, training, strides
             )  # (b, n, h, v)
         if bias is not None:
             outputs = outputs + ops.matmul(queries, bias[:, None])  # (b, n, h, 1), for every v
         return outputs
 
-    def _position_outputs(self, queries, values, embeddings, mask, grid, context_grid, training):
+    def _position_outputs(
+        self, queries, values, embeddings, mask, grid, context_grid, training, strides
+    ):
         any_pairs = self.position_embedding == "absolute" or mask is not None
         if self.position_embedding != "absolute":
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
@@ -395,30 +416,41 @@ class LambdaLayer(Layer):
                 self._value_dim,
                 bool(training),
                 values.shape[0],
+                strides,
                 causal=self.causal,
                 intra_depth=self.intra_depth,
             )
         if not any_pairs:
             return position_lambdas.relative_outputs(
-                queries, values, embeddings, grid, context_grid, implementation
+                queries, values, embeddings, grid, context_grid, implementation, strides
             )
         if self.position_embedding != "absolute":
-            embeddings = position_lambdas.dense_embeddings(embeddings, grid, context_grid)
-        elif self.causal:
-            visible = ops.tril(ops.ones(embeddings.shape[:2], embeddings.dtype))  # (n, m)
-            embeddings = embeddings * visible[:, :, None, None]  # (n, m, u, k)
+            embeddings = position_lambdas.dense_embeddings(
+                embeddings, grid, context_grid, strides=strides
+            )
+        else:
+            if strides > 1:
+                table = ops.reshape(embeddings, (*grid, -1))
+                table = every(table, strides, range(len(grid)))
+                embeddings = ops.reshape(table, (-1, *embeddings.shape[1:]))  # (n, m, u, k)
+            if self.causal:
+                visible = up_to_own(_raster(grid, strides), *embeddings.shape[:2])  # (n, m)
+                embeddings = embeddings * ops.cast(visible, embeddings.dtype)[:, :, None, None]
         if mask is not None:
             embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
         return position_lambdas.IMPLEMENTATIONS[implementation].outputs(queries, values, embeddings)
 
     def compute_output_shape(self, inputs_shape, context_shape=None):
         del context_shape
-        grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
+        grid = strided(inputs_shape[1:-1], self.strides)
         return (inputs_shape[0], *grid, self.filters)
 
     def compute_mask(self, inputs, previous_mask):
         del inputs
-        return previous_mask if self.strides == 1 else None
+        if self.strides == 1 or previous_mask is None:
+            return previous_mask
+        axes = range(1, len(previous_mask.shape))
+        return every(previous_mask, self.strides, axes) if self.strided_queries else None
 
     def count_flops(self, inputs_shape, context_shape=None) -> dict[str, int]:
         """Floating-point operations for one example, by part.
@@ -427,7 +459,7 @@ class LambdaLayer(Layer):
         """
         context_shape = inputs_shape if context_shape is None else context_shape
         (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
-        n, m = math.prod(grid), math.prod(context_grid)
+        n, m = math.prod(strided(grid, self._query_strides)), math.prod(context_grid)
         h, k, v = self.num_heads, self.key_dim, self._value_dim
         units = (1 if self.multi_query else h) * self.intra_depth
         seen = m
@@ -440,6 +472,10 @@ class LambdaLayer(Layer):
             POSITION: (n * seen * units * k * v + applying) * (self.position_embedding is not None),
         }
         return {part: 2 * number for part, number in products.items()}
+
+    @property
+    def _query_strides(self):
+        return self.strides if self.strided_queries else 1
 
     @property
     def _value_dim(self):
@@ -507,6 +543,7 @@ class LambdaLayer(Layer):
         if attention_mask is None:
             return
         # (queries, context positions), shared by the batch.
+        grids = strided(grids[0], self._query_strides), grids[1]
         sizes = (None if None in grid else math.prod(grid) for grid in grids)
         check_mask("attention_mask", attention_mask, sizes)
         self._check_implementation("an attention_mask", any_pairs=True)
@@ -526,6 +563,12 @@ class LambdaLayer(Layer):
         check(equal, "a context of as many examples as the inputs", examples=batches)
         if context_mask is not None:
             check_mask("context_mask", context_mask, context.shape[:-1])
+
+
+def _raster(grid, strides):
+    """Numbers in raster order of the positions with queries: int `(n,)`."""
+    positions = ops.reshape(ops.arange(math.prod(grid), dtype="int32"), grid)
+    return ops.reshape(every(positions, strides, range(len(grid))), (-1,))
 
 
 def _flatten_mask(mask):

@@ -9,17 +9,19 @@ import math
 from keras import ops
 
 
-def in_tiles(compute, queries, values, grid, tiles, reach):
+def in_tiles(compute, queries, values, grid, tiles, reach, strides=1):
     """Computes the position outputs of every tile and joins them: `(b, n, h, v)`.
 
     `compute` takes queries of tiles `(b, *tile, h, k)`, values `(b, *(tile + 2 around), v, u)` and
     `around`, and returns outputs `(b, n, h, v)`. That is how far queries see, `reach`, on both
-    sides of a tile; nothing is around a tile as long as the axis.
+    sides of a tile; nothing is around a tile as long as the axis. With `strides` only every so
+    many positions of an axis have a query: tiles are their multiples, or as long as the axis.
     """
     around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
-    outputs = compute(tile(queries, tiles), tile(values, tiles, around), around)
-    outputs = ops.reshape(outputs, (-1, *tiles, *ops.shape(outputs)[2:]))
-    outputs = untile(outputs, grid, tiles)
+    grid, query_tiles = strided(grid, strides), strided(tiles, strides)
+    outputs = compute(tile(queries, query_tiles), tile(values, tiles, around), around)
+    outputs = ops.reshape(outputs, (-1, *query_tiles, *ops.shape(outputs)[2:]))
+    outputs = untile(outputs, grid, query_tiles)
     return ops.reshape(outputs, (-1, math.prod(grid), *ops.shape(outputs)[-2:]))
 
 
@@ -94,6 +96,23 @@ def part(tensor, axis: int, first: int, size):
     return tensor[(*(slice(None),) * axis, slice(first, first + size))]
 
 
-def equal_tiles(n: int, largest: int) -> int:
-    """Size of the fewest equal tiles of at most the largest size that cover n positions."""
-    return math.ceil(n / math.ceil(n / largest))
+def every(tensor, strides: int, axes):
+    """Positions 0, strides, 2 strides, ... of a tensor along some of its axes."""
+    steps = (strides if axis in axes else 1 for axis in range(len(tensor.shape)))
+    return tensor[tuple(slice(None, None, step) for step in steps)]
+
+
+def strided(grid, strides: int) -> tuple:
+    """Sizes of a grid of which every axis has its positions 0, strides, 2 strides, ... only."""
+    if strides == 1:
+        return tuple(grid)
+    return tuple(size if size is None else _count(size, strides) for size in grid)
+
+
+def equal_tiles(n: int, largest: int, strides: int = 1) -> int:
+    """Size of the fewest equal tiles of at most the largest size that cover n positions.
+
+    Where they are several, it is rounded up to a multiple of the strides.
+    """
+    size = math.ceil(n / math.ceil(n / largest))
+    return n if size == n else _count(size, strides) * strides

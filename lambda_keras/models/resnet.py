@@ -137,7 +137,7 @@ def _shortcut(x, spec, filters, strides, name):
 
 def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
     own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
-    own_strides |= of_stage(spec.mixer_arguments.get("strided_queries", False), number)
+    own_strides |= of_stage(mixers.arguments.get("strided_queries", False), number)
     kind = "lambda" if mixers.layer is LambdaLayer else "attention"
     own = {"strides": strides if own_strides else 1, "name": f"{name}_{kind}"}
     x = mixers(x, spec.filters * 2**number, number, **own)

@@ -36,6 +36,7 @@ class LambdaSpec:
     value_normalization: str | None = "batch"
     use_bias: bool = False
     implementation: str = "auto"
+    strided_queries: bool = False
 
 
 @dataclass(frozen=True)

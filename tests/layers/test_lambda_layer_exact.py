@@ -84,6 +84,29 @@ CASES = {
         },
     ),
 }
+STRIDED = {"strides": 2, "strided_queries": True}
+CASES |= {
+    f"strided_{name}": (grid, {"scope": 3, **STRIDED, **arguments})
+    for name, (grid, arguments) in {
+        "map": ((5, 4), {"scope": (3, 5)}),
+        "sequence": ((7,), {"intra_depth": 2}),
+        "video": ((2, 3, 3), {}),
+        "by_three": ((5, 4), {"strides": 3}),
+        "global": ((5, 4), {"scope": None}),
+        "dilation": ((5, 4), {"dilation_rate": 2}),
+        "multi_head": ((5, 4), {"multi_query": False, "intra_depth": 2}),
+        "content_only": ((5, 4), {"position_embedding": None}),
+        "bias": ((5, 4), {"use_bias": True}),
+        "absolute": ((3, 4), {"position_embedding": "absolute"}),
+        "absolute_multi_head": ((7,), {"position_embedding": "absolute", "multi_query": False}),
+        "absolute_causal": ((3, 4), {"position_embedding": "absolute", "causal": True}),
+        "causal": ((7,), {"causal": True, "intra_depth": 2}),
+        "causal_map": ((5, 4), {"causal": True}),
+        "causal_l2": ((5, 4), {"causal": True, "key_normalization": "l2"}),
+        "causal_no_key_normalization": ((7,), {"causal": True, "key_normalization": None}),
+        "batch_softmax_queries": ((5, 4), {"query_normalization": "batch_softmax"}),
+    }.items()
+}
 # name: (grid, context grid, layer arguments, call arguments to draw).
 CALLS = {
     "context": ((4, 3), (4, 3), {"scope": 3}, ()),
@@ -117,6 +140,23 @@ CALLS = {
         None,
         {"scope": 3, "multi_query": False},
         ("mask", "attention_mask"),
+    ),
+    "strided_longer_context": ((4, 3), (6, 5), {"scope": 5, **STRIDED}, ()),
+    "strided_shorter_context": ((4, 3), (3, 2), {"scope": 5, **STRIDED}, ()),
+    "strided_padding": ((5, 4), None, {"scope": 3, **STRIDED}, ("mask",)),
+    "strided_padding_context": ((6,), (9,), {"scope": 3, **STRIDED}, ("mask", "context_mask")),
+    "strided_attention_mask": ((5, 4), None, {"scope": 3, **STRIDED}, ("attention_mask",)),
+    "strided_attention_mask_causal": (
+        (5, 4),
+        None,
+        {"scope": 3, "causal": True, **STRIDED},
+        ("attention_mask", "mask"),
+    ),
+    "strided_attention_mask_causal_l2": (
+        (5, 4),
+        None,
+        {"scope": 3, "causal": True, "key_normalization": "l2", **STRIDED},
+        ("attention_mask",),
     ),
 }
 
@@ -186,9 +226,9 @@ def as_dictionary(names, arrays):
     return weights
 
 
-def draw_masks(names, rng, batch, grid, context_grid):
+def draw_masks(names, rng, batch, grid, context_grid, strides):
     """Random masks under which every example and query sees something."""
-    n, m = int(np.prod(grid)), int(np.prod(context_grid))
+    n, m = (int(np.prod([-(-i // s) for i in g])) for g, s in ((grid, strides), (context_grid, 1)))
     masks = {}
     if "attention_mask" in names:
         masks["attention_mask"] = (rng.random((n, m)) < 0.6) | np.eye(n, m, dtype=bool)
@@ -218,7 +258,8 @@ def test_equals_the_reference(grid, context_grid, arguments, masks, implementati
     inputs = [rng.normal(size=(batch, *grid, 5)).astype("float32")]
     if context_grid is not None:
         inputs.append(rng.normal(size=(batch, *context_grid, 4)).astype("float32"))
-    call = draw_masks(masks, rng, batch, grid, context_grid or grid)
+    strides = arguments["strides"] if arguments.get("strided_queries") else 1
+    call = draw_masks(masks, rng, batch, grid, context_grid or grid, strides)
 
     layer = LambdaLayer(8, implementation=implementation, **arguments)
     layer.build(*[array.shape for array in inputs])

@@ -76,6 +76,7 @@ def lambda_layer(
     key_dim,
     intra_depth=1,
     strides=1,
+    strided_queries=False,
     dilation_rate=1,
     multi_query=True,
     use_content=True,
@@ -96,7 +97,7 @@ def lambda_layer(
 
     `weights` has `query_kernel`, `key_kernel`, `value_kernel`, `query_bias`, `value_bias`,
     `position_embeddings`, `position_bias`, and the dictionaries `query_batch_norm` and
-    `value_batch_norm`.
+    `value_batch_norm`. With `strided_queries` everything of the others is left out.
     """
     if context is None:
         context, context_mask = inputs, mask
@@ -104,10 +105,14 @@ def lambda_layer(
     context_grid = context.shape[1:-1]
     x = inputs.reshape(batch, -1, inputs.shape[-1])
     c = context.reshape(batch, -1, context.shape[-1])
+    steps = (slice(None, None, strides if strided_queries else 1),) * len(grid)
+    queried = np.arange(x.shape[1]).reshape(grid)[steps]
+    query_grid, queried = queried.shape, queried.ravel()
+    x = x[:, queried]
     n_total, m_total = x.shape[1], c.shape[1]
     groups = 1 if multi_query else num_heads
     dtype = np.result_type(x, c, *_arrays(weights))
-    mask = None if mask is None else mask.reshape(batch, -1)
+    mask = None if mask is None else mask.reshape(batch, -1)[:, queried]
     context_mask = None if context_mask is None else context_mask.reshape(batch, -1)
 
     queries, values = x @ weights["query_kernel"], c @ weights["value_kernel"]
@@ -128,6 +133,7 @@ def lambda_layer(
         tables = tables[None] if multi_query else tables
         if position_embedding != "absolute":
             tables = [embed(table, grid, context_grid, dilation_rate) for table in tables]
+        tables = [table[queried] for table in tables]
 
     outputs = np.zeros((batch, n_total, num_heads, values.shape[3]), dtype)
     for b, n, h in itertools.product(range(batch), range(n_total), range(num_heads)):
@@ -138,7 +144,7 @@ def lambda_layer(
         if attention_mask is not None:
             seen &= attention_mask[n]
         if causal:
-            seen &= np.arange(m_total) <= n
+            seen &= np.arange(m_total) <= queried[n]
         v = values[b, seen, group]
         lambda_n = np.zeros((key_dim, v.shape[1]), dtype)
         if use_content and seen.any():
@@ -150,8 +156,8 @@ def lambda_layer(
             bias = weights["position_bias"] if multi_query else weights["position_bias"][group]
             lambda_n = lambda_n + bias[:, None]
         outputs[b, n, h] = lambda_n.T @ queries[b, n, h]
-    outputs = outputs.reshape(batch, *grid, -1)
-    return outputs if strides == 1 else average_pool(outputs, strides)
+    outputs = outputs.reshape(batch, *query_grid, -1)
+    return outputs if strides == 1 or strided_queries else average_pool(outputs, strides)
 
 
 def _arrays(weights):

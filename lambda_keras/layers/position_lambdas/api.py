@@ -18,6 +18,7 @@ from lambda_keras.layers.position_lambdas.dense import (
 from lambda_keras.layers.position_lambdas.embeddings import crop_to_reach, dense_embeddings
 from lambda_keras.layers.position_lambdas.fourier import fourier
 from lambda_keras.layers.position_lambdas.toeplitz_conv import toeplitz_conv
+from lambda_keras.layers.tiles import strided
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Implementation:
     Attributes:
         outputs: Its function. It takes queries `(b, n, h, k)`, values `(b, m, v, u)` and embeddings
             `(n, m, u, k)` if it is one for any pairs. If not, it takes queries `(b, *grid, h, k)`,
-            values `(b, *grid, v, u)` and embeddings `(*scope, u, k)`. It returns `(b, n, h, v)`.
+            values `(b, *grid, v, u)`, embeddings `(*scope, u, k)` and strides, of queries that
+            are on every so many positions of an axis only. It returns `(b, n, h, v)`.
         any_pairs: Whether embeddings may be absolute or masked ones.
         causal: Whether nothing of the future gets through, by rounding neither.
         intra_depth: Largest intra-depth u.
@@ -71,26 +73,31 @@ def capable(**needs) -> tuple[str, ...]:
     return ("auto", *able)
 
 
-def relative_outputs(queries, values, embeddings, grid, context_grid, implementation: str):
+def relative_outputs(
+    queries, values, embeddings, grid, context_grid, implementation: str, strides: int = 1
+):
     """Position outputs by one of the implementations.
 
     Args:
         queries: Tensor `(b, n, h, k)`.
         values: Tensor `(b, m, v, u)`.
         embeddings: Tensor `(*scope, u, k)`.
-        grid: Sizes of the axes that n is made of.
+        grid: Sizes of the axes that n is made of; with strides, those of all positions.
         context_grid: Sizes of the axes that m is made of. Contexts of another size lie beside the
             queries from the first position on.
         implementation: One of `IMPLEMENTATIONS`.
+        strides: Queries are on the positions 0, strides, 2 strides, ... of every axis of the grid.
 
     Returns:
         Tensor `(b, n, h, v)`.
     """
     chosen = IMPLEMENTATIONS[implementation]
     known = known_common_grid(grid, context_grid)
-    tiles = dense_tiles(known, embeddings.shape[:-2]) if chosen.outputs is query_first else None
+    tiles = None
+    if chosen.outputs is query_first:
+        tiles = dense_tiles(known, embeddings.shape[:-2], strides)
     if chosen.any_pairs and tiles is None:
-        dense = dense_embeddings(embeddings, grid, context_grid)
+        dense = dense_embeddings(embeddings, grid, context_grid, strides=strides)
         return chosen.outputs(queries, values, dense)
     embeddings = crop_to_reach(embeddings, known)
     common = grid
@@ -100,16 +107,19 @@ def relative_outputs(queries, values, embeddings, grid, context_grid, implementa
         )
     if chosen.outputs is conv and len(grid) == 1:
         common = countable(common, embeddings.shape[-1])
-    queries, values = _on_grid(queries, grid, common), _on_grid(values, context_grid, common)
+    query_grid = strided(grid, strides)
+    all_queries = query_grid if common is grid else strided(common, strides)
+    queries = _on_grid(queries, query_grid, all_queries)
+    values = _on_grid(values, context_grid, common)
     if tiles is None:
-        outputs = chosen.outputs(queries, values, embeddings)
+        outputs = chosen.outputs(queries, values, embeddings, strides)
     else:
-        outputs = query_first_in_tiles(queries, values, embeddings, common, tiles)
+        outputs = query_first_in_tiles(queries, values, embeddings, common, tiles, strides)
     if common is grid:
         return outputs
     batch, _, h, v = ops.shape(outputs)
-    outputs = ops.reshape(outputs, (batch, *common, h, v))
-    return flatten_grid(outputs[(slice(None), *(slice(size) for size in grid))])
+    outputs = ops.reshape(outputs, (batch, *all_queries, h, v))
+    return flatten_grid(outputs[(slice(None), *(slice(size) for size in query_grid))])
 
 
 def _on_grid(tensor, grid, common):

@@ -12,6 +12,15 @@ def flatten_grid(tensor):
     return ops.reshape(tensor, (batch, -1, i, j))
 
 
+def convolve(values, kernel, strides, convolution=ops.conv):
+    """A convolution centered on the positions 0, strides, 2 strides, ...; `strides` by axis."""
+    padding = "same"
+    if max(strides) > 1:  # which "same" would not center
+        around = [(size // 2, size // 2) for size in kernel.shape[:-2]]
+        values, padding = ops.pad(values, [(0, 0), *around, (0, 0)]), "valid"
+    return convolution(values, kernel, strides, padding, data_format="channels_last")
+
+
 def apply_lambdas(equation: str, queries, lambdas):
     """Computes `contract(equation, queries, lambdas)`, such as `"bnhk,nkbv->bnhv"`.
 

@@ -81,7 +81,7 @@ CHOICES = {
 }
 
 
-def fastest(grid, scope, value_dim: int, training: bool, batch=None, **needs) -> str:
+def fastest(grid, scope, value_dim: int, training: bool, batch=None, strides=1, **needs) -> str:
     """The implementation that `"auto"` takes: the first row of `CHOICES` that suits.
 
     Args:
@@ -91,6 +91,7 @@ def fastest(grid, scope, value_dim: int, training: bool, batch=None, **needs) ->
         value_dim: Value depth v.
         training: Whether a backward pass may follow.
         batch: Number of examples; `None` where unknown, which counts as many.
+        strides: Of queries that are on every so many positions of an axis only.
         **needs: `causal` and `intra_depth` of the layer.
 
     Returns:
@@ -104,7 +105,7 @@ def fastest(grid, scope, value_dim: int, training: bool, batch=None, **needs) ->
         "scope": max(scope or [math.inf]),
         "value_dim": value_dim,
         "training": training,
-        "tiles": scope is not None and dense_tiles(grid, scope) is not None,
+        "tiles": scope is not None and dense_tiles(grid, scope, strides) is not None,
         "xla": inside_xla(),
         "backend": keras.backend.backend(),
     }

@@ -5,34 +5,36 @@ import math
 from keras import ops
 
 from lambda_keras.layers.contraction import contract
-from lambda_keras.layers.position_lambdas.apply import flatten_grid
+from lambda_keras.layers.position_lambdas.apply import convolve, flatten_grid
+from lambda_keras.layers.tiles import strided
 
 
-def conv(queries, values, embeddings):
+def conv(queries, values, embeddings, strides: int = 1):
     """Convolves over (*grid, v), one axis more than the grid has.
 
     There are no 4-d convolutions: on a 3-d grid v is folded into the batch instead.
     """
     *scope, u, k = embeddings.shape
+    steps = (strides,) * len(scope)
     if len(scope) < 3:
         kernel = ops.reshape(embeddings, (*scope, 1, u, k))
-        lambdas = ops.conv(values, kernel, padding="same", data_format="channels_last")
+        lambdas = convolve(values, kernel, (*steps, 1))
     else:
         batch, *grid, v, _ = ops.shape(values)
         folded = ops.reshape(ops.moveaxis(values, -2, 1), (-1, *grid, u))
-        lambdas = ops.conv(folded, embeddings, padding="same", data_format="channels_last")
-        lambdas = ops.moveaxis(ops.reshape(lambdas, (batch, v, *grid, k)), 1, -2)
+        lambdas = convolve(folded, embeddings, steps)
+        lambdas = ops.reshape(lambdas, (batch, v, *strided(grid, strides), k))
+        lambdas = ops.moveaxis(lambdas, 1, -2)
     return contract("bnhk,bnvk->bnhv", flatten_grid(queries), flatten_grid(lambdas))
 
 
-def depthwise_conv(queries, values, embeddings):
+def depthwise_conv(queries, values, embeddings, strides: int = 1):
     """Convolves every value with the channel multiplier k (Figure 5)."""
     *scope, _, k = embeddings.shape
     batch, *grid, v, _ = ops.shape(values)
     kernel = ops.tile(embeddings, (*(1 for _ in scope), v, 1))
-    lambdas = ops.depthwise_conv(
-        ops.reshape(values, (batch, *grid, v)), kernel, padding="same", data_format="channels_last"
-    )
+    values = ops.reshape(values, (batch, *grid, v))
+    lambdas = convolve(values, kernel, (strides,) * len(scope), ops.depthwise_conv)
     lambdas = ops.reshape(lambdas, (batch, -1, v, k))
     return contract("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
 

@@ -29,11 +29,11 @@ def query_first(queries, values, dense):
     return contract("bnhmu,bmvu->bnhv", mixed, values)
 
 
-def dense_tiles(grid, scope) -> list[int] | None:
+def dense_tiles(grid, scope, strides: int = 1) -> list[int] | None:
     """Sizes of tiles in which dense embeddings are less work, `None` if there are none."""
     if None in grid:
         return None
-    tiles = [equal_tiles(n, MAX_DENSE_TILE[len(grid)]) for n in grid]
+    tiles = [equal_tiles(n, MAX_DENSE_TILE[len(grid)], strides) for n in grid]
     seen = [size + 2 * (reach // 2) for size, reach in zip(tiles, scope, strict=True)]
     tiles = [n if n <= size else one for n, size, one in zip(grid, seen, tiles, strict=True)]
     seen = [min(n, size) for n, size in zip(grid, seen, strict=True)]
@@ -42,13 +42,13 @@ def dense_tiles(grid, scope) -> list[int] | None:
     return tiles if least * math.prod(seen) < math.prod(grid) else None
 
 
-def query_first_in_tiles(queries, values, embeddings, grid, tiles):
+def query_first_in_tiles(queries, values, embeddings, grid, tiles, strides: int = 1):
     """`query_first` on a large grid, whose tiles share one table of dense embeddings."""
 
     def compute(queries, values, around):
         seen = [size + 2 * p for size, p in zip(tiles, around, strict=True)]
-        dense = dense_embeddings(embeddings, tiles, seen, around)
+        dense = dense_embeddings(embeddings, tiles, seen, around, strides)
         return query_first(flatten_grid(queries), flatten_grid(values), dense)
 
     reach = [size // 2 for size in embeddings.shape[:-2]]
-    return in_tiles(compute, queries, values, grid, tiles, reach)
+    return in_tiles(compute, queries, values, grid, tiles, reach, strides)

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
-from lambda_keras.layers.tiles import part
+from lambda_keras.layers.tiles import part, strided
 
 # Up to this many positions products make dense embeddings faster than gathering, outside of XLA.
 MAX_DENSE_POSITIONS = 256
@@ -49,67 +49,69 @@ def crop_to_reach(embeddings, grid):
     return embeddings[tuple(inside)]
 
 
-def toeplitz(embeddings, axis: int, n, m, first: int = 0):
+def toeplitz(embeddings, axis: int, n, m, first: int = 0, strides: int = 1):
     """Replaces an axis of relative positions by pairs of n queries and m context positions.
 
-    Copies of the padded axis, joined and cut one element shorter, are shifted by one more each.
-    The gradient is a sum, where a gather has a scatter, which adds up in half precision. Embeddings
-    `(..., r, ...)` become `(..., n, m, ...)`, zero outside of the scope; the first query lies at
-    the position `first` of the context.
+    Copies of the padded axis, joined and cut `strides` elements shorter, are shifted by so many
+    more each. The gradient is a sum, where a gather has a scatter, which adds up in half precision.
+    Embeddings `(..., r, ...)` become `(..., n, m, ...)`, zero outside of the scope; the first query
+    lies at the position `first` of the context, the others `strides` apart.
     """
     before, after = embeddings.shape[:axis], embeddings.shape[axis + 1 :]
     padding = [(0, 0)] * len(embeddings.shape)
-    padding[axis] = (n, m)
-    begin = embeddings.shape[axis] // 2 - first + 1
-    rows = part(ops.pad(embeddings, padding), axis, begin, n + m)
+    padding[axis] = (n * strides, m + strides - 1)
+    begin, length = embeddings.shape[axis] // 2 - first + strides, n * strides + m
+    rows = part(ops.pad(embeddings, padding), axis, begin, length)
     rows = ops.expand_dims(rows, axis)
-    rows = ops.broadcast_to(rows, (*before, n, n + m, *after))
-    rows = ops.reshape(rows, (*before, n * (n + m), *after))
-    rows = part(rows, axis, 0, n * (n + m - 1))
-    rows = ops.reshape(rows, (*before, n, n + m - 1, *after))
-    return part(rows, axis + 1, n - 1, m)
+    rows = ops.broadcast_to(rows, (*before, n, length, *after))
+    rows = ops.reshape(rows, (*before, n * length, *after))
+    rows = part(rows, axis, 0, n * (length - strides))
+    rows = ops.reshape(rows, (*before, n, length - strides, *after))
+    return part(rows, axis + 1, (n - 1) * strides, m)
 
 
-def one_hot_product(embeddings, axis: int, n, m, first: int = 0):
+def one_hot_product(embeddings, axis: int, n, m, first: int = 0, strides: int = 1):
     """Computes `toeplitz` as a product with a matrix of zeros and ones."""
     before, (reach, *after) = embeddings.shape[:axis], embeddings.shape[axis:]
     rows = ops.reshape(embeddings, (math.prod(before), reach, math.prod(after)))
-    offsets = ops.reshape(_offsets(n, m, reach // 2 - first), (-1, 1))
+    offsets = ops.reshape(_offsets(n, m, reach // 2 - first, strides), (-1, 1))
     one_hot = ops.cast(offsets == ops.arange(reach, dtype="int32"), rows.dtype)
     return ops.reshape(ops.matmul(one_hot, rows), (*before, n, m, *after))
 
 
-def _offsets(n, m, same: int):
+def _offsets(n, m, same: int, strides: int):
     """Index into a scope for each pair of n queries and m context positions, first `same`."""
     context, queries = ops.arange(m, dtype="int32"), ops.arange(n, dtype="int32")
-    return context[None, :] - queries[:, None] + same
+    return context[None, :] - queries[:, None] * strides + same
 
 
-def dense_embeddings(embeddings, query_grid, context_grid, first=None):
+def dense_embeddings(embeddings, query_grid, context_grid, first=None, strides: int = 1):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
 
-    The first query lies at the position `first` of the context, or at its first one.
+    The first query lies at the position `first` of the context, or at its first one. With `strides`
+    only every so many positions of an axis of `query_grid` have a query.
 
     Small ones come from products outside of XLA. Others are gathered on a CPU, which takes half the
     time, but only in a precision in which the gradient, a scatter, adds up.
     """
     *scope, u, k = embeddings.shape
     rank, first = len(scope), first or [0] * len(scope)
+    query_grid = strided(query_grid, strides)
     n, m = math.prod(query_grid), math.prod(context_grid)
     known = isinstance(n, int) and isinstance(m, int)
     small = known and max(n, m) <= MAX_DENSE_POSITIONS and not inside_xla()
     exact = ops.dtype(embeddings) in ("float32", "float64")
     if not small and exact and device_kind() == "cpu":
-        return _gathered(embeddings, query_grid, context_grid, first)
+        return _gathered(embeddings, query_grid, context_grid, first, strides)
     dense = embeddings
     for axis in reversed(range(rank)):
         pairs = one_hot_product if small else toeplitz
-        dense = pairs(dense, axis, query_grid[axis], context_grid[axis], first[axis])
+        dense = pairs(dense, axis, query_grid[axis], context_grid[axis], first[axis], strides)
     order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2), 2 * rank, 2 * rank + 1)
     return ops.reshape(ops.transpose(dense, order), (n, m, u, k))
 
 
-def _gathered(embeddings, query_grid, context_grid, first):
+def _gathered(embeddings, query_grid, context_grid, first, strides):
     # The indices are computed, not stored: a graph holds no constant of size n x m.
     *scope, u, k = embeddings.shape
     rank = len(scope)
@@ -119,7 +121,7 @@ def _gathered(embeddings, query_grid, context_grid, first):
         # Axes n_1 ... n_rank, m_1 ... m_rank.
         shape = [1] * (2 * rank)
         shape[axis], shape[rank + axis] = n, m
-        offset = ops.reshape(_offsets(n, m, reach // 2 - first[axis]), shape)
+        offset = ops.reshape(_offsets(n, m, reach // 2 - first[axis], strides), shape)
         index = index * reach + offset
         inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
     outside = math.prod(scope)  # Index of the row of zeros that is appended.

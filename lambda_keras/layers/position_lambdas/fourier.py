@@ -22,7 +22,7 @@ from lambda_keras.layers.tiles import equal_tiles, in_tiles
 MAX_SIZE, MAX_TILE = 128, 80
 
 
-def fourier(queries, values, embeddings):
+def fourier(queries, values, embeddings, strides: int = 1):
     """Position lambdas from spectra, applied: see `Implementation` for the arguments.
 
     The grid must be known. Matrices grow with the square of an axis, so grids with a long axis are
@@ -30,28 +30,29 @@ def fourier(queries, values, embeddings):
     """
     grid, reach = tuple(values.shape[1:-2]), [size // 2 for size in embeddings.shape[:-2]]
     tiles = [
-        n if n <= max(MAX_SIZE, MAX_TILE + 2 * p) else equal_tiles(n, MAX_TILE)
+        n if n <= max(MAX_SIZE, MAX_TILE + 2 * p) else equal_tiles(n, MAX_TILE, strides)
         for n, p in zip(grid, reach, strict=True)
     ]
 
     def compute(queries, values, around):
-        return _correlated(queries, values, embeddings, around, tiles)
+        queried = [range(p, p + n, strides) for p, n in zip(around, tiles, strict=True)]
+        return _correlated(queries, values, embeddings, queried)
 
-    return in_tiles(compute, queries, values, grid, tiles, reach)
+    return in_tiles(compute, queries, values, grid, tiles, reach, strides)
 
 
-def _correlated(queries, values, embeddings, first, grid):
+def _correlated(queries, values, embeddings, queried):
     """Position lambdas of the queries on a grid, applied: `(b, n, h, v)`.
 
-    Values are `(b, *(first + grid + first), v, u)`; `first` is, for each axis, the position of the
-    first query among them: half a scope, or 0 if there is nothing around.
+    `queried` are, for each axis, the positions of the queries among those of the values: from half
+    a scope on, or from 0 if there is nothing around the grid.
     """
     batch, *sizes, v, u = ops.shape(values)
     *scope, _, k = embeddings.shape
     reach = [size // 2 for size in scope]
     # On so long a circle what wraps around does not reach the queries, and the circular
     # correlation of the theorem is the one of the lambda layer.
-    periods = [n + p - i for n, p, i in zip(sizes, reach, first, strict=True)]
+    periods = [n + p - i[0] for n, p, i in zip(sizes, reach, queried, strict=True)]
     dtype = values.dtype
     if ops.dtype(values) == "float16":  # whose range a spectrum leaves
         values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
@@ -64,11 +65,11 @@ def _correlated(queries, values, embeddings, first, grid):
     kernel = ops.reshape(kernel, (2, -1, u, k))
 
     lambdas = _times_conjugate(signal, kernel)
-    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), first, grid, periods)
+    lambdas = _inverse(ops.reshape(lambdas, (2, lambdas.shape[1], -1)), queried, periods)
     axes = "nkbv" if inside_xla() else "nbvk"
-    length = {"n": math.prod(grid), "b": batch, "k": k, "v": v}
+    length = {"n": math.prod(map(len, queried)), "b": batch, "k": k, "v": v}
     lambdas = ops.reshape(ops.cast(lambdas, dtype), [length[axis] for axis in axes])
-    queries = ops.reshape(queries, (batch, math.prod(grid), *queries.shape[-2:]))
+    queries = ops.reshape(queries, (batch, length["n"], *queries.shape[-2:]))
     return apply_lambdas(f"nbhk,{axes}->bnhv", ops.swapaxes(queries, 0, 1), lambdas)
 
 
@@ -102,13 +103,13 @@ def _spectrum(signal, positions, periods):
     return ops.reshape(signal, (2, frequencies, -1))
 
 
-def _inverse(spectrum, first, grid, periods):
-    """Real signal `(n, channels)` on a grid that begins at `first`, from its spectrum."""
+def _inverse(spectrum, positions, periods):
+    """Real signal `(n, channels)` at the given positions along each axis, from its spectrum."""
+    shape = [len(axis) for axis in positions]
     for axis, period in enumerate(periods):
         # `(*axes done, parts and frequencies, frequencies to do and channels)`
-        positions = range(first[axis], first[axis] + grid[axis])
-        matrix = _inverse_matrix(period, positions, axis == len(grid) - 1)
-        spectrum = ops.reshape(spectrum, (math.prod(grid[:axis]), matrix.shape[1], -1))
+        matrix = _inverse_matrix(period, positions[axis], axis == len(shape) - 1)
+        spectrum = ops.reshape(spectrum, (math.prod(shape[:axis]), matrix.shape[1], -1))
         spectrum = _transform(matrix, spectrum)
     return spectrum
 

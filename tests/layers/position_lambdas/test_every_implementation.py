@@ -12,12 +12,13 @@ from lambda_keras.layers.position_lambdas import (
     IMPLEMENTATIONS,
     capable,
     dense,
+    fourier,
     relative_outputs,
     toeplitz_conv,
 )
 
 TOLERANCE = 1e-5
-# name: (grid, context grid, scope, intra-depth).
+# name: (grid, context grid, scope, intra-depth, strides of the queries).
 CASES = {
     "even_map": ((4, 6), None, (3, 5), 1),
     "odd_map": ((5, 7), None, (7, 3), 2),
@@ -33,9 +34,22 @@ CASES = {
     "longer_context": ((4, 3), (6, 5), (5, 5), 1),
     "other_context": ((3, 10), (4, 7), (3, 3), 2),
 }
+CASES = {name: (*case, 1) for name, case in CASES.items()} | {
+    "strided_even_map": ((4, 6), None, (3, 5), 1, 2),
+    "strided_odd_map": ((5, 7), None, (7, 3), 2, 2),
+    "strided_by_three": ((7, 8), None, (1, 3), 1, 3),
+    "strided_in_bands": ((3, 11), None, (3, 5), 2, 2),
+    "strided_in_bands_of_no_divisor": ((2, 20), None, (1, 3), 1, 3),
+    "strided_by_more_than_the_map": ((2, 3), None, (9, 11), 2, 5),
+    "strided_sequence": ((11,), None, (5,), 2, 2),
+    "strided_sequence_in_tiles": ((23,), None, (3,), 1, 3),
+    "strided_video": ((2, 3, 5), None, (3, 1, 5), 2, 2),
+    "strided_longer_context": ((4, 3), (6, 5), (5, 5), 1, 2),
+    "strided_other_context": ((3, 10), (4, 7), (3, 3), 2, 3),
+}
 EVERY = [
     (case, name)
-    for case, (grid, _, _, u) in CASES.items()
+    for case, (grid, _, _, u, _) in CASES.items()
     for name in capable(axes=len(grid), intra_depth=u)[1:]
 ]
 
@@ -45,14 +59,16 @@ def small_bands_and_tiles(monkeypatch):
     monkeypatch.setattr(toeplitz_conv, "MAX_WIDTH", 8)
     monkeypatch.setattr(toeplitz_conv, "BAND", 4)
     monkeypatch.setattr(dense, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
+    monkeypatch.setattr(fourier, "MAX_SIZE", 8)
+    monkeypatch.setattr(fourier, "MAX_TILE", 4)
 
 
 class PositionOutputs(keras.layers.Layer):
     """`relative_outputs` with embeddings as an input, too."""
 
-    def __init__(self, implementation, grid, context_grid, **kwargs):
+    def __init__(self, implementation, grid, context_grid, strides=1, **kwargs):
         super().__init__(**kwargs)
-        self.arguments = (grid, context_grid, implementation)
+        self.arguments = (grid, context_grid, implementation, strides)
         self.built = True
 
     def call(self, queries, values, embeddings):
@@ -60,17 +76,19 @@ class PositionOutputs(keras.layers.Layer):
         return keras.ops.cast(outputs, "float32")
 
 
-def draw(grid, context_grid, scope, u, dtype="float32", b=2, h=2, k=3, v=4):
+def draw(grid, context_grid, scope, u, strides=1, dtype="float32", b=2, h=2, k=3, v=4):
     """Queries, values, embeddings and a cotangent, rounded to a dtype."""
-    n, m = np.prod(grid), np.prod(context_grid)
+    n, m = np.prod([-(-size // strides) for size in grid]), np.prod(context_grid)
     rng = np.random.default_rng(zlib.crc32(f"{grid}{scope}".encode()))
     shapes = [(b, n, h, k), (b, m, v, u), (*scope, u, k), (b, n, h, v)]
     tensors = [keras.ops.cast(rng.normal(size=shape).astype("float32"), dtype) for shape in shapes]
     return [keras.ops.convert_to_numpy(keras.ops.cast(one, "float32")) for one in tensors]
 
 
-def expected_outputs(queries, values, embeddings, grid, context_grid):
+def expected_outputs(queries, values, embeddings, grid, context_grid, strides=1):
     dense = reference.embed(embeddings, grid, context_grid)
+    queried = np.arange(np.prod(grid)).reshape(grid)[(slice(None, None, strides),) * len(grid)]
+    dense = dense[queried.ravel()]
     lambdas = np.einsum("nmuk,bmvu->bnkv", dense, values, optimize=True)
     return np.einsum("bnhk,bnkv->bnhv", queries, lambdas, optimize=True)
 
@@ -82,18 +100,18 @@ def assert_near(received, expected):
 @pytest.mark.parametrize(("case", "implementation"), EVERY)
 def test_outputs_and_gradients(case, implementation):
     """Outputs are linear in each input: a gradient along a direction is the output there."""
-    grid, context_grid, *sizes = CASES[case]
+    grid, context_grid, *sizes, strides = CASES[case]
     grids = (grid, grid if context_grid is None else context_grid)
-    *inputs, cotangent = draw(*grids, *sizes)
-    layer = PositionOutputs(implementation, *grids)
+    *inputs, cotangent = draw(*grids, *sizes, strides)
+    layer = PositionOutputs(implementation, *grids, strides)
     outputs, gradients, _ = backends.output_and_gradients(layer, inputs, cotangent)
     exact = [array.astype("float64") for array in inputs]
-    expected = expected_outputs(*exact, *grids)
+    expected = expected_outputs(*exact, *grids, strides)
     assert_near(outputs, expected)
     for index, gradient in enumerate(gradients):
         direction = np.random.default_rng(index).normal(size=gradient.shape)
         along = [*exact[:index], direction, *exact[index + 1 :]]
-        derivative = (expected_outputs(*along, *grids) * cotangent).sum()
+        derivative = (expected_outputs(*along, *grids, strides) * cotangent).sum()
         scale = np.linalg.norm(gradient) * np.linalg.norm(direction)
         assert abs((gradient * direction).sum() - derivative) <= TOLERANCE * scale
 
@@ -123,7 +141,7 @@ def test_what_embeddings_hide_stays_hidden(implementation):
 def test_gradient_of_embeddings_in_bfloat16(implementation):
     """On a feature map of 28x28 each embedding sums hundreds of terms."""
     grid = (28, 28)
-    *inputs, cotangent = draw(grid, grid, (23, 23), 1, "bfloat16", b=2, h=4, k=4, v=8)
+    *inputs, cotangent = draw(grid, grid, (23, 23), 1, 1, "bfloat16", b=2, h=4, k=4, v=8)
     _, (*_, exact), _ = backends.output_and_gradients(
         PositionOutputs("conv", grid, grid), inputs, cotangent
     )

@@ -1,0 +1,176 @@
+"""Strided queries: the outputs of the whole layer at every s-th position, and their gradients.
+
+`test_lambda_layer_exact.py` compares them with the reference, in training too.
+"""
+
+import keras
+import numpy as np
+import pytest
+from keras.src import backend
+from support import backends, networks
+
+from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, count_flops
+from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding, position_lambdas
+
+SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 5}
+# name: (grid, strides, layer arguments).
+CASES = {
+    **{name: ((9, 7), 2, {"implementation": name}) for name in position_lambdas.IMPLEMENTATIONS},
+    "by_three": ((9, 7), 3, {"intra_depth": 2}),
+    "sequence": ((11,), 2, {"dilation_rate": 2}),
+    "video": ((3, 4, 5), 2, {"scope": (1, 3, 5)}),
+    "absolute": ((5, 4), 2, {"position_embedding": "absolute", "multi_query": False}),
+    "shared": ((9, 7), 2, {"position_embedding": "shared", "intra_depth": 2}),
+    "causal": ((9, 7), 2, {"causal": True, "multi_query": False}),
+    "no_positions": ((9, 7), 2, {"position_embedding": None}),
+}
+
+
+def pair(strides, **arguments):
+    """A layer of strided queries, and one that has a query at every position."""
+    arguments = {**SMALL, **arguments}
+    return (
+        LambdaLayer(strides=strides, strided_queries=True, **arguments),
+        LambdaLayer(**arguments),
+    )
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def to_numpy(tensor):
+    return keras.ops.convert_to_numpy(tensor)
+
+
+def assert_near(received, expected):
+    assert received.shape == expected.shape
+    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_the_whole_layer_at_these_positions(name):
+    """Outputs, and gradients of inputs, weights and shared embeddings."""
+    grid, strides, arguments = CASES[name]
+    x = normal(2, *grid, 6)
+    call = {"mask": np.random.default_rng(1).random((2, *grid)) < 0.8, "training": False}
+    inputs = [x]
+    if name == "shared":
+        table = RelativePositionEmbedding(SMALL["scope"], SMALL["key_dim"], 2)
+        inputs.append(to_numpy(table(x)))
+    layer, whole = pair(strides, **arguments)
+    if name == "shared":  # an argument that is differentiated comes by position
+        layer, whole = _Shared(layer), _Shared(whole)
+    for one in (layer, whole):
+        one.build(x.shape)
+    for one, other in zip(layer.variables, whole.variables, strict=True):
+        value = np.random.default_rng(2).uniform(0.5, 1.5, one.shape)
+        one.assign(value)
+        other.assign(value)
+    at = (slice(None), *(slice(None, None, strides) for _ in grid))
+    shape = layer.compute_output_shape(x.shape)
+    cotangent = np.zeros((*x.shape[:-1], 8), "float32")
+    cotangent[at] = normal(*shape, seed=3)
+    expected = backends.output_and_gradients(whole, inputs, cotangent, **call)
+    outputs, by_inputs, by_weights = backends.output_and_gradients(
+        layer, inputs, cotangent[at], **call
+    )
+    assert_near(outputs, expected[0][at])
+    scale = max(np.abs(gradient).max() for gradient in expected[2])
+    for received, wanted in zip(by_inputs + by_weights, expected[1] + expected[2], strict=True):
+        assert received.shape == wanted.shape
+        # Some gradients vanish; rounding is then relative to the others.
+        assert np.abs(received - wanted).max() <= 1e-5 * max(np.abs(wanted).max(), 0.1 * scale)
+
+
+class _Shared(keras.layers.Layer):
+    """A lambda layer whose shared embeddings are its second input."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.supports_masking = layer, True
+        self.compute_output_shape = layer.compute_output_shape
+
+    def build(self, inputs_shape):
+        self.layer.build(inputs_shape)
+        self.built = True
+
+    def call(self, inputs, embeddings, mask=None, training=None):
+        return self.layer(inputs, position_embeddings=embeddings, mask=mask, training=training)
+
+
+@pytest.mark.parametrize("implementation", position_lambdas.capable(axes=2, unknown_grid=True))
+@pytest.mark.parametrize("causal", [False, True])
+def test_grid_of_unknown_size(implementation, causal):
+    inputs = keras.Input((None, None, 6))
+    layer, whole = pair(2, implementation=implementation, causal=causal)
+    model = keras.Model(inputs, layer(inputs))
+    assert model.output_shape == (None, None, None, 8)
+    whole.build((None, None, None, 6))
+    whole.set_weights(layer.get_weights())
+    for size in [(5, 4), (2, 7)]:
+        x = normal(2, *size, 6)
+        expected = to_numpy(whole(x))[:, ::2, ::2]
+        np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_strides_of_one_change_nothing():
+    x = normal(2, 5, 4, 6)
+    layer, whole = pair(1)
+    layer.build(x.shape)
+    whole.build(x.shape)
+    whole.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(to_numpy(layer(x)), to_numpy(whole(x)))
+
+
+def test_mask_of_the_outputs_is_strided():
+    tokens = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])
+    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(tokens)
+    layer, _ = pair(2)
+    np.testing.assert_array_equal(
+        to_numpy(backend.get_keras_mask(layer(embedded))), tokens[:, ::2] != 0
+    )
+    assert backend.get_keras_mask(layer(normal(2, 5, 6))) is None
+
+
+def test_saved_and_loaded(tmp_path):
+    inputs = keras.Input((5, 4, 6))
+    model = keras.Model(inputs, pair(2)[0](inputs))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[-1].strided_queries is True
+    x = normal(2, 5, 4, 6)
+    np.testing.assert_array_equal(to_numpy(loaded(x)), to_numpy(model(x)))
+
+
+@pytest.mark.one_backend
+def test_flops_of_queries_are_those_of_the_queries_that_there_are():
+    h, k, u, v, d, seen = 2, 3, 1, 4, 6, 25
+    layer, whole = pair(2)
+    counts = [one.count_flops((None, 9, 8, d)) for one in (layer, whole)]
+    for found, n in zip(counts, (5 * 4, 9 * 8), strict=True):
+        assert found == {
+            "projections": 2 * (n * d * h * k + 72 * d * u * (k + v)),
+            "content": 2 * (72 * u * k * v + n * h * k * v),
+            "position": 2 * (n * seen * u * k * v + n * h * k * v),
+        }
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("constructor", [LambdaResNet14, LambdaResNet26T])
+def test_networks(constructor):
+    """The parameters stay, and no pooling remains in stages that have them."""
+    arguments = {"input_shape": (64, 64, 3), "classes": 5}
+    pooled = constructor(**arguments)
+    strided = constructor(strided_queries=True, **arguments)
+    in_c5 = constructor(strided_queries=[False, False, False, True], **arguments)
+    shapes = [[variable.shape for variable in model.weights] for model in (pooled, strided, in_c5)]
+    assert shapes[0] == shapes[1] == shapes[2]
+    assert count_flops(strided) <= count_flops(in_c5) < count_flops(pooled)
+    names = networks.lambda_blocks(strided)
+    layers = [strided.get_layer(f"{name}_2_lambda") for name in names]
+    assert [layer.strides for layer in layers if layer.strides > 1] == [2] * sum(
+        name.endswith("block1") for name in names
+    )
+    assert not [layer.name for layer in strided.layers if layer.name.endswith("_2_pool")]
+    assert strided.output_shape == pooled.output_shape
