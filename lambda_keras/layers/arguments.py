@@ -59,14 +59,26 @@ def check_functional(model):
         raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
 
 
-def check_mask(name: str, mask, shape):
-    """Checks that a mask is a boolean tensor of a shape, as far as the shape is known."""
-    given: Any = getattr(mask, "shape", None)
-    check(given is not None, f"{name} to be a tensor", **{name: mask})
-    given, shape = tuple(given), tuple(shape)
-    fits = len(given) == len(shape) and all(
-        None in pair or pair[0] == pair[1] for pair in zip(given, shape, strict=True)
-    )
-    check(fits, f"{name} of shape {shape}", shape=given)
+def check_mask(name: str, mask, *shapes):
+    """Checks that a mask is a boolean tensor of one of the shapes, as far as these are known."""
+    _check_tensor(name, mask, *shapes)
     is_bool = "float" not in str(mask.dtype) and "complex" not in str(mask.dtype)
     check(is_bool, f"{name} of dtype bool", dtype=mask.dtype)
+
+
+def check_integers(name: str, tensor, *shapes):
+    """Checks that a tensor is one of integers, of one of the shapes, as far as these are known."""
+    _check_tensor(name, tensor, *shapes)
+    check("int" in str(tensor.dtype), f"{name} of an integer dtype", dtype=tensor.dtype)
+
+
+def _check_tensor(name, tensor, *shapes):
+    given: Any = getattr(tensor, "shape", None)
+    check(given is not None, f"{name} to be a tensor", **{name: tensor})
+    given, shapes = tuple(given), [tuple(shape) for shape in shapes]
+    fits = any(
+        len(given) == len(shape)
+        and all(None in pair or pair[0] == pair[1] for pair in zip(given, shape, strict=True))
+        for shape in shapes
+    )
+    check(fits, f"{name} of shape {' or '.join(map(str, shapes))}", shape=given)

@@ -32,12 +32,13 @@ def content_outputs(
     """Normalizes keys, computes content lambdas, applies them: returns `(b, n, h, v)`.
 
     Queries are `(b, n, h, k)`, keys `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is
-    false where an example has no context element, a mask `(n, m)` where a query does not see it
-    (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys. `queried`, int
-    `(n,)`, are the positions of causal queries in the context; by default they are all of it.
+    false where an example has no context element, a mask `(n, m)` or `(b, n, m)` where a query does
+    not see it (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys.
+    `queried`, int `(n,)`, are the positions of causal queries in the context; by default they are
+    all of it.
     """
     if causal and mask is not None:
-        mask = ops.logical_and(mask, up_to_own(queried, *ops.shape(mask)))
+        mask = ops.logical_and(mask, up_to_own(queried, *ops.shape(mask)[-2:]))
     if causal and normalization == "softmax":
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
         if queried is not None and mask is None:
@@ -55,7 +56,8 @@ def content_outputs(
     def over_visible(terms):
         if mask is None:
             return ops.cumsum(terms, axis=1)
-        return ops.einsum("nm,bm...->bn...", ops.cast(mask, "float32"), terms)
+        pairs = "nm" if len(mask.shape) == 2 else "bnm"
+        return ops.einsum(f"{pairs},bm...->bn...", ops.cast(mask, "float32"), terms)
 
     terms = weights[:, :, :, None, :] * ops.cast(values, "float32")[:, :, None, :, :]
     denominator = _denominator(weights, normalization, over_visible)
@@ -89,7 +91,9 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
         levels = math.ceil(math.log(keys.shape[3] or 2**31, BLOCK))
         _, sums = _running_sums(keys, terms, levels)
     else:
-        _, sums = _visible_sums(keys, terms, ops.cast(mask, "bool"))
+        visible = ops.cast(mask, "bool")
+        visible = visible if len(mask.shape) == 2 else visible[:, None, None]  # of b, k, u
+        _, sums = _visible_sums(keys, terms, visible)
     sums, denominators = ops.split(sums, [sums.shape[-1] - 1], axis=-1)
     return ops.sum(sums / ops.where(denominators > 0, denominators, 1.0), axis=2)
 
@@ -97,8 +101,9 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
 def _visible_sums(keys, terms, visible):
     """Sums of `exp(keys - maximum) * terms` over the visible positions, with a maximum per query.
 
-    Keys `(..., m, 1)`, terms `(..., m, w)` and visible `(n, m)` -> maxima `(..., n, 1)`, without a
-    gradient, because they cancel in quotients of sums, and sums `(..., n, w)`.
+    Keys `(..., m, 1)`, terms `(..., m, w)` and visible `(n, m)` or `(..., n, m)` -> maxima
+    `(..., n, 1)`, without a gradient, because they cancel in quotients of sums, and sums
+    `(..., n, w)`.
     """
     keys = ops.where(visible, ops.swapaxes(keys, -1, -2), HIDDEN)
     maxima = _largest(keys, -1)

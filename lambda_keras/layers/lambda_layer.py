@@ -11,6 +11,7 @@ from lambda_keras.layers.arguments import (
     check,
     check_bools,
     check_choices,
+    check_integers,
     check_mask,
     check_number,
     check_positive_integers,
@@ -27,12 +28,14 @@ from lambda_keras.layers.position_embeddings import (
 from lambda_keras.layers.tiles import every, strided
 
 CHOICES = {
-    "position_embedding": ("relative", "absolute", "shared", None),
+    "position_embedding": ("relative", "absolute", "relation", "shared", None),
     "query_normalization": ("batch", "softmax", "batch_softmax", None),
     "key_normalization": KEY_NORMALIZATIONS,
     "value_normalization": ("batch", None),
     "implementation": ("auto", *position_lambdas.IMPLEMENTATIONS),
 }
+# Position embeddings that are those of any pairs of positions, and have no scope.
+OF_PAIRS = ("absolute", "relation")
 
 
 class Group(NamedTuple):
@@ -41,7 +44,7 @@ class Group(NamedTuple):
     queries: Any  # (b, n, h, k)
     keys: Any  # (b, m, k, u)
     values: Any  # (b, m, v, u)
-    embeddings: Any  # (*r, u, k)
+    embeddings: Any  # (*r, u, k), (n, m, u, k) or (r, u, k)
     bias: Any  # (k,)
 
 
@@ -79,9 +82,13 @@ class LambdaLayer(Layer):
             Figure 7). Defaults to `True`.
         use_content: Bool, whether there is a content lambda (Table 10). Defaults to `True`.
         position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions,
-            for contexts without structure (the scope is ignored); `"shared"`, relative ones of a
-            `RelativePositionEmbedding` given to the call (Table 4); or `None` for no position
-            lambdas (Table 10). Defaults to `"relative"`.
+            for contexts without structure (the scope is ignored); `"relation"`, one embedding for
+            each of `num_relations` kinds of pairs, which the call is given as `relations`, such as
+            edges of graphs, distances or time lags (2, 3.3; the scope is ignored); `"shared"`,
+            relative ones of a `RelativePositionEmbedding` given to the call (Table 4); or `None`
+            for no position lambdas (Table 10). Defaults to `"relative"`.
+        num_relations: Int, number r of relations, for `position_embedding="relation"` only.
+            Defaults to `None`.
         use_bias: Bool, whether all position lambdas have a learned bias of depth k, as those of
             PyTorch implementations. Defaults to `False`.
         use_projection_bias: Bool, whether queries and values have a learned bias, before
@@ -122,12 +129,18 @@ class LambdaLayer(Layer):
             Defaults to `inputs`.
         position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
-        attention_mask: Bool tensor `(n, m)`, shared by the batch: which context positions each
-            query sees (Figure 6), as long as the others are finite. n are the queries that there
-            are. Keys are normalized over these
-            only. Under a softmax, keys more than about 80 below the largest one, hidden ones too,
-            weigh nothing; `causal=True` lifts this limit, for memory of `n m k u` numbers per
-            example.
+        attention_mask: Bool tensor `(n, m)`, shared by the batch, or `(batch, n, m)`: which context
+            positions each query sees (Figure 6), as long as the others are finite; n are the
+            queries that there are. Keys are normalized over these only. Under a softmax, keys more
+            than about 80 below the largest one, hidden ones too, weigh nothing; `causal=True` lifts
+            this limit, for memory of `n m k u` numbers per example. Content lambdas of each query
+            take `n k v u` numbers per example; positions take `n m u h` with masks of each
+            example's own.
+        relations: Integers `(n, m)`, shared by the batch, or `(batch, n, m)`, if
+            `position_embedding="relation"`: the relation of each query to each context position,
+            from 0. Pairs with -1 have none, and no position lambda. A graph cannot check values:
+            any other number out of range counts as none, too. Shared relations take `n m (r + u k)`
+            numbers, others `n m (r + u h)` per example.
         mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
@@ -159,6 +172,7 @@ class LambdaLayer(Layer):
         multi_query: bool = True,
         use_content: bool = True,
         position_embedding: str | None = "relative",
+        num_relations: int | None = None,
         use_bias: bool = False,
         use_projection_bias: bool = False,
         causal: bool = False,
@@ -189,6 +203,7 @@ class LambdaLayer(Layer):
         self.multi_query = multi_query
         self.use_content = use_content
         self.position_embedding = position_embedding
+        self.num_relations = num_relations
         self.use_bias = use_bias
         self.use_projection_bias = use_projection_bias
         self.causal = causal
@@ -229,13 +244,18 @@ class LambdaLayer(Layer):
         check(self.use_content or has_positions, lambdas, **named("use_content"), **position)
         biased = "position lambdas for use_bias=True, which is their bias"
         check(has_positions or not self.use_bias, biased, **position)
+        number = self.num_relations
+        of_relations = type(number) is int and number >= 1
+        fits = of_relations if self.position_embedding == "relation" else number is None
+        expected = "num_relations, a positive integer, for position_embedding='relation' only"
+        check(fits, expected, **named("num_relations"), **position)
         multi_query = "multi_query=True for shared embeddings"
         check(self.multi_query or not is_shared, multi_query, **named("multi_query"))
         unpooled = "strides=1 for causal=True, or strided_queries=True, as pooling sees the future"
         pooled = self.strides > self._query_strides
         check(not (pooled and self.causal), unpooled, **named("strides", "strided_queries"))
-        if self.position_embedding == "absolute":
-            self._check_implementation("absolute embeddings", any_pairs=True)
+        if self.position_embedding in OF_PAIRS:
+            self._check_implementation(f"{self.position_embedding} embeddings", any_pairs=True)
         if self.causal:
             self._check_implementation("causal=True", causal=True)
         self._check_implementation(f"intra_depth={self.intra_depth}", intra_depth=self.intra_depth)
@@ -294,12 +314,13 @@ class LambdaLayer(Layer):
         context=None,
         position_embeddings=None,
         attention_mask=None,
+        relations=None,
         mask=None,
         context_mask=None,
         training=None,
     ):
         own_context = context is None
-        self._check_call(inputs, context, position_embeddings, attention_mask)
+        self._check_call(inputs, context, position_embeddings, attention_mask, relations)
         self._check_batch(inputs, context, mask, context_mask)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
@@ -312,10 +333,11 @@ class LambdaLayer(Layer):
             inputs = every(inputs, strides, axes)
             mask = None if mask is None else every(mask, strides, axes)
         mask = _flatten_mask(mask)  # (b, n)
+        if attention_mask is not None:
+            attention_mask = ops.cast(attention_mask, "bool")
+        common = (padding, attention_mask, grid, context_grid, training, strides, relations)
         outputs = [
-            self.apply_lambdas(
-                group, padding, attention_mask, grid, context_grid, training, strides
-            )
+            self.apply_lambdas(group, *common)
             for group in self.project_inputs(
                 inputs, context, position_embeddings, mask, padding, training
             )
@@ -378,11 +400,14 @@ class LambdaLayer(Layer):
         parts = (queries, keys or [None] * groups, values, per_group(embeddings), per_group(bias))
         return list(map(Group, *parts))
 
-    def apply_lambdas(self, group: Group, padding, mask, grid, context_grid, training, strides=1):
+    def apply_lambdas(
+        self, group: Group, padding, mask, grid, context_grid, training, strides=1, relations=None
+    ):
         """Applies the content and position lambdas of one head group; returns `(b, n, h, v)`.
 
-        Masks `(b, m)` (`padding`) and `(n, m)` are false where there is no context element, and
-        where a query does not see it. Grids are the axes that n, before strides, and m are made of.
+        Masks `(b, m)` (`padding`) and `(n, m)` or `(b, n, m)` are false where there is no context
+        element, and where a query does not see it. Grids are the axes that n, before strides, and m
+        are made of.
         """
         queries, keys, values, embeddings, bias = group
         outputs = 0
@@ -394,20 +419,24 @@ class LambdaLayer(Layer):
         if embeddings is not None:
             embeddings = ops.cast(embeddings, values.dtype)
             outputs = outputs + self._position_outputs(
-                queries, values, embeddings, mask, grid, context_grid, training, strides
+                queries, values, embeddings, mask, grid, context_grid, training, strides, relations
             )  # (b, n, h, v)
         if bias is not None:
             outputs = outputs + ops.matmul(queries, bias[:, None])  # (b, n, h, 1), for every v
         return outputs
 
     def _position_outputs(
-        self, queries, values, embeddings, mask, grid, context_grid, training, strides
+        self, queries, values, embeddings, mask, grid, context_grid, training, strides, relations
     ):
-        any_pairs = self.position_embedding == "absolute" or mask is not None
-        if self.position_embedding != "absolute":
+        of_pairs = self.position_embedding in OF_PAIRS
+        if not of_pairs:
             embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
             if self.causal:
                 embeddings = position_lambdas.mask_future(embeddings)  # (*r, u, k)
+        elif self.causal:
+            past = up_to_own(_raster(grid, strides), math.prod(grid), math.prod(context_grid))
+            mask = past if mask is None else ops.logical_and(mask, past)
+        any_pairs = of_pairs or mask is not None
         implementation = self.implementation
         if implementation == "auto":
             implementation = position_lambdas.fastest(
@@ -419,26 +448,22 @@ class LambdaLayer(Layer):
                 strides,
                 causal=self.causal,
                 intra_depth=self.intra_depth,
+                own_pairs=_of_examples(mask, relations),
             )
         if not any_pairs:
             return position_lambdas.relative_outputs(
                 queries, values, embeddings, grid, context_grid, implementation, strides
             )
-        if self.position_embedding != "absolute":
+        if not of_pairs:
             embeddings = position_lambdas.dense_embeddings(
                 embeddings, grid, context_grid, strides=strides
             )
-        else:
-            if strides > 1:
-                table = ops.reshape(embeddings, (*grid, -1))
-                table = every(table, strides, range(len(grid)))
-                embeddings = ops.reshape(table, (-1, *embeddings.shape[1:]))  # (n, m, u, k)
-            if self.causal:
-                visible = up_to_own(_raster(grid, strides), *embeddings.shape[:2])  # (n, m)
-                embeddings = embeddings * ops.cast(visible, embeddings.dtype)[:, :, None, None]
-        if mask is not None:
-            embeddings = embeddings * ops.cast(mask, embeddings.dtype)[:, :, None, None]
-        return position_lambdas.IMPLEMENTATIONS[implementation].outputs(queries, values, embeddings)
+        elif strides > 1 and self.position_embedding == "absolute":
+            table = every(ops.reshape(embeddings, (*grid, -1)), strides, range(len(grid)))
+            embeddings = ops.reshape(table, (-1, *embeddings.shape[1:]))  # (n, m, u, k)
+        return position_lambdas.pair_outputs(
+            queries, values, embeddings, implementation, mask, relations
+        )
 
     def compute_output_shape(self, inputs_shape, context_shape=None):
         del context_shape
@@ -463,7 +488,7 @@ class LambdaLayer(Layer):
         h, k, v = self.num_heads, self.key_dim, self._value_dim
         units = (1 if self.multi_query else h) * self.intra_depth
         seen = m
-        if self.position_embedding != "absolute" and self.scope is not None:
+        if self.position_embedding not in OF_PAIRS and self.scope is not None:
             seen = min(m, math.prod(relative_positions(self.scope, tuple(grid))))
         applying = n * h * k * v
         products = {
@@ -496,6 +521,8 @@ class LambdaLayer(Layer):
         """Sizes of the axes of the layer's own position embeddings, `None` if it has none."""
         if self.position_embedding == "relative":
             return relative_positions(self.scope, grid)
+        if self.position_embedding == "relation" and self.num_relations is not None:
+            return (self.num_relations,)
         if self.position_embedding != "absolute":
             return None
         expected = "grids of known size, because absolute embeddings are one for each pair"
@@ -518,7 +545,7 @@ class LambdaLayer(Layer):
             self._check_implementation("a grid of unknown size", unknown_grid=True)
         self._embedded_positions(tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1]))
 
-    def _check_call(self, inputs, context, position_embeddings, attention_mask):
+    def _check_call(self, inputs, context, position_embeddings, attention_mask, relations):
         context_shape = (inputs if context is None else context).shape
         self.check_shapes(inputs.shape, context_shape)
         grids = (tuple(inputs.shape[1:-1]), tuple(context_shape[1:-1]))
@@ -540,13 +567,20 @@ class LambdaLayer(Layer):
             unshared = "no position_embeddings in the call unless position_embedding='shared'"
             own = self.position_embedding
             check(position_embeddings is None, unshared, position_embedding=own)
-        if attention_mask is None:
-            return
-        # (queries, context positions), shared by the batch.
-        grids = strided(grids[0], self._query_strides), grids[1]
-        sizes = (None if None in grid else math.prod(grid) for grid in grids)
-        check_mask("attention_mask", attention_mask, sizes)
-        self._check_implementation("an attention_mask", any_pairs=True)
+        # (queries, context positions), shared by the batch or of each example's own.
+        of_queries = (strided(grids[0], self._query_strides), grids[1])
+        pairs = tuple(None if None in grid else math.prod(grid) for grid in of_queries)
+        shapes = (pairs, (inputs.shape[0], *pairs))
+        if self.position_embedding == "relation":
+            check_integers("relations", relations, *shapes)
+        else:
+            expected = "no relations in the call unless position_embedding='relation'"
+            check(relations is None, expected, position_embedding=self.position_embedding)
+        if attention_mask is not None:
+            check_mask("attention_mask", attention_mask, *shapes)
+            self._check_implementation("an attention_mask", any_pairs=True)
+        if _of_examples(attention_mask, relations):
+            self._check_implementation("masks or relations of each example", own_pairs=True)
 
     def _check_batch(self, inputs, context, mask, context_mask):
         depths = (inputs.shape[-1], (inputs if context is None else context).shape[-1])
@@ -569,6 +603,11 @@ def _raster(grid, strides):
     """Numbers in raster order of the positions with queries: int `(n,)`."""
     positions = ops.reshape(ops.arange(math.prod(grid), dtype="int32"), grid)
     return ops.reshape(every(positions, strides, range(len(grid))), (-1,))
+
+
+def _of_examples(*pairs) -> bool:
+    """Whether a mask or relations of pairs are of each example's own, `(b, n, m)`."""
+    return any(one is not None and len(one.shape) == 3 for one in pairs)
 
 
 def _flatten_mask(mask):

@@ -107,7 +107,8 @@ CASES |= {
         "batch_softmax_queries": ((5, 4), {"query_normalization": "batch_softmax"}),
     }.items()
 }
-# name: (grid, context grid, layer arguments, call arguments to draw).
+RELATION = {"position_embedding": "relation", "num_relations": 3}
+# name: (grid, context grid, layer arguments, call arguments to draw, those of examples as such).
 CALLS = {
     "context": ((4, 3), (4, 3), {"scope": 3}, ()),
     "longer_context": ((4, 3), (6, 5), {"scope": 5}, ()),
@@ -158,6 +159,59 @@ CALLS = {
         {"scope": 3, "causal": True, "key_normalization": "l2", **STRIDED},
         ("attention_mask",),
     ),
+    **{
+        f"masks_of_examples_{name}": ((6,), None, arguments, ("examples' attention_mask",))
+        for name, arguments in {
+            "relative": {"scope": 5},
+            "intra_depth": {"scope": 3, "intra_depth": 2},
+            "multi_head": {"scope": 3, "multi_query": False},
+            "absolute": {"position_embedding": "absolute"},
+            "absolute_causal": {"position_embedding": "absolute", "causal": True},
+            "content_only": {"position_embedding": None},
+            "l2": {"scope": 3, "key_normalization": "l2"},
+            "causal": {"scope": 5, "causal": True},
+            "causal_intra_depth": {"scope": 5, "causal": True, "intra_depth": 2},
+            "causal_no_key_normalization": {
+                "scope": 3,
+                "causal": True,
+                "key_normalization": None,
+            },
+        }.items()
+    },
+    "masks_of_examples_image": ((4, 3), None, {"scope": 3}, ("mask", "examples' attention_mask")),
+    "masks_of_examples_context": (
+        (6,),
+        (9,),
+        {"scope": 5},
+        ("mask", "context_mask", "examples' attention_mask"),
+    ),
+    **{
+        f"{name}{of_examples}": (
+            *(grid, context_grid, {**RELATION, **arguments}),
+            tuple(mask.replace("-", of) for mask in masks),
+        )
+        for of_examples, of in (("", ""), ("_of_examples", "examples' "))
+        for name, (grid, context_grid, arguments, masks) in {
+            "relations": ((6,), None, {}, ("-relations",)),
+            "relations_image": ((4, 3), None, {}, ("-relations",)),
+            "relations_intra_depth": ((6,), None, {"intra_depth": 2}, ("-relations",)),
+            "relations_multi_head_intra_depth": (
+                (6,),
+                None,
+                {"multi_query": False, "intra_depth": 2},
+                ("-relations", "mask"),
+            ),
+            "relations_causal": ((6,), None, {"causal": True}, ("-relations",)),
+            "relations_context": ((6,), (9,), {}, ("-relations", "mask", "context_mask")),
+            "relations_mask": ((6,), None, {}, ("relations", "-attention_mask", "mask")),
+            "relations_causal_mask": (
+                (6,),
+                None,
+                {"causal": True, "intra_depth": 2},
+                ("-relations", "attention_mask", "mask"),
+            ),
+        }.items()
+    },
 }
 
 
@@ -167,7 +221,8 @@ def implementations(grid, arguments, masks) -> tuple[str, ...]:
     if embedding is None or any(name.endswith("_normalization") for name in arguments):
         return ("auto",)
     return position_lambdas.capable(
-        any_pairs=embedding == "absolute" or "attention_mask" in masks,
+        any_pairs=embedding in ("absolute", "relation") or "attention_mask" in masks,
+        own_pairs=any("examples" in name for name in masks),
         causal=arguments.get("causal", False),
         intra_depth=arguments.get("intra_depth", 1),
         axes=len(grid),
@@ -227,12 +282,17 @@ def as_dictionary(names, arrays):
 
 
 def draw_masks(names, rng, batch, grid, context_grid, strides):
-    """Random masks under which every example and query sees something."""
+    """Random masks under which every example and query sees something, and relations."""
     n, m = (int(np.prod([-(-i // s) for i in g])) for g, s in ((grid, strides), (context_grid, 1)))
     masks = {}
-    if "attention_mask" in names:
-        masks["attention_mask"] = (rng.random((n, m)) < 0.6) | np.eye(n, m, dtype=bool)
-        masks["attention_mask"][:, 0] = True
+    for name in names:
+        *examples, what = name.split()
+        shape = (batch, n, m) if examples else (n, m)
+        if what == "attention_mask":
+            masks[what] = (rng.random(shape) < 0.6) | np.eye(n, m, dtype=bool)
+            masks[what][..., 0] = True
+        if what == "relations":
+            masks[what] = rng.integers(-1, 3, shape)
     for name, sizes in (("mask", grid), ("context_mask", context_grid)):
         if name in names:
             masks[name] = rng.random((batch, *sizes)) < 0.6
@@ -265,7 +325,8 @@ def test_equals_the_reference(grid, context_grid, arguments, masks, implementati
     layer.build(*[array.shape for array in inputs])
     randomize(layer, rng)
     names, weights = weights_of(layer)
-    arguments = {name: value for name, value in arguments.items() if name != "scope"}
+    not_theirs = ("scope", "num_relations")
+    arguments = {name: value for name, value in arguments.items() if name not in not_theirs}
 
     def expected_output(*arrays):
         return reference.lambda_layer(

@@ -26,6 +26,15 @@ def embed(embeddings, query_grid, context_grid, dilation=1):
     return dense
 
 
+def embed_relations(embeddings, relations):
+    """E[n, m] = embeddings[relations[n, m]], and 0 where the relation is none of them (3.3)."""
+    dense = np.zeros((*relations.shape, *embeddings.shape[1:]), embeddings.dtype)
+    for pair in np.ndindex(relations.shape):
+        if 0 <= relations[pair] < len(embeddings):
+            dense[pair] = embeddings[relations[pair]]
+    return dense
+
+
 def softmax(x, axis):
     exponentials = np.exp(x - x.real.max(axis=axis, keepdims=True))
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
@@ -88,6 +97,7 @@ def lambda_layer(
     key_normalization="softmax",
     value_normalization="batch",
     attention_mask=None,
+    relations=None,
     mask=None,
     context_mask=None,
     training=False,
@@ -131,9 +141,14 @@ def lambda_layer(
     if position_embedding is not None:
         tables = weights["position_embeddings"]
         tables = tables[None] if multi_query else tables
-        if position_embedding != "absolute":
+        if position_embedding == "relation":
+            tables = [embed_relations(table, relations) for table in tables]
+        elif position_embedding != "absolute":
             tables = [embed(table, grid, context_grid, dilation_rate) for table in tables]
-        tables = [table[queried] for table in tables]
+        # Of each example: (groups, b, n, m, u, k).
+        tables = [np.broadcast_to(one, (batch, *one.shape[-4:])) for one in tables]
+        if position_embedding != "relation":
+            tables = [one[:, queried] for one in tables]
 
     outputs = np.zeros((batch, n_total, num_heads, values.shape[3]), dtype)
     for b, n, h in itertools.product(range(batch), range(n_total), range(num_heads)):
@@ -142,7 +157,7 @@ def lambda_layer(
         if context_mask is not None:
             seen &= context_mask[b]
         if attention_mask is not None:
-            seen &= attention_mask[n]
+            seen &= np.broadcast_to(attention_mask, (batch, n_total, m_total))[b, n]
         if causal:
             seen &= np.arange(m_total) <= queried[n]
         v = values[b, seen, group]
@@ -151,7 +166,7 @@ def lambda_layer(
             normalized = normalize_keys(keys[b, seen, group], key_normalization)
             lambda_n = lambda_n + np.einsum("mku,mvu->kv", normalized, v)
         if position_embedding is not None:
-            lambda_n = lambda_n + np.einsum("muk,mvu->kv", tables[group][n][seen], v)
+            lambda_n = lambda_n + np.einsum("muk,mvu->kv", tables[group][b, n][seen], v)
         if use_bias:
             bias = weights["position_bias"] if multi_query else weights["position_bias"][group]
             lambda_n = lambda_n + bias[:, None]

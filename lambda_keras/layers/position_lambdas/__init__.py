@@ -10,13 +10,17 @@ one, two or three axes. Letters of the paper:
     b batch, n query positions, m context positions, r relative positions (the scope),
     k query/key depth, u intra-depth, v value depth, h heads
 
-`relative_outputs` runs them; `fastest` chooses one by the table `CHOICES`.
+With relations `r[n, m]` other than offsets, such as the kinds of the edges of a graph, `E[n, m]` is
+`embeddings[r[n, m]]`, and 0 where there is none. Masks and relations may be `r[b, n, m]`.
+
+`relative_outputs` and `pair_outputs` run them; `fastest` chooses one by the table `CHOICES`.
 """
 
 from lambda_keras.layers.position_lambdas.api import (
     IMPLEMENTATIONS,
     capable,
     known_common_grid,
+    pair_outputs,
     relative_outputs,
 )
 from lambda_keras.layers.position_lambdas.choices import CHOICES, fastest
@@ -36,5 +40,6 @@ __all__ = [
     "fastest",
     "known_common_grid",
     "mask_future",
+    "pair_outputs",
     "relative_outputs",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from keras import ops
 
+from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.position_lambdas.apply import flatten_grid
 from lambda_keras.layers.position_lambdas.conv import conv, countable, depthwise_conv
 from lambda_keras.layers.position_lambdas.dense import (
@@ -13,6 +14,7 @@ from lambda_keras.layers.position_lambdas.dense import (
     dense_tiles,
     einsum,
     query_first,
+    query_first_by_relation,
     query_first_in_tiles,
 )
 from lambda_keras.layers.position_lambdas.embeddings import crop_to_reach, dense_embeddings
@@ -30,7 +32,8 @@ class Implementation:
             `(n, m, u, k)` if it is one for any pairs. If not, it takes queries `(b, *grid, h, k)`,
             values `(b, *grid, v, u)`, embeddings `(*scope, u, k)` and strides, of queries that
             are on every so many positions of an axis only. It returns `(b, n, h, v)`.
-        any_pairs: Whether embeddings may be absolute or masked ones.
+        any_pairs: Whether embeddings may be absolute or masked ones, or those of relations.
+        own_pairs: Whether masks and relations may be of each example's own.
         causal: Whether nothing of the future gets through, by rounding neither.
         intra_depth: Largest intra-depth u.
         axes: Largest number of axes of the grid.
@@ -39,6 +42,7 @@ class Implementation:
 
     outputs: Callable
     any_pairs: bool = False
+    own_pairs: bool = False
     causal: bool = True
     intra_depth: float = math.inf
     axes: int = 3
@@ -47,7 +51,7 @@ class Implementation:
 
 IMPLEMENTATIONS = {
     "einsum": Implementation(einsum, any_pairs=True),
-    "query_first": Implementation(query_first, any_pairs=True),
+    "query_first": Implementation(query_first, any_pairs=True, own_pairs=True),
     "dense_matmul": Implementation(dense_matmul, any_pairs=True),
     "conv": Implementation(conv),
     # Figure 8 has no such form of the intra-depth, and Keras no such convolution of 3 axes.
@@ -120,6 +124,39 @@ def relative_outputs(
     batch, _, h, v = ops.shape(outputs)
     outputs = ops.reshape(outputs, (batch, *all_queries, h, v))
     return flatten_grid(outputs[(slice(None), *(slice(size) for size in query_grid))])
+
+
+def pair_outputs(queries, values, embeddings, implementation: str, mask=None, relations=None):
+    """Position outputs for embeddings, masks or relations of any pairs.
+
+    Args:
+        queries: Tensor `(b, n, h, k)`.
+        values: Tensor `(b, m, v, u)`.
+        embeddings: Tensor `(n, m, u, k)`, or `(r, u, k)` if there are relations.
+        implementation: One of `IMPLEMENTATIONS` for any pairs, or for pairs of each example's own.
+        mask: Bool tensor `(n, m)` or `(b, n, m)`; false where a query does not see a position.
+        relations: Integers `(n, m)` or `(b, n, m)`, each a row of the embeddings; others are none.
+
+    Returns:
+        Tensor `(b, n, h, v)`.
+    """
+    if relations is not None:
+        # A product with zeros and ones: the gradient of a gather is a scatter, which adds up in
+        # half precision.
+        rows = ops.arange(embeddings.shape[0], dtype="int32")[:, None]
+        one_hot = ops.equal(relations[..., None, :], rows)  # (..., n, r, m)
+        if mask is not None:
+            one_hot = ops.logical_and(one_hot, mask[..., None, :])
+        one_hot = ops.cast(one_hot, values.dtype)
+        if len(one_hot.shape) == 4:
+            return query_first_by_relation(queries, values, embeddings, one_hot)
+        embeddings = contract("nrm,ruk->nmuk", one_hot, embeddings)
+    elif mask is not None:
+        mask = ops.cast(mask, values.dtype)
+        if len(mask.shape) == 3:
+            return query_first(queries, values, embeddings, mask)
+        embeddings = embeddings * mask[:, :, None, None]
+    return IMPLEMENTATIONS[implementation].outputs(queries, values, embeddings)
 
 
 def _on_grid(tensor, grid, common):

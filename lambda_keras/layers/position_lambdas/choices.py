@@ -61,6 +61,7 @@ CHOICES = {
         ("fourier", {"xla": False, "axes": 3}),  # in place of a 3-d convolution
         ("toeplitz_conv", {}),
         ("dense_matmul", {}),
+        ("query_first", {}),  # pairs of each example's own
     ],
     # Compiled by XLA for a TPU v5e, not run: see docs/measurements.md.
     "tpu": [
@@ -92,7 +93,8 @@ def fastest(grid, scope, value_dim: int, training: bool, batch=None, strides=1, 
         training: Whether a backward pass may follow.
         batch: Number of examples; `None` where unknown, which counts as many.
         strides: Of queries that are on every so many positions of an axis only.
-        **needs: `causal` and `intra_depth` of the layer.
+        **needs: `causal` and `intra_depth` of the layer, and `own_pairs`, if there are masks or
+            relations of each example's own.
 
     Returns:
         One of `IMPLEMENTATIONS`.

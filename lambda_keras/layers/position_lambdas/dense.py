@@ -23,10 +23,23 @@ def dense_matmul(queries, values, dense):
     return apply_lambdas("bnhk,nkbv->bnhv", queries, lambdas)
 
 
-def query_first(queries, values, dense):
-    """Multiplies queries by embeddings, then by values, which never holds the lambdas."""
+def query_first(queries, values, dense, mask=None):
+    """Multiplies queries by embeddings, then by values, which never holds the lambdas.
+
+    A mask `(b, n, m)` of each example's own is applied in between, so that there are no embeddings
+    of each example's own.
+    """
     mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
+    if mask is not None:
+        mixed = mixed * mask[:, :, None, :, None]
     return contract("bnhmu,bmvu->bnhv", mixed, values)
+
+
+def query_first_by_relation(queries, values, table, one_hot):
+    """Computes `query_first` for relations of each example's own, one-hot `(b, n, r, m)`."""
+    by_relation = contract("bnhk,ruk->bnhur", queries, table)
+    mixed = contract("bnhur,bnrm->bnhum", by_relation, one_hot)
+    return contract("bnhum,bmvu->bnhv", mixed, values)
 
 
 def dense_tiles(grid, scope, strides: int = 1) -> list[int] | None:
