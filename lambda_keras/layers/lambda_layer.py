@@ -71,12 +71,7 @@ class LambdaLayer(Layer):
             position lambdas see (3.4); or `None` for the whole context, with an embedding for
             every offset in the grid that the layer is built for. Defaults to `23`.
         strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
-            convolution (E.1); causal layers have none. Defaults to `1`.
-        strided_queries: Bool, whether `strides` are taken by the queries (3.4): of every `strides`
-            positions of an axis only the first has queries, and nothing is pooled. The context
-            stays the whole grid. In inference, outputs are those of `strides=1` at these positions,
-            for 1 / `strides` of the cost of position lambdas for each axis. In training, the
-            statistics of queries are those of the queries that there are. Defaults to `False`.
+            convolution (E.1), which causal layers cannot have. Defaults to `1`.
         dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
         multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
@@ -119,6 +114,12 @@ class LambdaLayer(Layer):
             `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`.
         kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
+        strided_queries: Bool, whether `strides` are taken by the queries (3.4): only the first of
+            every `strides` positions of an axis has queries, and nothing is pooled. The context
+            stays the whole grid, and the weights are the same. In inference, outputs are those of
+            `strides=1` at these positions, and position lambdas cost 1 / `strides` for each axis.
+            In training, batch statistics of queries are those of the queries that are computed.
+            Defaults to `False`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -130,8 +131,8 @@ class LambdaLayer(Layer):
         position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch, or `(batch, n, m)`: which context
-            positions each query sees (Figure 6), as long as the others are finite; n are the
-            queries that there are. Keys are normalized over these only. Under a softmax, keys more
+            positions each query sees (Figure 6), as long as the others are finite; n counts the
+            queries that are computed. Keys are normalized over these only. Under a softmax, keys more
             than about 80 below the largest one, hidden ones too, weigh nothing; `causal=True` lifts
             this limit, for memory of `n m k u` numbers per example. Content lambdas of each query
             take `n k v u` numbers per example; positions take `n m u h` with masks of each

@@ -92,6 +92,8 @@ CONSTRUCTORS = [
     (layer, {"use_projection_bias": 1}, BOOL, "use_projection_bias=1"),
     (layer, {"causal": "no"}, BOOL, "causal='no'"),
     (layer, {"causal": True, "strides": 2}, "strides=1 for causal=True", "strides=2"),
+    (layer, {"strided_queries": 1}, BOOL, "strided_queries=1"),
+    (layer, {"strided_queries": None}, BOOL, "strided_queries=None"),
     (layer, {"causal": True, "implementation": "fourier"}, "for causal=True", "='fourier'"),
     (layer, {"query_normalization": "l2"}, "query_normalization to be one of", "'l2'"),
     (layer, {"key_normalization": "batch"}, "key_normalization to be one of", "'batch'"),
