@@ -1,7 +1,8 @@
-"""Floating-point operations of a model of the zoo: `python -m zoo.flops NAME`."""
+"""Floating-point operations and attention maps of a model: `python -m zoo.flops NAME`."""
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
@@ -9,11 +10,18 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import Settings, TypedValues
 
+if TYPE_CHECKING:
+    import keras
+
 
 class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     """Counts the floating-point operations of a model for one image, by the paper's conventions.
 
-    Two for each multiply-accumulate; position lambdas see the scope, at most the whole map.
+    Two for each multiply-accumulate; position lambdas see the scope, at most the whole map. With
+    --batch also the memory of what grows with pairs of positions (Table 4): attention maps, and the
+    embeddings of position lambdas, which are the same for the whole batch. Example (D.2):
+
+      python -m zoo.flops lambda_resnet420 --batch 32 --dtype bfloat16 --overrides mixer=global
     """
 
     model: CliPositionalArg[str]
@@ -22,6 +30,10 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     """Height and width in pixels; None: the model's own."""
     overrides: TypedValues = Field(default={})
     """Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]"""
+    batch: int | None = Field(default=None, ge=1)
+    """Images of a batch whose attention maps are counted; None: they are not."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Type of the numbers in attention maps."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -44,6 +56,37 @@ def main(arguments: Sequence[str]) -> None:
         counts = [*(stage[kind] for kind in kinds), stage.total()]
         cells = (f"{count / 1e9:.3f}" if count else "" for count in counts)
         print(f"{name:<12}" + "".join(f"{cell:>13}" for cell in cells))
+    if config.batch:
+        mib = (4 if config.dtype == "float32" else 2) / 2**20
+        maps = count_maps(model, config.batch)
+        total = mib * sum(elements * layers for (*_, elements), layers in maps.items())
+        print(f"\npairs of positions, batch {config.batch}, {config.dtype}: {total:.2f} MiB\n")
+        print(f"{'stage':<12}{'map':>13}{'layers':>13}{'MiB each':>13}{'MiB':>13}")
+        for (stage, size, elements), layers in maps.items():
+            each = f"{elements * mib:>13.2f}{elements * layers * mib:>13.2f}"
+            print(f"{stage:<12}{size:>13}{layers:>13}{each}")
+
+
+def count_maps(model: "keras.Model", batch: int) -> Counter[tuple[str, str, int]]:
+    """Counts the layers of each stage, size of the feature map, and number of elements.
+
+    The elements are those of attention maps, or of embeddings of position lambdas. Embeddings that
+    layers share count once for each size (Table 4).
+    """
+    from lambda_keras.applications.flops import calls
+
+    found, shared = Counter(), set()
+    for layer, node in calls(model):
+        if hasattr(layer, "count_map_elements"):
+            _, *grid, depth = node.input_tensors[0].shape
+            size = "x".join(map(str, grid))
+            elements = layer.count_map_elements((batch, *grid, depth))
+            if getattr(layer, "position_embedding", None) == "shared":
+                elements *= size not in shared
+                shared.add(size)
+            if elements:
+                found[layer.name.split("_")[0], size, elements] += 1
+    return found
 
 
 if __name__ == "__main__":

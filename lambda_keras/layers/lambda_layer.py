@@ -488,16 +488,29 @@ class LambdaLayer(Layer):
         n, m = math.prod(strided(grid, self._query_strides)), math.prod(context_grid)
         h, k, v = self.num_heads, self.key_dim, self._value_dim
         units = (1 if self.multi_query else h) * self.intra_depth
-        seen = m
-        if self.position_embedding not in OF_PAIRS and self.scope is not None:
-            seen = min(m, math.prod(relative_positions(self.scope, tuple(grid))))
+        embedded = self.count_map_elements(inputs_shape, context_shape)
         applying = n * h * k * v
         products = {
             PROJECTIONS: n * depth * h * k + m * context_depth * units * (k + v),
             CONTENT: (m * units * k * v + applying) * self.use_content,
-            POSITION: (n * seen * units * k * v + applying) * (self.position_embedding is not None),
+            POSITION: (embedded * v + applying) * (self.position_embedding is not None),
         }
         return {part: 2 * number for part, number in products.items()}
+
+    def count_map_elements(self, inputs_shape, context_shape=None) -> int:
+        """Elements of the embeddings of all pairs of positions `(n, m, k, u)`, for any batch (3.2).
+
+        A query has as many context positions as the scope, at most all, as in `count_flops`.
+        """
+        if self.position_embedding is None:
+            return 0
+        context_shape = inputs_shape if context_shape is None else context_shape
+        grid, seen = tuple(inputs_shape[1:-1]), math.prod(context_shape[1:-1])
+        if self.position_embedding not in OF_PAIRS and self.scope is not None:
+            seen = min(seen, math.prod(relative_positions(self.scope, grid)))
+        tables = 1 if self.multi_query else self.num_heads
+        queries = math.prod(strided(grid, self._query_strides))
+        return queries * seen * self.key_dim * self.intra_depth * tables
 
     @property
     def _query_strides(self):

@@ -9,15 +9,18 @@ from support import networks
 
 from lambda_keras.applications import count_flops, flops
 from lambda_keras.layers import (
+    AugmentedConvolution,
     AxialAttention,
     GlobalAttention,
     HaloAttention,
     LambdaLayer,
     LinearAttention,
     LocalAttention,
+    RelativePositionEmbedding,
 )
 from lambda_keras.layers import base as parts
-from zoo.flops import main
+from lambda_keras.models.specs import DEPTHS
+from zoo.flops import count_maps, main
 from zoo.registry import create_model, find_model
 
 GOLDEN = networks.GOLDEN
@@ -252,6 +255,69 @@ def test_scope_is_at_most_the_map():
     assert counts[0] != counts[1] == counts[2] == counts[3]
 
 
+B = 3
+MAPS = [
+    (GlobalAttention(F, num_heads=H, key_dim=K, strides=2, multi_query=True), B * H * N * N),
+    (LocalAttention(F, num_heads=H, scope=3), B * H * N * 9),
+    (LocalAttention(F, num_heads=H, scope=7), B * H * N * N),  # a scope of more than the map
+    # Blocks of 4x4, of which every fourth position has a query, in windows of 6x6.
+    (HaloAttention(F, num_heads=H, block_size=4, halo_size=1), B * H * 32 * 36),
+    (
+        HaloAttention(F, num_heads=H, block_size=4, halo_size=1, strides=2, strided_queries=True),
+        B * H * 8 * 36,
+    ),
+    (AxialAttention(F, num_heads=H), B * H * N * (6 + 4)),
+    (AugmentedConvolution(F, num_heads=H, attention_pool=2), B * H * (3 * 2) ** 2),
+    (LinearAttention(F, num_heads=H), None),
+    (LambdaLayer(F, num_heads=H, key_dim=K, intra_depth=5), K * 5 * N * N),  # for any batch
+    (LambdaLayer(F, num_heads=H, key_dim=K, scope=3, multi_query=False), H * K * N * 9),
+    (LambdaLayer(F, num_heads=H, key_dim=K, position_embedding="absolute"), K * N * N),
+    (LambdaLayer(F, num_heads=H, position_embedding=None), None),
+]
+
+
+@pytest.mark.parametrize(("layer", "elements"), MAPS)
+def test_maps_by_hand(layer, elements):
+    inputs = keras.Input((6, 4, D))
+    maps = count_maps(keras.Model(inputs, layer(inputs)), B)
+    assert [(size, count) for (_, size, count) in maps] == [("6x4", elements)] * bool(elements)
+
+
+def test_shared_embeddings_count_once_for_each_size():
+    inputs = keras.Input((8, 6, D))
+    table = RelativePositionEmbedding(scope=3, key_dim=K)(inputs)
+    for kind in ("relative", "shared"):
+        x, given = inputs, {"position_embeddings": table} if kind == "shared" else {}
+        for strides in (1, 2, 1):
+            layer = LambdaLayer(F, key_dim=K, scope=3, strides=strides, position_embedding=kind)
+            x = layer(x, **given)
+        maps = count_maps(keras.Model(inputs, x), B)
+        sizes = {size: (layers, elements) for (_, size, elements), layers in maps.items()}
+        layers = 2 if kind == "relative" else 1
+        assert sizes == {"8x6": (layers, K * 48 * 9), "4x3": (1, K * 12 * 9)}
+
+
+@pytest.mark.parametrize(
+    ("layer", "arguments", "mib"),
+    [
+        (GlobalAttention(1024), (8, 32), 625),
+        (LambdaLayer(1024), (8, 32), 39.06),
+        (LambdaLayer(1024, position_embedding="shared"), (1, 32), 4.88),
+    ],
+)
+def test_memory_of_d_2(layer, arguments, mib):
+    """The lambda layers in c4 of LambdaResNet-420 at 320 pixels, bfloat16: maps of 20x20."""
+    layers, batch = arguments
+    assert len(DEPTHS[420][1]) == 8
+    elements = layers * layer.count_map_elements((batch, 20, 20, 1024))
+    assert 2 * elements / 2**20 == pytest.approx(mib, abs=0.01)
+
+
+def test_memory_of_footnote_2():
+    """64 GB for 8 heads on 128 maps of 64x64, in float32."""
+    assert 4 * GlobalAttention(64, num_heads=8).count_map_elements((128, 64, 64, 64)) == 64 * 2**30
+
+
 def test_unknown_size_raises():
     with pytest.raises(ValueError, match=r"known size\. Received: "):
         flops.count_flops_by_stage(create_model("lambda_resnet14"))
@@ -274,6 +340,16 @@ def test_command(capsys):
     assert lines[2] == f"floating-point operations {operations / 1e9:.3f} G"
     assert lines[-1].split()[0] == "all"
     assert float(lines[-1].split()[-1]) == pytest.approx(operations / 1e9, abs=1e-3)
+
+
+def test_command_with_a_batch(capsys):
+    overrides = "placement=CCCL,mixer=global,num_heads=4"
+    main(["lambda_resnet14", "--image_size", "64", "--batch", "5", "--overrides", overrides])
+    *_, title, _, head, c5 = capsys.readouterr().out.splitlines()
+    mib = 4 * 5 * 4 * 16**4 / 2**20
+    assert title == f"pairs of positions, batch 5, float32: {mib:.2f} MiB"
+    assert head.split() == ["stage", "map", "layers", "MiB", "each", "MiB"]
+    assert c5.split() == ["c5", "16x16", "1", f"{mib:.2f}", f"{mib:.2f}"]
 
 
 def test_unknown_model_is_one_line():

@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +14,7 @@ from zoo.benchmark import layer
 from zoo.benchmark.models import COLUMNS as NETWORK_COLUMNS
 from zoo.benchmark.models import MODES as NETWORK_MODES
 from zoo.benchmark.models import compare as compare_networks
-from zoo.benchmark.models import parse
+from zoo.benchmark.models import halved, parse
 from zoo.benchmark.report import columns, print_table, read_report
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BackendSettings, MixedDtype
 from zoo.benchmark.timing import Bench
@@ -28,7 +27,6 @@ MODELS += ("lambda_resnet152@224", "resnet_rs152_no_se@224", "keras.EfficientNet
 OF_TIMM = ("lambda_resnet26t@256", "timm.lambda_resnet26t@256:compile=true")
 OF_TIMM += ("halonet26t@256", "timm.halonet26t@256:compile=true")
 OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
-OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|ResourceExhausted|out of memory|OutOfMemory", re.I)
 TOLERATED = 1.05  # time of `auto`, relative to the fastest implementation
 COMPARED = ("positions", "scope", "batch", "mode", "best", "auto_of_best")
 
@@ -124,16 +122,13 @@ class AcceleratorBench(Bench):
 
     def _halve(self, text: str, mode: str) -> Iterator[None]:
         """Measures a network with the largest batch that fits."""
-        network = parse(text, self.settings.largest_batch, self.settings.dtype)
-        while network.batch:
-            known = {"entry": network.name, "batch": network.batch}
-            if not self.found(mode, **known):
-                beside = partial(compare_networks, [network])
-                self.measure([network], [mode], NETWORK_COLUMNS, beside, f"batch {network.batch}, ")
+        one = [parse(text, self.settings.largest_batch, self.settings.dtype)]
+        while one:
+            if not self.found(mode, entry=one[0].name, batch=one[0].batch):
+                head, beside = f"batch {one[0].batch}, ", partial(compare_networks, one)
+                self.measure(one, [mode], NETWORK_COLUMNS, beside, head)
                 yield
-            if not OUT_OF_MEMORY.search(self.found(mode, **known)["reason"] or ""):
-                return
-            network = replace(network, batch=network.batch // 2)
+            one = halved(one, mode, self)
 
 
 def choices(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

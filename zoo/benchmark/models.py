@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property, partial
 from importlib import import_module
@@ -12,14 +12,29 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from zoo.benchmark.report import Case, Results, columns, installed, quotient, threads
+from zoo.benchmark.report import (
+    Case,
+    CaseReport,
+    Results,
+    columns,
+    installed,
+    quotient,
+    threads,
+)
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, Dtype, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.cli.settings import checked_by, one_of, typed
 from zoo.errors import unknown
 from zoo.registry import create_model, find_model, precision, trainable_parameters
 
-COLUMNS = columns("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
+OF_ONE = ("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
+COLUMNS = columns(*OF_ONE)
+BATCH = 1024  # images of a training step whose latency the paper reports (E.2)
+OUT_OF_MEMORY = re.compile(
+    "RESOURCE_EXHAUSTED|ResourceExhausted|out of memory|OutOfMemory|MemoryError|"
+    "can't allocate memory",
+    re.I,
+)
 MODES = (FORWARD, TRAINING)
 SHAPED_HERE = {"include_top", "input_shape", "input_tensor"}  # arguments that are not options
 FOLDED = "folded"  # extra argument of the zoo's networks, unknown to their constructors
@@ -252,6 +267,8 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Networks; the first one is what the others are compared with."""
     batch: int = Field(default=8, ge=1)
     """Images per step, for networks that do not say."""
+    halve: bool = False
+    """Halve the batch until it fits in memory, and print seconds per 1024 images (E.2)."""
     dtype: MixedDtype = "float32"
     """Keras dtype policy of the networks."""
     modes: Modes = MODES
@@ -266,8 +283,25 @@ def run(config: Config, arguments: Sequence[str]) -> None:
     for package in packages:
         import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
     bench = Bench(config, arguments, packages)
-    bench.measure(networks, config.modes, COLUMNS, partial(compare, networks))
+    shown = columns("batch", *OF_ONE, "seconds_per_1024") if config.halve else COLUMNS
+    for mode in config.modes:
+        fitting: Sequence[Network] | None = networks
+        while fitting:  # all of them again, so that those of a table take turns
+            measured = fitting
+            bench.measure(measured, [mode], shown, partial(compare, measured))
+            fitting = halved(measured, mode, bench) if config.halve else None
     bench.finish()
+
+
+def halved(networks: Sequence[Network], mode: str, report: CaseReport) -> list[Network]:
+    """Halves the batches of networks that were out of memory; nothing if there are none."""
+
+    def fits(network: Network) -> bool:
+        found = report.found(mode, entry=network.name, batch=network.batch)
+        return network.batch == 1 or not OUT_OF_MEMORY.search(found["reason"] or "")
+
+    smaller = [one if fits(one) else replace(one, batch=one.batch // 2) for one in networks]
+    return [] if smaller == networks else smaller
 
 
 def compare(networks: Sequence[Network], found: Results) -> None:
@@ -275,5 +309,6 @@ def compare(networks: Sequence[Network], found: Results) -> None:
     for network in networks:
         one = found[network.name]
         one["images_per_second"] = quotient(1e3 * network.batch, one["ms"])
+        one["seconds_per_1024"] = quotient(BATCH, one["images_per_second"])
         first = found[networks[0].name]["images_per_second"]
         one["ratio"] = quotient(one["images_per_second"], first)

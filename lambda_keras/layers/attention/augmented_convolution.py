@@ -146,6 +146,9 @@ class AugmentedConvolution(Layer):
         attended = self.attention.count_flops(self._attended_shape(inputs_shape))
         return {CONVOLUTION: 2 * height * width * kernel, **attended}
 
+    def count_map_elements(self, inputs_shape) -> int:
+        return self.attention.count_map_elements(self._attended_shape(inputs_shape))
+
     def _attended_shape(self, inputs_shape):
         reduced = _reduced(inputs_shape, self.strides * self.attention_pool)
         return (inputs_shape[0], *reduced, inputs_shape[-1])

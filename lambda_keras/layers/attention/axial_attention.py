@@ -103,6 +103,9 @@ class RowAttention(RelativeAttentionLayer):
             contract("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
         ) + of_map(contract("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
 
+    def pairs(self, height, width):
+        return height * width, width
+
     def attention_products(self, height, width):
         pairs, units = height * width**2, self.num_heads * self.key_dim
         return {
@@ -194,3 +197,8 @@ class AxialAttention(Layer):
         filters = self.width_attention.filters
         rows = self.width_attention.count_flops((batch, height, width, filters))
         return {part: columns[part] + rows[part] for part in rows}
+
+    def count_map_elements(self, inputs_shape) -> int:
+        batch, height, width, depth = inputs_shape
+        columns = self.height_attention.count_map_elements((batch, width, height, depth))
+        return columns + self.width_attention.count_map_elements(inputs_shape)

@@ -196,9 +196,18 @@ class RelativeAttentionLayer(AttentionLayer):
         self.row_embeddings = self.add_matrix("row_embeddings", rows, depth)
         self.column_embeddings = self.add_matrix("column_embeddings", columns, depth)
 
-    def products(self, queries: int, seen: int, offsets: int) -> dict[str, int]:
+    @abstractmethod
+    def pairs(self, height: int, width: int) -> tuple[int, int]:
+        """Numbers of queries of an example, and of context positions that each of them sees."""
+
+    def count_map_elements(self, inputs_shape) -> int:
+        """Elements of the attention maps `(b, h, n, m)` of a batch (Table 4)."""
+        batch, height, width, _ = inputs_shape
+        return batch * self.num_heads * math.prod(self.pairs(height, width))
+
+    def products(self, height: int, width: int, offsets: int) -> dict[str, int]:
         """Multiply-accumulates, by part: a query meets each offset of the tables once."""
-        units = self.num_heads * self.key_dim
+        (queries, seen), units = self.pairs(height, width), self.num_heads * self.key_dim
         return {
             CONTENT: queries * seen * (units + self.filters),
             POSITION: queries * offsets * units,

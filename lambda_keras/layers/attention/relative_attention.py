@@ -97,8 +97,11 @@ class GlobalAttention(RelativeAttentionLayer):
         )
         return join_heads(softmax_attention(scaled, keys, values, positions, visible), i, j)
 
+    def pairs(self, height, width):
+        return height * width, height * width
+
     def attention_products(self, height, width):
-        return self.products(height * width, height * width, sum(self.offsets(height, width)))
+        return self.products(height, width, sum(self.offsets(height, width)))
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -180,13 +183,13 @@ class HaloAttention(GlobalAttention):
         )
         return untile(outputs, ops.shape(queries)[1:3], query_blocks)
 
-    def attention_products(self, height, width):
+    def pairs(self, height, width):
         blocks = math.ceil(height / self.block_size) * math.ceil(width / self.block_size)
         queries = blocks * self.block_size**2
         if self.strided_queries:
             queries //= self.strides**2
         window = self.block_size + 2 * self.halo_size
-        return self.products(queries, window**2, sum(self.offsets(height, width)))
+        return queries, window**2
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -257,7 +260,9 @@ class LocalAttention(RelativeAttentionLayer):
         outputs = softmax_attention(queries, keys, values, positions, visible)  # (b x, h, n, v)
         return untile(join_heads(outputs, *blocks), (height, width), blocks)
 
+    def pairs(self, height, width):
+        return height * width, min(self.scope**2, height * width)
+
     def attention_products(self, height, width):
-        seen = min(self.scope**2, height * width)
         # Two tables of half the depth.
-        return self.products(height * width, seen, self.scope)
+        return self.products(height, width, self.scope)

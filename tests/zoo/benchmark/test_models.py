@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from keras import ops
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import models
-from zoo.benchmark.models import MODES, parse
+from zoo.benchmark.models import MODES, ZooNetwork, parse
+from zoo.benchmark.settings import TRAINING
 
 
 def test_tables_and_json(tiny_networks, tmp_path, capsys):
@@ -46,9 +48,56 @@ def test_what_was_not_measured_has_no_ratio():
     figures = {"lambda_resnet14@32": {"ms": None}, "lambda_resnet14@32x4": {"ms": 4.0}}
     models.compare(networks, figures)
     missing, measured = figures.values()
-    assert missing == {"ms": None, "images_per_second": None, "ratio": None}
-    assert measured == {"ms": 4.0, "images_per_second": 1000, "ratio": None}
+    assert missing == dict.fromkeys(["ms", "images_per_second", "seconds_per_1024", "ratio"])
+    rates = {"images_per_second": 1000, "seconds_per_1024": 1.024}
+    assert measured == {"ms": 4.0, **rates, "ratio": None}
 
 
 def test_defaults_are_the_sizes_of_published_accuracies():
     assert [parse(text).image_size for text in models.Config().models] == [160, 240, 192, 300]
+
+
+@pytest.fixture
+def little_memory(tiny_networks, monkeypatch):
+    """Training of the first network is out of the backend's memory with more than two images."""
+    step = ZooNetwork.step
+
+    def limited(self, mode, backend):
+        if self.model == "lambda_resnet14" and mode == TRAINING and self.batch > 2:
+            ops.zeros((2**45,))  # 128 TiB
+        return step(self, mode, backend)
+
+    monkeypatch.setattr(ZooNetwork, "step", limited)
+
+
+def test_batches_are_halved_until_they_fit(little_memory, tmp_path, capsys):
+    output = tmp_path / "models.json"
+    settings = "--models lambda_resnet14@32,resnet50@32 --batch 8 --repeats 1 --min_ms 0.1"
+    command.main(["models", *settings.split(), "--halve", "true", "--output", str(output)])
+    rows = json.loads(output.read_text())["rows"]
+    modes = [(row["entry"], row["batch"], [mode for mode in MODES if mode in row]) for row in rows]
+    assert modes == [
+        ("lambda_resnet14@32", 8, [*MODES]),
+        ("resnet50@32", 8, [*MODES]),
+        ("lambda_resnet14@32", 4, [TRAINING]),
+        ("lambda_resnet14@32", 2, [TRAINING]),
+    ]
+    assert [row[TRAINING]["ms"] is None for row in rows] == [True, False, True, False]
+    last, other = rows[3][TRAINING], rows[1][TRAINING]
+    assert last["seconds_per_1024"] == pytest.approx(1024 / 2 * last["ms"] / 1e3)
+    assert other["ratio"] == pytest.approx(last["seconds_per_1024"] / other["seconds_per_1024"])
+    assert "seconds per 1024" in capsys.readouterr().out
+
+
+def test_one_image_that_does_not_fit_ends_the_halving(little_memory, monkeypatch, capsys):
+    monkeypatch.setattr(ZooNetwork, "step", lambda *_: ops.zeros((2**45,)))
+    settings = "--models lambda_resnet14@32 --batch 2 --modes forward --halve true"
+    command.main(["models", *settings.split()])
+    assert capsys.readouterr().out.count("  - lambda_resnet14@32: ") == 2
+
+
+def test_other_errors_halve_nothing(tiny_networks, monkeypatch, capsys):
+    monkeypatch.setattr(ZooNetwork, "step", lambda *_: ops.reshape(ops.zeros(3), (2,)))
+    settings = "--models lambda_resnet14@32 --batch 2 --modes forward --halve true"
+    command.main(["models", *settings.split()])
+    assert capsys.readouterr().out.count("  - lambda_resnet14@32: ") == 1
