@@ -12,7 +12,8 @@ from zoo.cli.settings import Settings
 
 def module_of(command: str) -> str:
     """The module with the settings and `main` of a command."""
-    return f"{command}.__main__" if find_spec(command).submodule_search_locations else command
+    spec = find_spec(command)
+    return f"{command}.__main__" if spec and spec.submodule_search_locations else command
 
 
 def settings_of(module: ModuleType) -> type[Settings]:
