@@ -1,12 +1,16 @@
-"""The models of the zoo, or the paper's published accuracies, as a table: `python -m zoo.list`."""
+"""Tables of the models, published accuracies or the paper's statements: `python -m zoo.list`."""
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import yaml
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in")
 OF_NETWORKS = (*HEAD, "recipe", "weights")
 OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
+OF_COVERAGE = ("place", "statement", "shown by", "not shown")
+STATES = {"works": "work", "partly": "partly", "not": "not"}  # and their names in a sum
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,37 @@ with Path(__file__).with_name("results.csv").open(encoding="utf-8", newline="") 
     RESULTS = tuple(map(_result, csv.DictReader(_file)))
 
 
+@dataclass(frozen=True)
+class Statement:
+    """One statement of the paper that software can show, and what shows it: of `coverage.yaml`."""
+
+    section: str
+    place: str
+    statement: str
+    shown_by: Sequence[str] = ()
+    """Test files, commands and pages of the docs."""
+    missing: str = ""
+    """Why, or what part, cannot be shown here, in one line."""
+
+    @property
+    def places(self) -> list[str]:
+        """Sections, tables, figures and equations with the statement."""
+        return self.place.split("; ")
+
+    @property
+    def state(self) -> str:
+        """One of `STATES`."""
+        return ("partly" if self.shown_by else "not") if self.missing else "works"
+
+
+def read_coverage() -> list[Statement]:
+    """Reads the statements of the paper, in its order."""
+    text = Path(__file__).with_name("coverage.yaml").read_text(encoding="utf-8")
+    return [
+        Statement(section, **row) for section, rows in yaml.safe_load(text).items() for row in rows
+    ]
+
+
 class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     """Lists the models: parameters, operations, published accuracy, weights.
 
@@ -72,12 +109,17 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     """
 
     patterns: CliPositionalArg[list[str]] = Field(default=["*"])
-    """Shell patterns of names, e.g. 'lambda_resnet*'."""
+    """Shell patterns of names, e.g. 'lambda_resnet*'; of coverage, places, e.g. 'Table *'."""
     pretrained: bool = False
     """Only models with published weights."""
     results: bool = False
     """Every published accuracy of these models instead of one of each, with the times that stand
     beside it: s/step trains 1024 images, images/s is inference, on 8 TPUv3 cores."""
+    coverage: bool = False
+    """The paper's statements instead of models: which tests, commands and pages show each of them,
+    and what is missing."""
+    state: Literal["works", "partly", "not"] | None = None
+    """Of coverage: only statements of this state."""
     format: Literal["table", "json", "markdown"] = "table"
     """Of the list."""
 
@@ -85,6 +127,11 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
 def main(arguments: Sequence[str]) -> None:
     """Prints the list."""
     config = ListConfig.from_command_line(quoted(arguments))
+    if config.coverage:
+        print(_coverage(config))
+        return
+    if config.state:
+        raise ValueError(f"expected --state with --coverage true. Received: {config.state!r} alone")
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
     )
@@ -103,13 +150,54 @@ def main(arguments: Sequence[str]) -> None:
         print(write(OF_RESULTS if config.results else OF_NETWORKS, list(map(_cells, rows))))
 
 
-def as_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _coverage(config: ListConfig) -> str:
+    rows = [
+        row
+        for row in read_coverage()
+        if any(fnmatchcase(place, one) for place in row.places for one in config.patterns)
+        and config.state in (None, row.state)
+    ]
+    if not rows:
+        raise ValueError(
+            "expected patterns of places in the paper. Received: "
+            f"{', '.join(map(repr, config.patterns))}, which match no statement"
+        )
+    if config.format == "json":
+        return json.dumps([{**vars(row), "state": row.state} for row in rows], indent=1)
+    counts = Counter(row.state for row in rows)
+    total = ", ".join(f"{counts[state]} {name}" for state, name in STATES.items())
+    if config.format == "markdown":
+        sections = (
+            f"### {section}\n\n{table(OF_COVERAGE, map(_markdown, group))}"
+            for section, group in groupby(rows, lambda row: row.section)
+        )
+        return "\n\n".join([*sections, f"{len(rows)} statements: {total}."])
+    lines = []
+    for row in rows:
+        lines.append((row.state, row.place, row.statement))
+        lines += [("", "", f"  {name}") for name in row.shown_by]
+        lines += [("", "", f"  missing: {row.missing}")] * bool(row.missing)
+    return f"{as_columns(('state', *OF_COVERAGE[:2]), lines, range(0))}\n\n{total}"
+
+
+def _markdown(row: Statement) -> list[str]:
+    """Cells of `OF_COVERAGE`, with links for a page in docs/."""
+    shown = (
+        f"[{name[5:].partition('#')[0]}]({name[5:]})" if name.startswith("docs/") else f"`{name}`"
+        for name in row.shown_by
+    )
+    return [row.place, row.statement, ", ".join(shown) or "-", row.missing or "-"]
+
+
+def as_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], numbers: range = range(1, 5)
+) -> str:
     """Returns aligned columns, those of numbers on the right."""
     columns = []
     for number, column in enumerate(zip(head, *rows, strict=True)):
         width = max(map(len, column))
-        is_number = 1 <= number <= 4
-        columns.append([cell.rjust(width) if is_number else cell.ljust(width) for cell in column])
+        adjust = str.rjust if number in numbers else str.ljust
+        columns.append([adjust(cell, width) for cell in column])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import tomllib
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 from PIL import Image
+from support.commands import module_of, settings_of
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -155,7 +155,7 @@ def _run(line, request):
         words = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in words]
         # In this process, which has imported TensorFlow.
         printed = request.getfixturevalue("capsys")
-        import_module(_module_of(words[2])).main(words[3:])
+        import_module(module_of(words[2])).main(words[3:])
         assert printed.readouterr().out
         return
     words = [sys.executable if word == "python" else word for word in words]
@@ -164,15 +164,8 @@ def _run(line, request):
     assert result.stdout
 
 
-def _module_of(command: str) -> str:
-    """The module with the settings and `main` of a command."""
-    return f"{command}.__main__" if find_spec(command).submodule_search_locations else command
-
-
 def _parse(line, request):
     """Reads the settings of a command, which refuse what they do not know."""
-    from zoo.cli.settings import Settings
-
     _, _, name, *arguments = _arguments(line)
     if name == "zoo.benchmark":
         from zoo.benchmark.__main__ import command_module
@@ -181,7 +174,7 @@ def _parse(line, request):
         command_module(command).Config.from_command_line(arguments)
         return
     task = "detection" if re.search("coco|shapes", line) else "classification"
-    module = import_module(SETTINGS.get((name, task)) or _module_of(name))
+    module = import_module(SETTINGS.get((name, task)) or module_of(name))
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if name != "zoo.publish" and (places := {"published/mine", "published/shapes"} & {*arguments}):
@@ -189,15 +182,7 @@ def _parse(line, request):
         arguments[place] = str(request.getfixturevalue("published"))
     if "--output_dir" in arguments:  # a new one, where the run stood in
         arguments[arguments.index("--output_dir") + 1] = "runs/new"
-    (settings,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, Settings)
-        and value.__module__ == module.__name__
-        and value.model_config.get("cli_prog_name")
-    )
-    settings.from_command_line(arguments)
+    settings_of(module).from_command_line(arguments)
 
 
 def _find_extras(line, _):

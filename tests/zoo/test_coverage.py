@@ -1,0 +1,113 @@
+"""The paper's statements: what shows each of them exists, and the docs have them as printed."""
+
+import json
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from support.commands import module_of, settings_of
+
+from zoo import list as command
+from zoo.list import STATES, read_coverage
+
+ROOT = Path(__file__).parents[2]
+ROWS = read_coverage()
+SHOWN_BY = sorted({name for row in ROWS for name in row.shown_by})
+
+pytestmark = pytest.mark.one_backend
+
+
+def printed(capsys, *arguments: str) -> str:
+    command.main(["--coverage", "true", *arguments])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.place}: {row.statement[:40]}")
+def test_row(row):
+    """A place and a statement of one line; something that shows it, or a reason."""
+    assert row.shown_by or row.missing
+    assert row.state in STATES
+    for text in (row.section, row.place, row.statement, row.missing):
+        assert isinstance(text, str)
+        assert len(text) <= 110
+        assert not re.search(r"[\n|]|\.$", text)
+
+
+def test_every_statement_is_there_once():
+    assert len({row.statement for row in ROWS}) == len(ROWS)
+    places = {place for row in ROWS for place in row.places}
+    for name, count in {"Table": 20, "Figure": 8, "Eq.": 5}.items():
+        assert {f"{name} {number + 1}" for number in range(count)} <= places
+
+
+@pytest.mark.parametrize("name", SHOWN_BY)
+def test_it_exists(name):
+    """Test files have tests, commands know their settings, pages of the docs have the heading."""
+    kind, _, rest = name.partition(" ")
+    if kind == "python":
+        check_command(*shlex.split(rest)[1:])
+        return
+    path, _, anchor = name.partition("#")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if path.startswith("tests/"):
+        assert "def test_" in text
+    else:
+        assert anchor in anchors(text)
+
+
+def check_command(name: str, *arguments: str):
+    """Reads the settings of a command; `zoo.benchmark` has commands of its own."""
+    if name == "zoo.benchmark":
+        from zoo.benchmark.__main__ import command_module
+
+        settings = command_module(arguments[0]).Config
+        arguments = arguments[1:]
+    else:
+        settings = settings_of(import_module(module_of(name)))
+    settings.from_command_line(arguments)
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", page, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_page_has_the_statements_that_are_printed(capsys):
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    ((arguments, text),) = re.findall(
+        r"<!-- python -m zoo\.list (--coverage .*?) -->\n(.*?)<!-- end -->", page, re.DOTALL
+    )
+    command.main(arguments.split())
+    assert capsys.readouterr().out == text
+
+
+def test_counts_are_at_the_end(capsys):
+    counts = {state: sum(row.state == state for row in ROWS) for state in STATES}
+    total = "{works} work, {partly} partly, {not} not".format(**counts)
+    assert printed(capsys).splitlines()[-1] == total
+    *_, last = printed(capsys, "--format", "markdown").splitlines()
+    assert last == f"{len(ROWS)} statements: {total}."
+    assert min(counts.values()) > 0
+
+
+def test_places_and_states(capsys):
+    *lines, _, total = printed(
+        capsys, "Table [89]", "Table 1[67]", "--state", "partly"
+    ).splitlines()
+    places = [line.split("  ")[1].strip() for line in lines[1:] if line.startswith("partly")]
+    assert {*places} == {"B.4; Table 8", "Table 9", "Table 16", "Table 17"}
+    assert total == f"0 work, {len(places)} partly, 0 not"
+    assert max(map(len, lines)) < 140
+    with pytest.raises(ValueError, match=r"expected patterns of places .* Received: 'Table 99'"):
+        printed(capsys, "Table 99")
+    with pytest.raises(ValueError, match=r"--state.*--coverage true"):
+        command.main(["--state", "not"])
+
+
+def test_json_has_the_state(capsys):
+    rows = json.loads(printed(capsys, "--format", "json"))
+    assert [row["state"] for row in rows] == [row.state for row in ROWS]
+    assert {*rows[0]} == {"section", "place", "statement", "shown_by", "missing", "state"}
