@@ -60,11 +60,11 @@ class LambdaCell(Layer):
     >>> import keras
     >>> from lambda_keras.layers import LambdaCell, LambdaLayer
     >>> layer = LambdaLayer(32, scope=7, causal=True)
-    >>> images = keras.random.normal((2, 6, 5, 16))
-    >>> outputs = layer(images)
-    >>> cell = LambdaCell(layer)
-    >>> steps = keras.layers.RNN(cell, return_sequences=True)(keras.ops.reshape(images, (2, 30, 16)))
-    >>> float(keras.ops.max(abs(steps - keras.ops.reshape(outputs, (2, 30, 32))))) < 1e-3
+    >>> maps = keras.random.normal((2, 6, 5, 16))
+    >>> expected = keras.ops.reshape(layer(maps), (2, 30, 32))
+    >>> sequences = keras.ops.reshape(maps, (2, 30, 16))
+    >>> outputs = keras.layers.RNN(LambdaCell(layer), return_sequences=True)(sequences)
+    >>> bool(keras.ops.max(abs(outputs - expected)) < 1e-3)
     True
     """
 
