@@ -213,11 +213,12 @@ class LambdaCell(Layer):
     def _seen(self, values, position):
         """Values `(b, r, g, v, u)` in the scope, 0 where an offset leads over a side of the map."""
         seen = ops.take(values, np.subtract(self._places, self._places[0]), axis=1)
-        inside = np.ones((1, len(self._offsets)), bool)
         position = ops.cast(position, "int32")  # (b, 1)
+        inside = position >= 0
         for axis in range(1, len(self.grid)):
             size = self.grid[axis]
-            other = position // self._strides[axis] % size + self._offsets[:, axis].astype("int32")
+            offsets = ops.convert_to_tensor(self._offsets[:, axis], "int32")
+            other = position // self._strides[axis] % size + offsets  # (b, r)
             inside = ops.logical_and(inside, ops.logical_and(other >= 0, other < size))
         if len(self.grid) > 1:
             seen = ops.where(inside[:, :, None, None, None], seen, 0.0)

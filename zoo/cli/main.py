@@ -16,6 +16,7 @@ VERBS = {
     "publish": "write a trained model with its card, or upload it to the Hugging Face Hub",
     "demo": "serve a page with predictions and lambda maps",
     "client": "send images to a server",
+    "generate": "train a causal network on digits and generate digits",
     "convert": "convert weights of other libraries for Keras",
     "flops": "count the operations of a model",
     "benchmark": "measure time and memory of layers, networks and exports",

@@ -1,5 +1,7 @@
 """Causal lambda networks that predict images pixel by pixel, in raster order."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -123,17 +125,21 @@ def histogram_bits(train: np.ndarray, test: np.ndarray, levels: int) -> float:
     return float(-np.log2(chosen).mean())
 
 
-def sample(network: PixelNetwork, count: int, seed: int) -> np.ndarray:
-    """Draws images `(count, size, size)`, one pixel at a time."""
+def sampler(network: PixelNetwork, count: int) -> Callable[[int], np.ndarray]:
+    """Creates a function that draws images `(count, size, size)` for a seed, pixel by pixel."""
     cells = network.cells()
-    step = tf.function(lambda *arguments: network.step(cells, *arguments), jit_compile=False)
-    random = np.random.default_rng(seed)
-    states = [cell.get_initial_state(count) for cell in cells]
-    token, pixels = np.full(count, network.levels, "int32"), []
-    for place in range(network.size**2):
-        token, place = tf.constant(token), tf.fill([count], place)
-        logits, states = step(token, place, states)
-        # The largest of logits with Gumbel noise is a draw from their softmax.
-        token = (logits.numpy() + random.gumbel(size=logits.shape)).argmax(-1).astype("int32")
-        pixels.append(token)
-    return np.stack(pixels, axis=1).reshape(count, network.size, network.size)
+    step = tf.function(partial(network.step, cells), autograph=False)
+
+    def draw(seed: int) -> np.ndarray:
+        random = np.random.default_rng(seed)
+        states = [cell.get_initial_state(count) for cell in cells]
+        token, pixels = np.full(count, network.levels, "int32"), []
+        for place in range(network.size**2):
+            logits, states = step(tf.constant(token), tf.fill([count], place), states)
+            # The index of the largest sum of logit and Gumbel noise is a draw from their softmax.
+            noise = random.gumbel(size=logits.shape)
+            token = (logits.numpy() + noise).argmax(-1).astype("int32")
+            pixels.append(token)
+        return np.stack(pixels, axis=1).reshape(count, network.size, network.size)
+
+    return draw
