@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -81,11 +82,12 @@ class LambdaCell(Layer):
             size is None or (type(size) is int and size > 0) for size in grid
         )
         check(is_grid, "a grid of positive integers, or None where a size is unknown", grid=grid)
-        self.layer, self.grid = layer, tuple(grid)
+        self.layer: Any = layer
+        self.grid: tuple[Any, ...] = tuple(grid)
         groups = 1 if layer.multi_query else layer.num_heads
         keys = (groups, layer.key_dim, layer.intra_depth)
         values = (groups, layer.filters // layer.num_heads, layer.intra_depth)
-        self._shapes = {"position": (1,)}
+        self._shapes: dict[str, tuple[int, ...]] = {"position": (1,)}
         self._products = math.prod(values) * layer.key_dim  # of one position in the scope
         self._row = 1  # positions after which borders are where they were
         if layer.use_content:

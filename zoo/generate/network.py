@@ -40,7 +40,7 @@ class PixelNetwork(keras.Model):
         self.tokens = layers.Embedding(levels + 1, depth)  # the last one starts an image
         self.places = layers.Embedding(size * size, depth)
         self.norms = [layers.LayerNormalization() for _ in range(2 * blocks + 1)]
-        self.lambdas = [
+        self.lambdas: list[Any] = [
             LambdaLayer(
                 depth,
                 num_heads=HEADS,
