@@ -112,6 +112,10 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
         for shape in shapes.values():
             _product(layer, shape[1:])  # Refuses unknown sizes.
         return layer.count_flops(**shapes)
+    if hasattr(getattr(layer, "cell", None), "count_flops"):  # recurrent
+        (_, steps, *shape), *_ = (tuple(inputs.shape) for inputs in node.input_tensors)
+        counts = layer.cell.count_flops((None, *shape)).items()
+        return {kind: _product(layer, [steps]) * count for kind, count in counts}
     for kinds, count in KERAS_LAYERS:
         if isinstance(layer, kinds):
             return count(layer, node)

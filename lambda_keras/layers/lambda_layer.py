@@ -287,7 +287,7 @@ class LambdaLayer(Layer):
             self.position_bias = self.add_weight(
                 shape=shape, initializer="zeros", name="position_bias"
             )
-        self._built_grids = (grid, context_grid)
+        self.built_grids = (grid, context_grid)
         self._groups = math.prod(tables)
         units = self._groups * self.intra_depth
         depth, context_depth = inputs_shape[-1], context_shape[-1]
@@ -384,6 +384,8 @@ class LambdaLayer(Layer):
         if self.query_normalization in ("softmax", "batch_softmax"):
             queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
+        if self.query_normalization in ("softmax", "batch_softmax"):
+            queries = [ops.cast(ops.softmax(ops.cast(q, "float32")), q.dtype) for q in queries]
         values = split(values, self._value_dim, self.intra_depth)  # (b, m, v, u)
         if keys:
             keys = split(keys[0], self.key_dim, self.intra_depth)  # (b, m, k, u)
@@ -564,12 +566,12 @@ class LambdaLayer(Layer):
         self.check_shapes(inputs.shape, context_shape)
         grids = (tuple(inputs.shape[1:-1]), tuple(context_shape[1:-1]))
         relative = self.position_embedding == "relative"
-        axes = len(self._built_grids[0])
+        axes = len(self.built_grids[0])
         built = f"a grid of {axes} axes, as the position embeddings were built for"
         check(not relative or len(grids[0]) == axes, built, grid=grids[0])
         fixed = self.position_embedding == "absolute" or (relative and self.scope is None)
         built = "grids of inputs and context that the position embeddings were built for"
-        check(not fixed or grids == self._built_grids, f"{built}, {self._built_grids}", grids=grids)
+        check(not fixed or grids == self.built_grids, f"{built}, {self.built_grids}", grids=grids)
         same = "a context on the grid of the inputs, because causal=True"
         check(not self.causal or grids[0] == grids[1], same, grids=grids)
         if self.position_embedding == "shared":

@@ -11,6 +11,7 @@ from zoo.errors import unknown
 COMMANDS = {
     "layer": "time and memory of every implementation of the layer",
     "attention": "lambda layers and attention: time, memory, growth (Table 4)",
+    "steps": "causal lambda layers step by step, the time of the next position",
     "models": "whole networks and those of keras.applications and timm",
     "serving": "latency of Keras and of every exported format",
     "accelerator": "layers and networks on a GPU or TPU, within minutes",

@@ -56,6 +56,21 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
     save_figure(figure, path)
 
 
+def plot_steps(result: dict[str, Any], path: Path) -> None:
+    """Draws the time of the next position against the length of the sequence."""
+    rows, settings = result["rows"], result["settings"]
+    how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
+    figure = new_figure(7.4, 4.2, f"One layer, batch {settings['batch']}, {how}, {place(result)}")
+    axis = figure.subplots()
+    title, unit, _ = LOOKS["panels"]["ms_per_step"]
+    _draw_lines(axis, rows, FORWARD, "ms_per_step")
+    axis.set_title(title, loc="left", fontsize=10.5, color=INK)
+    axis.set(xlabel=f"Length, depth {settings['depth']}", ylabel=unit)
+    _scale(axis, rows, one_depth=True)
+    figure.legend(loc="outside right upper", frameon=False)
+    save_figure(figure, path)
+
+
 def plot_networks(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draws images per second of networks, in timm's columns, in inference and training."""
     name = f"Networks, {result['settings']['dtype']}, {result['backend']}, {place(result)}"

@@ -62,6 +62,7 @@ _mega, _giga = partial(digits, factor=1e-6), partial(digits, factor=1e-9)
 _KNOWN = {
     "images_per_second": ("images/s", digits),
     "us_per_position": ("µs/position", digits),
+    "ms_per_step": ("ms/step", digits),
     "parameters": ("M parameters", _mega),
     "operations": ("GFLOP", _giga),
     "bytes_accessed": ("accessed MB", _mega),
@@ -198,10 +199,14 @@ class Report:
 
     def draws_layers(self) -> None:
         """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
-        if self.output is not None:
-            from zoo.benchmark.plots import plot_layers
+        self.draws("plot_layers")
 
-            self.draw = plot_layers
+    def draws(self, figure: str) -> None:
+        """Adds a figure by the name of its function in `zoo.benchmark.plots`."""
+        if self.output is not None:
+            from zoo.benchmark import plots
+
+            self.draw = getattr(plots, figure)
 
     def finish(self) -> None:
         """Draws the figure, if there is one, and prints the names of the files."""

@@ -1,0 +1,210 @@
+"""Causal lambda layers step by step: as the whole layer, on sequences and on maps."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from lambda_keras.applications import count_flops
+from lambda_keras.layers import LambdaCell, LambdaLayer
+
+LONG = (1000,)
+# grid, layer arguments; 8 filters, 2 heads and k = 3.
+CASES = {
+    "sequence": (LONG, {"scope": 7}),
+    "dilated_multi_head": ((50,), {"scope": 5, "dilation_rate": 3, "multi_query": False}),
+    "global_sequence": ((20,), {"scope": None, "key_normalization": None, "use_bias": True}),
+    "one_position": ((20,), {"scope": 1, "use_content": False, "value_normalization": None}),
+    "map": ((6, 5), {"scope": 5}),
+    "dilated_map": ((7, 6), {"scope": (5, 3), "dilation_rate": 2, "key_normalization": "l2"}),
+    "scope_wider_than_map": ((5, 4), {"scope": 9, "intra_depth": 2, "multi_query": False}),
+    "global_map": ((5, 4), {"scope": None, "query_normalization": "batch_softmax"}),
+    "bias": ((5, 4), {"scope": 3, "use_bias": True, "use_projection_bias": True}),
+    "video": ((2, 3, 4), {"scope": 3}),
+    "content": ((5, 4), {"position_embedding": None}),
+}
+
+
+def small(**arguments):
+    return LambdaLayer(**{"filters": 8, "num_heads": 2, "key_dim": 3, "causal": True, **arguments})
+
+
+def built(grid, **arguments):
+    """A layer with weights and statistics that no initialization has, and inputs on a grid."""
+    rng = np.random.default_rng(math.prod(grid))
+    x = rng.normal(size=(2, *grid, 5)).astype("float32")
+    layer = small(**arguments)
+    layer.build(x.shape)
+    for variable in layer.variables:
+        positive = "variance" in variable.path or "gamma" in variable.path
+        draw = (
+            rng.uniform(0.5, 1.5, variable.shape) if positive else rng.normal(size=variable.shape)
+        )
+        variable.assign(draw.astype("float32"))
+    return layer, x
+
+
+def recurrent(cell, depth=5, **arguments):
+    """A model, which is compiled: single operations on a thousand positions take minutes."""
+    inputs = keras.Input((None, depth))
+    outputs = keras.layers.RNN(cell, return_sequences=True, **arguments)(inputs)
+    return keras.Model(inputs, outputs)
+
+
+def in_steps(cell, x):
+    *_, depth = x.shape
+    return recurrent(cell).predict(x.reshape(len(x), -1, depth), verbose=0)
+
+
+def whole(layer, x):
+    outputs = ops.convert_to_numpy(ops.cast(layer(x, training=False), "float32"))
+    return outputs.reshape(len(x), -1, layer.filters)
+
+
+def assert_near(received, expected, tolerance=1e-5):
+    assert received.shape == expected.shape
+    assert np.abs(received - expected).max() <= tolerance * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_the_layer(name, record_property):
+    grid, arguments = CASES[name]
+    if grid == LONG and keras.backend.backend() == "torch":
+        grid = (200,)  # operation by operation
+    layer, x = built(grid, **arguments)
+    expected, received = whole(layer, x), in_steps(LambdaCell(layer), x)
+    error = np.abs(received - expected).max() / np.abs(expected).max()
+    record_property("error", float(error))
+    assert_near(received, expected)
+
+
+@pytest.mark.slow
+def test_equals_the_layer_on_1024_positions_of_a_map():
+    if keras.backend.backend() == "torch":
+        pytest.skip("minutes, operation by operation")
+    layer, x = built((32, 32), scope=7)
+    assert_near(in_steps(LambdaCell(layer), x), whole(layer, x))
+
+
+@pytest.mark.parametrize("normalization", ["softmax", "l2", None])
+def test_far_keys(normalization):
+    """Keys that rise and fall by hundreds, and a later maximum."""
+    layer, x = built((60,), position_embedding=None, key_normalization=normalization)
+    x = 300 * x
+    received = in_steps(LambdaCell(layer), x)
+    assert np.isfinite(received).all()
+    assert_near(received, whole(layer, x))
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])
+def test_half_precision_is_near_float32(dtype):
+    """States are in float32, also in a recurrent layer of another dtype."""
+    exact, x = built((12, 9), scope=5)
+    layer = small(scope=5, dtype=dtype)
+    layer.build(x.shape)
+    layer.set_weights(exact.get_weights())
+    model = recurrent(LambdaCell(layer), dtype=dtype)
+    received = model.predict(x.reshape(2, -1, 5), verbose=0)
+    received = ops.convert_to_numpy(ops.cast(received, "float32"))
+    assert_near(received, whole(exact, x), 2e-2)
+    assert_near(received, whole(layer, x), 3e-2)
+
+
+def test_state_is_of_a_fixed_size_and_in_float32():
+    layer, x = built((6, 5), scope=5)
+    cell = LambdaCell(layer)
+    # Position; maxima (k); sums (k, v + 1); values of two rows and two positions.
+    assert cell.state_size == [1, 3, 15, (2 * 5 + 2) * 4]
+    assert cell.output_size == 8
+    states = cell.get_initial_state(2)
+    for position in range(12):
+        outputs, states = cell(x.reshape(2, -1, 5)[:, position], states)
+        assert tuple(outputs.shape) == (2, 8)
+        assert [tuple(state.shape) for state in states] == [(2, n) for n in cell.state_size]
+        assert {keras.backend.standardize_dtype(state.dtype) for state in states} == {"float32"}
+    # Another grid of as many axes, and of unknown height.
+    taller = LambdaCell(layer, grid=(None, 5))
+    assert taller.state_size == cell.state_size
+    x = np.concatenate([x, x], axis=1)
+    assert_near(in_steps(taller, x), whole(layer, x))
+
+
+def test_goes_on_from_returned_states():
+    layer, x = built((30,), scope=7)
+    rnn = keras.layers.RNN(LambdaCell(layer), return_sequences=True, return_state=True)
+    first, *states = rnn(x[:, :13])
+    second, *_ = rnn(x[:, 13:], initial_state=states)
+    received = ops.convert_to_numpy(ops.concatenate([first, second], axis=1))
+    assert_near(received, whole(layer, x))
+
+
+def test_shares_the_weights_of_the_layer():
+    layer, x = built((10,), scope=3)
+    cell = LambdaCell(layer)
+    assert [id(one) for one in cell.variables] == [id(one) for one in layer.variables]
+    model = recurrent(cell)
+    assert model.count_params() == layer.count_params()
+    layer.query_kernel.assign(2 * layer.query_kernel)
+    assert_near(model.predict(x, verbose=0), whole(layer, x))
+
+
+def test_builds_its_layer():
+    layer, x = built((6, 5), scope=5)
+    copy = small(scope=5)
+    model = recurrent(LambdaCell(copy, grid=[6, 5]))
+    copy.set_weights(layer.get_weights())
+    assert_near(model.predict(x.reshape(2, -1, 5), verbose=0), whole(layer, x))
+
+
+def test_saved_and_loaded(tmp_path):
+    layer, x = built((6, 5), scope=5, multi_query=False)
+    model = recurrent(LambdaCell(layer))
+    x = x.reshape(2, -1, 5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+    config = LambdaCell(layer, grid=(None, 5)).get_config()
+    assert LambdaCell.from_config(config).get_config() == config
+
+
+@pytest.mark.one_backend
+def test_operations_by_hand():
+    """Projections and content as the layer's; 13 of 25 positions of the scope, and applying."""
+    layer, _ = built((6, 5), scope=5)
+    expected = {"projections": 130, "content": 2 * (12 + 24), "position": 2 * (13 * 12 + 24)}
+    assert LambdaCell(layer).count_flops((None, 5)) == expected
+    inputs = keras.Input((30, 5))
+    outputs = keras.layers.RNN(LambdaCell(layer), return_sequences=True)(inputs)
+    assert count_flops(keras.Model(inputs, outputs)) == 30 * sum(expected.values())
+
+
+BAD_LAYERS = [
+    ({"causal": False}, {}, "causal=True. Received: causal=False"),
+    ({"position_embedding": "absolute"}, {}, "Received: position_embedding='absolute'"),
+    ({"position_embedding": "shared"}, {}, "Received: position_embedding='shared'"),
+    ({}, {"grid": 7}, "Received: grid=7"),
+    ({}, {"grid": (0, 5)}, r"Received: grid=\(0, 5\)"),
+    ({}, {"grid": (5, None)}, r"known, but for the first. Received: grid=\(5, None\)"),
+    ({"scope": None}, {}, r"grid of known size.*Received: grid=\(None,\)"),
+    ({"scope": (3, 3)}, {}, r"Received: scope=\(3, 3\)"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "cell", "message"), BAD_LAYERS)
+def test_layers_that_it_cannot_do(arguments, cell, message):
+    with pytest.raises(ValueError, match=message):
+        LambdaCell(small(**arguments), **cell)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match=r"a LambdaLayer\. Received: layer="):
+        LambdaCell(keras.layers.Dense(3))
+    layer, x = built((6, 5), scope=5)
+    with pytest.raises(ValueError, match=r"embeddings are for.*Received: grid=\(30,\)"):
+        LambdaCell(layer, grid=(30,)).build((None, 5))
+    with pytest.raises(ValueError, match=r"depth, 5\. Received: depth=4"):
+        LambdaCell(layer).build((None, 4))
+    with pytest.raises(ValueError, match=r"training=False.*Received: training=True"):
+        keras.layers.RNN(LambdaCell(layer))(x.reshape(2, -1, 5), training=True)

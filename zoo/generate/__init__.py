@@ -1,0 +1,1 @@
+"""Autoregressive image generation with causal lambda layers."""
