@@ -20,6 +20,8 @@ from lambda_keras.layers import (
 NAN, INFINITY = float("nan"), float("inf")
 INTEGER, BOOL, SCOPE = "expected a positive integer", "expected True or False", "odd integers"
 
+RELATION = {"position_embedding": "relation", "num_relations": 2}
+
 
 def layer(**arguments):
     return LambdaLayer(**{"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3, **arguments})
@@ -127,6 +129,22 @@ CONSTRUCTORS = [
         "'conv', 'toeplitz_conv', 'fourier') for intra_depth=2",
         "implementation='depthwise_conv'",
     ),
+    *(
+        (
+            layer,
+            {"position_embedding": "relation", "num_relations": number},
+            "num_relations, a positive integer",
+            f"num_relations={number!r}, position_embedding='relation'",
+        )
+        for number in (None, 0, -1, 2.0, "2", True)
+    ),
+    (
+        layer,
+        {"num_relations": 2},
+        "for position_embedding='relation' only",
+        "num_relations=2, position_embedding='relative'",
+    ),
+    (layer, {**RELATION, "implementation": "conv"}, "for relation embeddings", "='conv'"),
     (layer, {"momentum": 2}, "number from 0 to 1", "momentum=2"),
     (layer, {"momentum": -0.1}, "number from 0 to 1", "momentum=-0.1"),
     (layer, {"momentum": NAN}, "number from 0 to 1", "momentum=nan"),
@@ -287,10 +305,24 @@ CALLS = {
         f"{MASK} of shape (4, 4)",
         "(4, 5)",
     ),
-    "attention_mask_of_examples": (
-        called((2, 4, 6), attention_mask=zeros(2, 4, 4, dtype=bool)),
-        f"{MASK} of shape (4, 4)",
-        "(2, 4, 4)",
+    "attention_mask_of_other_examples": (
+        called((2, 4, 6), attention_mask=zeros(3, 4, 4, dtype=bool)),
+        f"{MASK} of shape (4, 4) or (2, 4, 4)",
+        "(3, 4, 4)",
+    ),
+    "attention_mask_of_heads": (
+        called((2, 4, 6), attention_mask=zeros(2, 2, 4, 4, dtype=bool)),
+        f"{MASK} of shape (4, 4) or (2, 4, 4)",
+        "(2, 2, 4, 4)",
+    ),
+    "masks_of_examples_einsum": (
+        called(
+            (2, 4, 6),
+            arguments={"implementation": "einsum"},
+            attention_mask=zeros(2, 4, 4, dtype=bool),
+        ),
+        "('auto', 'query_first') for masks or relations of each example",
+        "implementation='einsum'",
     ),
     "additive_attention_mask": (
         called((2, 4, 6), attention_mask=zeros(4, 4)),
@@ -305,6 +337,58 @@ CALLS = {
         ),
         "for an attention_mask",
         "implementation='conv'",
+    ),
+    "no_relations": (
+        called((2, 4, 6), arguments=RELATION),
+        "relations to be a tensor",
+        "relations=None",
+    ),
+    "relations_are_a_list": (
+        called((2, 2, 6), arguments=RELATION, relations=[[0, 1], [2, 0]]),
+        "relations to be a tensor",
+        "relations=[[0, 1], [2, 0]]",
+    ),
+    "relations_of_another_size": (
+        called((2, 4, 6), (2, 5, 6), arguments=RELATION, relations=zeros(4, 4, dtype="int32")),
+        "relations of shape (4, 5) or (2, 4, 5)",
+        "(4, 4)",
+    ),
+    "relations_of_other_examples": (
+        called((2, 4, 6), arguments=RELATION, relations=zeros(3, 4, 4, dtype="int32")),
+        "relations of shape (4, 4) or (2, 4, 4)",
+        "(3, 4, 4)",
+    ),
+    "one_hot_relations": (
+        called((2, 4, 6), arguments=RELATION, relations=zeros(2, 4, 4, 2, dtype="int32")),
+        "relations of shape (4, 4) or (2, 4, 4)",
+        "(2, 4, 4, 2)",
+    ),
+    **{
+        f"relations_of_{dtype}": (
+            called((2, 4, 6), arguments=RELATION, relations=zeros(4, 4, dtype=dtype)),
+            "relations of an integer dtype",
+            "dtype",
+        )
+        for dtype in ("float32", "bool")
+    },
+    "relations_dense_matmul": (
+        called(
+            (2, 4, 6),
+            arguments={**RELATION, "implementation": "dense_matmul"},
+            relations=zeros(2, 4, 4, dtype="int32"),
+        ),
+        "for masks or relations of each example",
+        "implementation='dense_matmul'",
+    ),
+    "relations_unasked": (
+        called((2, 4, 6), relations=zeros(4, 4, dtype="int32")),
+        "no relations in the call",
+        "position_embedding='relative'",
+    ),
+    "shared_embeddings_for_relations": (
+        called((2, 4, 6), arguments=RELATION, position_embeddings=zeros(2, 1, 3)),
+        "no position_embeddings in the call",
+        "position_embedding='relation'",
     ),
     "no_shared_embeddings": (
         called((2, 5, 6), arguments={"position_embedding": "shared"}),

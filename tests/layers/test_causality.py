@@ -8,6 +8,8 @@ from support import backends, reference
 from lambda_keras.layers import LambdaLayer, content_lambdas, position_lambdas
 
 LENGTH, SEEN = 40, 21  # several blocks of a causal softmax, the present amid one of them
+RELATION = {"position_embedding": "relation", "num_relations": 3}
+RELATIONS = np.arange(LENGTH**2).reshape(LENGTH, LENGTH) % 4 - 1
 IMPLEMENTATIONS = {
     **{name: ({"implementation": name}, {}) for name in position_lambdas.capable(causal=True)},
     "absolute": ({"position_embedding": "absolute"}, {}),
@@ -16,6 +18,9 @@ IMPLEMENTATIONS = {
         {"training": True},
     ),
     "masked": ({}, {"attention_mask": np.tri(LENGTH, k=3, dtype=bool)}),
+    "masks_of_examples": ({}, {"attention_mask": np.tri(LENGTH, k=3, dtype=bool)[None]}),
+    "relations": (RELATION, {"relations": RELATIONS}),
+    "relations_of_examples": (RELATION, {"relations": RELATIONS[None]}),
 }
 
 

@@ -235,7 +235,12 @@ def test_attention_by_hand(layer, projections, content, position):
 
 @pytest.mark.parametrize(
     ("arguments", "seen"),
-    [({"scope": 3}, 3), ({"scope": 23}, 15), ({"position_embedding": "absolute", "scope": 3}, 15)],
+    [
+        ({"scope": 3}, 3),
+        ({"scope": 23}, 15),
+        ({"position_embedding": "absolute", "scope": 3}, 15),
+        ({"position_embedding": "relation", "num_relations": 4, "scope": 3}, 15),
+    ],
 )
 def test_context_of_another_size(arguments, seen):
     n, m, h, k, u, v = 10, 15, 2, 4, 3, 8

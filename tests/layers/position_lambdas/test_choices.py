@@ -163,9 +163,10 @@ def test_small_batches_on_tpus(size, scope, forward, training):
 def test_every_case_has_a_capable_choice(kind):
     for grid in [(4,), (3000,), (None,), (9, 9), (80, 80), (None, 9), (2, 3, 4), (9, 30, 30)]:
         for scope in [None, (3,) * len(grid), (23,) * len(grid)]:
-            for number in range(8):
-                training, causal, deep = (bool(number & bit) for bit in (1, 2, 4))
+            for number in range(16):
+                training, causal, deep, own = (bool(number & bit) for bit in (1, 2, 4, 8))
                 needs = {"causal": causal, "intra_depth": 2 if deep else 1}
+                needs["own_pairs"] = own and scope is None
                 with compiling_for(kind):
                     chosen = fastest(grid, scope, 16, training, **needs)
                 needs |= {"axes": len(grid), "any_pairs": scope is None}
@@ -183,6 +184,7 @@ def test_what_implementations_can_do():
     assert capable(causal=True) == everything[:-1]
     assert capable(unknown_grid=True) == (*dense, "conv", "depthwise_conv")
     assert capable(any_pairs=True) == dense
+    assert capable(own_pairs=True) == ("auto", "query_first")
     assert capable(causal=True, axes=3) == (*dense, *local)
 
 
@@ -190,13 +192,14 @@ def test_what_implementations_can_do():
 def test_table_of_the_docs_says_the_same():
     page = (Path(__file__).parents[3] / "docs/performance.md").read_text()
     rows = re.findall(
-        r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", page, re.M
+        r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", page, re.M
     )
     says = {True: "yes", False: "no"}
     assert rows == [
         (
             name,
             says[can.any_pairs],
+            says[can.own_pairs],
             says[can.causal],
             "any" if can.intra_depth == math.inf else str(can.intra_depth),
             str(can.axes),

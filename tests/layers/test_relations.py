@@ -1,0 +1,285 @@
+"""Relations other than offsets, and masks of each example's own: graphs of any form."""
+
+import keras
+import numpy as np
+import pytest
+from support import backends
+
+from lambda_keras.layers import LambdaLayer, position_lambdas
+
+# Whether relations are of each example's own, and the implementations for that.
+CASES = [
+    (of_examples, name)
+    for of_examples in (False, True)
+    for name in position_lambdas.capable(any_pairs=True, own_pairs=of_examples)
+]
+SELF, PARENT, CHILD, SIBLING, NONE = 0, 1, 2, 3, -1
+
+
+def layer(**arguments):
+    sizes = {"filters": 8, "num_heads": 2, "key_dim": 3}
+    return LambdaLayer(
+        **{**sizes, "position_embedding": "relation", "num_relations": 4, **arguments}
+    )
+
+
+def to_numpy(tensor):
+    return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
+
+
+def tree(rng, size):
+    """The parent of each node of a random tree, in random order, the root's being itself."""
+    parents = np.array([0, *(rng.integers(0, node) for node in range(1, size))])
+    order = rng.permutation(size)
+    renamed = np.empty(size, int)
+    renamed[order] = order[parents]
+    return renamed
+
+
+def kinds(parents):
+    """Relations `(nodes, nodes)` of a tree: what the column is to the row."""
+    n = np.arange(len(parents))
+    parent = (parents[:, None] == n) & (parents != n)[:, None]
+    child = parent.T
+    sibling = (parents[:, None] == parents) & (parents != n) & (parents != n)[:, None]
+    cases = [np.eye(len(n), dtype=bool), parent, child, sibling]
+    return np.select(cases, [SELF, PARENT, CHILD, SIBLING], NONE).astype("int32")
+
+
+def forest(seed, sizes, nodes):
+    """Features, relations and mask of trees of some sizes, padded to a number of nodes."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros((len(sizes), nodes, 5), "float32")
+    relations = np.full((len(sizes), nodes, nodes), NONE, "int32")
+    for example, size in enumerate(sizes):
+        x[example, :size] = rng.normal(size=(size, 5))
+        relations[example, :size, :size] = kinds(tree(rng, size))
+    return x, relations, np.arange(nodes) < np.array(sizes)[:, None]
+
+
+def test_kinds_of_a_tree_by_hand():
+    """A root 1 with the children 0 and 2, of which 2 has the child 3."""
+    assert kinds(np.array([1, 1, 1, 2])).tolist() == [
+        [SELF, PARENT, SIBLING, NONE],
+        [CHILD, SELF, CHILD, NONE],
+        [SIBLING, PARENT, SELF, CHILD],
+        [NONE, NONE, PARENT, SELF],
+    ]
+
+
+@pytest.mark.parametrize(("of_examples", "implementation"), CASES)
+def test_offsets_as_relations(of_examples, implementation):
+    """Relations that are offsets in a scope make the layer one with relative embeddings."""
+    x = np.random.default_rng(0).normal(size=(2, 6, 5)).astype("float32")
+    relative = layer(position_embedding="relative", num_relations=None, scope=3)
+    expected = to_numpy(relative(x))
+    offsets = np.arange(6) - np.arange(6)[:, None] + 1
+    relations = np.where((offsets >= 0) & (offsets < 3), offsets, NONE)
+    of_relations = layer(num_relations=3, implementation=implementation)
+    call = {"relations": np.stack([relations] * 2) if of_examples else relations}
+    of_relations.build(x.shape)
+    of_relations.set_weights(relative.get_weights())
+    np.testing.assert_allclose(to_numpy(of_relations(x, **call)), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"causal": True},
+        {"key_normalization": "l2", "intra_depth": 2},
+        {"position_embedding": "relative", "num_relations": None, "scope": 3},
+        {"position_embedding": "absolute", "num_relations": None, "causal": True},
+        {"position_embedding": None, "num_relations": None},
+    ],
+)
+def test_examples_alone(arguments):
+    """Outputs and gradients are those of each example alone with its mask and relations."""
+    x, relations, _ = forest(0, [6, 6], 6)
+    rng = np.random.default_rng(1)
+    call = {"attention_mask": rng.random((2, 6, 6)) < 0.6}
+    if arguments.get("position_embedding", "relation") == "relation":
+        call["relations"] = relations
+    one = layer(**arguments)
+    one.build(x.shape)
+    cotangent = rng.normal(size=(2, 6, 8)).astype("float32")
+    outputs, (by_x,), by_weights = backends.output_and_gradients(one, [x], cotangent, **call)
+    alone = [
+        backends.output_and_gradients(
+            one,
+            [x[b : b + 1]],
+            cotangent[b : b + 1],
+            **{name: own[b] for name, own in call.items()},
+        )
+        for b in (0, 1)
+    ]
+    expected = [np.concatenate([found[0] for found in alone])]
+    expected += [np.concatenate([found[1][0] for found in alone])]
+    expected += [sum(gradients) for gradients in zip(*(found[2] for found in alone), strict=True)]
+    for received, value in zip([outputs, by_x, *by_weights], expected, strict=True):
+        assert np.abs(received - value).max() <= 1e-5 * np.abs(value).max()
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("arguments", [{}, {"multi_query": False, "intra_depth": 2}])
+def test_order_of_nodes(arguments, training):
+    """Permuted nodes, relations and masks permute the outputs."""
+    x, relations, mask = forest(0, [7, 5], 7)
+    rng = np.random.default_rng(1)
+    seen = rng.random((2, 7, 7)) < 0.6
+    one = layer(**arguments)
+    one.build(x.shape)
+
+    def outputs(order):
+        pairs = np.ix_((0, 1), order, order)
+        return to_numpy(
+            one(
+                x[:, order],
+                relations=relations[pairs],
+                attention_mask=seen[pairs],
+                mask=mask[:, order],
+                training=training,
+            )
+        )
+
+    expected, order = outputs(range(7)), rng.permutation(7)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(outputs(order) / scale, expected[:, order] / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_of_trees_has_no_effect(training, causal):
+    """Batch statistics are those of the nodes; what stands at padding does not count."""
+    one = layer(causal=causal)
+    outputs = []
+    for nodes in (7, 11):
+        x, relations, mask = forest(0, [7, 1, 4], nodes)
+        if not outputs:
+            one.build(x.shape)
+        x[~mask], relations[~mask] = 1e3, PARENT
+        relations.swapaxes(1, 2)[~mask] = CHILD
+        call = {"relations": relations, "mask": mask, "training": training}
+        call["attention_mask"] = relations >= 0  # Content of neighbors only.
+        outputs.append(to_numpy(one(x, **call))[mask])
+    scale = np.abs(outputs[0]).max()
+    np.testing.assert_allclose(outputs[1] / scale, outputs[0] / scale, atol=1e-5)
+
+
+def test_numbers_of_children_are_learned():
+    """A small network counts the children of nodes, in trees that it has not seen, too."""
+    nodes = 8
+    x, kind = keras.Input((nodes, 5)), keras.Input((nodes, nodes), dtype="int32")
+    mask = keras.Input((nodes,), dtype="bool")
+    found = layer(
+        filters=16,
+        key_dim=8,
+        use_content=False,
+        query_normalization=None,
+        value_normalization=None,
+        embeddings_initializer=keras.initializers.RandomNormal(stddev=0.3),
+    )(x, relations=kind, mask=mask)
+    model = keras.Model([x, kind, mask], keras.layers.Dense(1)(found))
+    model.compile(keras.optimizers.Adam(0.05), "mse")
+
+    def examples(seed, number):
+        sizes = np.random.default_rng(seed).integers(2, nodes + 1, number)
+        x, relations, mask = forest(seed, sizes, nodes)
+        x[..., 0] = 1.0  # What is summed over the children to count them.
+        children = (relations == CHILD).sum(-1, keepdims=True).astype("float32")
+        return [x, relations, mask], children, mask.astype("float32")[..., None]
+
+    arrays, children, weights = examples(0, 64)
+    for _ in range(40):
+        model.train_on_batch(arrays, children, sample_weight=weights)
+    arrays, children, weights = examples(1, 64)
+    counted = to_numpy(model(arrays))
+    seen = weights > 0
+    error = np.mean((counted - children)[seen] ** 2) / np.var(children[seen])
+    assert error < 0.05
+
+
+def test_saved_and_loaded_functional_model(tmp_path):
+    """Numbers of nodes are unknown until graphs come."""
+    x, kind = keras.Input((None, 5)), keras.Input((None, None), dtype="uint8")
+    mask = keras.Input((None, None), dtype="bool")
+    one = layer(embeddings_regularizer="l2")
+    model = keras.Model([x, kind, mask], one(x, relations=kind, attention_mask=mask))
+    assert model.output_shape == (None, None, 8)
+    assert tuple(one.position_embeddings.shape) == (4, 1, 3)
+    table = to_numpy(one.position_embeddings)
+    (loss,) = model.losses
+    assert to_numpy(loss) == pytest.approx(0.01 * (table**2).sum(), rel=1e-5)
+    config = LambdaLayer.from_config(one.get_config()).get_config()
+    assert config == one.get_config()
+    assert config["num_relations"] == 4
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for nodes in (4, 6):
+        arrays, relations, _ = forest(0, [nodes, nodes - 1], nodes)
+        # As an unsigned number, none is 255.
+        inputs = [arrays, relations.astype("uint8"), relations >= 0]
+        expected = to_numpy(one(arrays, relations=relations, attention_mask=relations >= 0))
+        np.testing.assert_array_equal(to_numpy(loaded(inputs)), to_numpy(model(inputs)))
+        np.testing.assert_allclose(to_numpy(model(inputs)), expected, atol=1e-4)
+    np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("of_examples", [False, True])
+@pytest.mark.parametrize(
+    ("number", "dtype"), [(-2, "int32"), (4, "int32"), (2**20, "int64"), (255, "uint8")]
+)
+def test_numbers_out_of_range_are_no_relation(of_examples, number, dtype):
+    x, relations, _ = forest(0, [5, 5], 5)
+    relations = relations if of_examples else relations[0]
+    one = layer()
+    expected = to_numpy(one(x, relations=relations))
+    assert (relations == NONE).any()
+    relations = np.where(relations == NONE, number, relations).astype(dtype)
+    np.testing.assert_array_equal(to_numpy(one(x, relations=relations)), expected)
+
+
+def test_no_relation_is_no_position_lambda():
+    x, relations, _ = forest(0, [5, 5], 5)
+    one = layer(use_content=False)
+    outputs = to_numpy(one(x, relations=np.where(np.eye(5)[0] > 0, relations, NONE)))
+    seen = relations[:, :, 0] != NONE
+    assert np.all(outputs[~seen] == 0)
+    assert np.all(outputs[seen] != 0)
+
+
+class PairOutputs(keras.layers.Layer):
+    """`pair_outputs` of some relations, with embeddings as an input, too."""
+
+    def __init__(self, relations, implementation, **kwargs):
+        super().__init__(**kwargs)
+        self.relations, self.implementation = relations, implementation
+        self.built = True
+
+    def call(self, queries, values, embeddings):
+        relations = keras.ops.convert_to_tensor(self.relations)
+        outputs = position_lambdas.pair_outputs(
+            queries, values, embeddings, self.implementation, relations=relations
+        )
+        return keras.ops.cast(outputs, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    ("of_examples", "implementation"), [case for case in CASES if case[1] != "auto"]
+)
+def test_half_precision_is_near_float32(of_examples, implementation, dtype):
+    """Outputs and gradients; those of the embeddings sum over thousands of pairs."""
+    rng = np.random.default_rng(0)
+    b, n, h, k, v, u, r = 4, 64, 2, 3, 4, 2, 4
+    shapes = [(b, n, h, k), (b, n, v, u), (r, u, k), (b, n, h, v)]
+    # Numbers that are exact in half precision, so that sums alone differ.
+    *inputs, cotangent = (rng.integers(-64, 65, shape) / np.float32(64) for shape in shapes)
+    relations = rng.integers(-1, r, (b, n, n) if of_examples else (n, n)).astype("int32")
+    found = []
+    for policy in ("float32", dtype):
+        one = PairOutputs(relations, implementation, dtype=policy)
+        outputs, gradients, _ = backends.output_and_gradients(one, inputs, cotangent)
+        found.append([outputs, *gradients])
+    for received, expected in zip(found[1], found[0], strict=True):
+        assert np.linalg.norm(received - expected) <= 0.01 * np.linalg.norm(expected)
