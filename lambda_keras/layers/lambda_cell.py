@@ -33,8 +33,8 @@ class LambdaCell(Layer):
     its own, so give it `dtype="float32"` then.
 
     Args:
-        layer: `LambdaLayer` with `causal=True`, with `position_embedding="relative"` or `None`. A
-            layer that is not yet built is built with the cell.
+        layer: `LambdaLayer` with `causal=True`, `strides=1`, and `position_embedding="relative"` or
+            `None`. A layer that is not yet built is built with the cell.
         grid: Tuple of ints, sizes of the axes of the map; `None` stands for an unknown one. Only
             the first may be unknown, and none with `scope=None`. Defaults to the grid that the
             layer is built for, or a sequence of unknown length.
@@ -51,8 +51,8 @@ class LambdaCell(Layer):
         Tensor `(batch, filters)`, the outputs at this position, and the list of the next states.
 
     Raises:
-        ValueError: If the layer is not causal, or has absolute or shared embeddings; if a size of
-            the grid is missing, or another one than the layer is built for; in training.
+        ValueError: If the layer is not causal, has strides, or absolute or shared embeddings; if a
+            size of the grid is missing, or another one than the layer is built for; in training.
 
     A padding mask of `keras.layers.RNN` skips positions, as if they were not in the sequence. At
     the end of sequences that is the padding mask of the layer.
@@ -73,6 +73,7 @@ class LambdaCell(Layer):
         super().__init__(**{"dtype": "float32", **kwargs})
         check(isinstance(layer, LambdaLayer), "a LambdaLayer", layer=type(layer))
         check(layer.causal, "a layer with causal=True", causal=layer.causal)
+        check(layer.strides == 1, "a layer with strides=1", strides=layer.strides)
         relative = layer.position_embedding in ("relative", None)
         expected = "a layer with relative position embeddings of its own, or without any"
         check(relative, expected, position_embedding=layer.position_embedding)

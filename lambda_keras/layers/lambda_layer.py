@@ -132,10 +132,10 @@ class LambdaLayer(Layer):
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch, or `(batch, n, m)`: which context
             positions each query sees (Figure 6), as long as the others are finite; n counts the
-            queries that are computed. Keys are normalized over these only. Under a softmax, keys more
-            than about 80 below the largest one, hidden ones too, weigh nothing; `causal=True` lifts
-            this limit, for memory of `n m k u` numbers per example. Content lambdas of each query
-            take `n k v u` numbers per example; positions take `n m u h` with masks of each
+            queries that are computed. Keys are normalized over these only. Under a softmax, keys
+            more than about 80 below the largest one, hidden ones too, weigh nothing; `causal=True`
+            lifts this limit, for memory of `n m k u` numbers per example. Content lambdas of each
+            query take `n k v u` numbers per example; positions take `n m u h` with masks of each
             example's own.
         relations: Integers `(n, m)`, shared by the batch, or `(batch, n, m)`, if
             `position_embedding="relation"`: the relation of each query to each context position,
@@ -380,9 +380,6 @@ class LambdaLayer(Layer):
         def split(tensor, *shape):
             return ops.unstack(ops.reshape(tensor, (batch, -1, groups, *shape)), groups, axis=2)
 
-        queries = ops.reshape(queries, (batch, -1, self.num_heads, self.key_dim))
-        if self.query_normalization in ("softmax", "batch_softmax"):
-            queries = ops.cast(ops.softmax(ops.cast(queries, "float32")), values.dtype)
         queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
         if self.query_normalization in ("softmax", "batch_softmax"):
             queries = [ops.cast(ops.softmax(ops.cast(q, "float32")), q.dtype) for q in queries]

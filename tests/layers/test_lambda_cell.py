@@ -184,6 +184,7 @@ BAD_LAYERS = [
     ({"causal": False}, {}, "causal=True. Received: causal=False"),
     ({"position_embedding": "absolute"}, {}, "Received: position_embedding='absolute'"),
     ({"position_embedding": "shared"}, {}, "Received: position_embedding='shared'"),
+    ({"strides": 2, "strided_queries": True}, {}, "strides=1. Received: strides=2"),
     ({}, {"grid": 7}, "Received: grid=7"),
     ({}, {"grid": (0, 5)}, r"Received: grid=\(0, 5\)"),
     ({}, {"grid": (5, None)}, r"known, but for the first. Received: grid=\(5, None\)"),
