@@ -37,7 +37,7 @@ def content_outputs(
     `(n,)`, are the positions of causal queries in the context; by default they are all of it.
     """
     if causal and mask is not None:
-        mask = ops.logical_and(mask, up_to_own(queried, *ops.shape(mask)))
+        mask = ops.logical_and(mask, up_to_own(queried, *ops.shape(mask)[-2:]))
     if causal and normalization == "softmax":
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
         if queried is not None and mask is None:

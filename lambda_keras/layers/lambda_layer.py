@@ -124,11 +124,10 @@ class LambdaLayer(Layer):
         position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch: which context positions each
-            query sees (Figure 6), as long as the others are finite. With `strided_queries`, n are
-            those that are computed. Keys are normalized over these
-            only. Under a softmax, keys more than about 80 below the largest one, hidden ones too,
-            weigh nothing; `causal=True` lifts this limit, for memory of `n m k u` numbers per
-            example.
+            query sees (Figure 6), as long as the others are finite; n counts the queries that are
+            computed. Keys are normalized over these only. Under a softmax, keys more than about 80
+            below the largest one, hidden ones too, weigh nothing; `causal=True` lifts this limit,
+            for memory of `n m k u` numbers per example.
         mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
