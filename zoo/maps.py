@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(sizes) > 1:
         raise ValueError(f"runs: expected equal image and map sizes. Received: {sorted(sizes)}")
     ((_, grid),) = sizes
-    queries = [tuple(map(int, query.split(":"))) for query in config.queries]
+    queries: list[Any] = [tuple(map(int, query.split(":"))) for query in config.queries]
     queries = queries or [(grid[0] * i // 4, grid[1] * i // 4) for i in (1, 2, 3)]
     rows = [
         row
@@ -92,7 +92,7 @@ def _rows(
         return [Row(f"{title}: one weight for each place", maps, over_image=True)]
     found = each(lambda_maps.lambdas)
     parts = [[maps.content, maps.position] for maps in each(lambda_maps.lambda_maps)]
-    maps = [sum(part.mean(0) for part in both if part is not None) for both in parts]
+    maps: list[Any] = [sum(part.mean(0) for part in both if part is not None) for both in parts]
     k, v = found[0].shape[1:]
     return [
         Row(

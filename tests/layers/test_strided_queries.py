@@ -9,7 +9,7 @@ import pytest
 from keras.src import backend
 from support import backends, networks
 
-from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, count_flops
+from lambda_keras.applications import LambdaResNet14, count_flops
 from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding, position_lambdas
 
 SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 5}
@@ -99,8 +99,10 @@ class _Shared(keras.layers.Layer):
         return self.layer(inputs, position_embeddings=embeddings, mask=mask, training=training)
 
 
-@pytest.mark.parametrize("implementation", position_lambdas.capable(axes=2, unknown_grid=True))
-@pytest.mark.parametrize("causal", [False, True])
+UNKNOWN = [(name, False) for name in position_lambdas.capable(axes=2, unknown_grid=True)]
+
+
+@pytest.mark.parametrize(("implementation", "causal"), [*UNKNOWN, ("auto", True)])
 def test_grid_of_unknown_size(implementation, causal):
     inputs = keras.Input((None, None, 6))
     layer, whole = pair(2, implementation=implementation, causal=causal)
@@ -131,6 +133,14 @@ def test_mask_of_the_outputs_is_strided():
         to_numpy(backend.get_keras_mask(layer(embedded))), tokens[:, ::2] != 0
     )
     assert backend.get_keras_mask(layer(normal(2, 5, 6))) is None
+    model = keras.Sequential([keras.layers.Embedding(9, 6, mask_zero=True), layer, pair(1)[0]])
+    longer = np.pad(tokens, [(0, 0), (0, 4)])
+    outputs, padded = to_numpy(model(tokens)), to_numpy(model(longer))
+    np.testing.assert_allclose(outputs[0, :2], padded[0, :2], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs[1], padded[1, :3], rtol=1e-5, atol=1e-6)
+    inputs = keras.Input((5,), dtype="int32")
+    symbolic = keras.Model(inputs, model(inputs))
+    np.testing.assert_allclose(to_numpy(symbolic(tokens)), outputs, rtol=1e-5, atol=1e-6)
 
 
 def test_saved_and_loaded(tmp_path):
@@ -157,20 +167,17 @@ def test_flops_of_queries_are_those_of_the_queries_that_there_are():
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("constructor", [LambdaResNet14, LambdaResNet26T])
-def test_networks(constructor):
-    """The parameters stay, and no pooling remains in stages that have them."""
-    arguments = {"input_shape": (64, 64, 3), "classes": 5}
-    pooled = constructor(**arguments)
-    strided = constructor(strided_queries=True, **arguments)
-    in_c5 = constructor(strided_queries=[False, False, False, True], **arguments)
+@pytest.mark.parametrize("padding", ["fixed", "symmetric"])
+def test_networks(padding):
+    """The parameters stay, and nothing is pooled after a lambda layer, in PyTorch's padding too."""
+    arguments = {"input_shape": (32, 32, 3), "classes": 5, "padding": padding}
+    pooled = LambdaResNet14(**arguments)
+    in_c5 = LambdaResNet14(strided_queries=[False, False, False, True], **arguments)
+    strided = LambdaResNet14(strided_queries=True, **arguments)
     shapes = [[variable.shape for variable in model.weights] for model in (pooled, strided, in_c5)]
     assert shapes[0] == shapes[1] == shapes[2]
-    assert count_flops(strided) <= count_flops(in_c5) < count_flops(pooled)
-    names = networks.lambda_blocks(strided)
-    layers = [strided.get_layer(f"{name}_2_lambda") for name in names]
-    assert [layer.strides for layer in layers if layer.strides > 1] == [2] * sum(
-        name.endswith("block1") for name in names
-    )
+    assert count_flops(strided) < count_flops(in_c5) < count_flops(pooled)
+    layers = [strided.get_layer(f"{name}_2_lambda") for name in networks.lambda_blocks(strided)]
+    assert [(layer.strides, layer.strided_queries) for layer in layers] == [(2, True)] * 2
     assert not [layer.name for layer in strided.layers if layer.name.endswith("_2_pool")]
     assert strided.output_shape == pooled.output_shape
