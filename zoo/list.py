@@ -128,6 +128,11 @@ def main(arguments: Sequence[str]) -> None:
     """Prints the list."""
     config = ListConfig.from_command_line(quoted(arguments))
     if config.coverage:
+        if config.results or config.pretrained:
+            raise ValueError(
+                "expected --coverage without --results and --pretrained. Received: "
+                f"results={config.results}, pretrained={config.pretrained}"
+            )
         print(_coverage(config))
         return
     if config.state:

@@ -94,17 +94,12 @@ def test_counts_are_at_the_end(capsys):
 
 
 def test_places_and_states(capsys):
-    *lines, _, total = printed(
-        capsys, "Table [89]", "Table 1[67]", "--state", "partly"
-    ).splitlines()
+    arguments = ("Table [89]", "Table 1[67]", "--state", "partly")
+    *lines, _, total = printed(capsys, *arguments).splitlines()
     places = [line.split("  ")[1].strip() for line in lines[1:] if line.startswith("partly")]
     assert {*places} == {"B.4; Table 8", "Table 9", "Table 16", "Table 17"}
     assert total == f"0 work, {len(places)} partly, 0 not"
     assert max(map(len, lines)) < 140
-    with pytest.raises(ValueError, match=r"expected patterns of places .* Received: 'Table 99'"):
-        printed(capsys, "Table 99")
-    with pytest.raises(ValueError, match=r"--state.*--coverage true"):
-        command.main(["--state", "not"])
 
 
 def test_json_has_the_state(capsys):
