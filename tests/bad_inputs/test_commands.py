@@ -78,7 +78,7 @@ COMMANDS = [
             (["attention", "--batch", "0"], "batch: Input should be greater"),
             (["steps", "--lengths", "0"], "lengths.0: Input should be greater"),
             (["steps", "--lengths", "9,9"], "each once. Received: (9, 9)"),
-            (["steps", "--depth", "12"], "a multiple of 8, the heads. Received: 12"),
+            (["steps", "--depth", "10"], "a multiple of 4, the heads. Received: 10"),
             (["steps", "--scope", "4"], "expected positive odd numbers. Received: 4"),
             (["models", "--models", "resnet5"], "'resnet5' (did you mean 'resnet50'?)"),
             (["models", "--models", "resnet50@4"], "from 8 to 2048. Received: 'resnet50@4'"),

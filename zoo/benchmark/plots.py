@@ -60,14 +60,14 @@ def plot_steps(result: dict[str, Any], path: Path) -> None:
     """Draws the time of the next position against the length of the sequence."""
     rows, settings = result["rows"], result["settings"]
     how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
-    figure = new_figure(7.4, 4.2, f"One layer, batch {settings['batch']}, {how}, {place(result)}")
+    figure = new_figure(8.6, 4.2, f"One layer, batch {settings['batch']}, {how}, {place(result)}")
     axis = figure.subplots()
     title, unit, _ = LOOKS["panels"]["ms_per_step"]
     _draw_lines(axis, rows, FORWARD, "ms_per_step")
     axis.set_title(title, loc="left", fontsize=10.5, color=INK)
     axis.set(xlabel=f"Length, depth {settings['depth']}", ylabel=unit)
     _scale(axis, rows, one_depth=True)
-    figure.legend(loc="outside right upper", frameon=False)
+    axis.legend(frameon=False)
     save_figure(figure, path)
 
 

@@ -34,7 +34,7 @@ class GenerateConfig(Settings, cli_prog_name="python -m zoo.generate"):
     """Channels of the network."""
     blocks: int = Field(default=2, ge=1)
     """Lambda layers of the network."""
-    batch_size: int = Field(default=64, ge=1, le=1437)
+    batch_size: int = Field(default=32, ge=1, le=1437)
     """Digits per training step."""
     learning_rate: float = Field(default=0.003, gt=0)
     """Highest learning rate, of AdamW."""
