@@ -22,6 +22,7 @@ LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope"
 TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
 SEQUENCE = {"axes": 1}
+STRIDED = {"axes": 2, "strides": _at_least(2)}
 SMALL = {"axes": 2, "batch": _up_to(32), "positions": _at_least(101)}
 WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
 
@@ -37,6 +38,7 @@ CHOICES = {
         # Dense embeddings are the least work on small grids, for wide values on larger ones.
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
+        ("query_first", {**STRIDED, "xla": False, "positions": _up_to(784)}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
         # Gradients of large convolutions take longer than dense embeddings.
@@ -107,6 +109,7 @@ def fastest(grid, scope, value_dim: int, training: bool, batch=None, strides=1, 
         "scope": max(scope or [math.inf]),
         "value_dim": value_dim,
         "training": training,
+        "strides": strides,
         "tiles": scope is not None and dense_tiles(grid, scope, strides) is not None,
         "xla": inside_xla(),
         "backend": keras.backend.backend(),
