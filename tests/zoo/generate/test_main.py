@@ -28,7 +28,7 @@ def test_writes_a_figure_and_prints_bits_per_pixel(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--output"),
+        ([], "output: Field required"),
         (["--output", "digits.jpg"], "a file named .png. Received: 'digits.jpg'"),
         (["--output", "a.png", "--steps", "0"], "steps: Input should be greater"),
         (["--output", "a.png", "--seed", "-1"], "seed: Input should be greater"),
