@@ -69,7 +69,7 @@ class PixelNetwork(keras.Model):
 
     def cells(self) -> list[LambdaCell]:
         """Creates a cell of each lambda layer."""
-        return [LambdaCell(layer) for layer in self.lambdas]
+        return [LambdaCell(layer, grid=(self.size, self.size)) for layer in self.lambdas]
 
     def step(self, cells, token, place, states):
         """Logits `(batch, levels)` at a place, from the pixel before it, and the next states."""
