@@ -38,7 +38,8 @@ CHOICES = {
         # Dense embeddings are the least work on small grids, for wide values on larger ones.
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
-        ("query_first", {**STRIDED, "xla": False, "positions": _up_to(784)}),
+        # Transforms save the least where queries are strided.
+        ("query_first", {**STRIDED, "xla": False, "training": True, "positions": _up_to(784)}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
         # Gradients of large convolutions take longer than dense embeddings.

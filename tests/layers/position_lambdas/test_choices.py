@@ -82,16 +82,16 @@ def test_products_of_wide_values_in_inference(monkeypatch):
     assert found == ["query_first", "fourier"]
 
 
-@pytest.mark.parametrize("training", [False, True])
-def test_strided_queries_on_cpus(monkeypatch, training):
-    """Measured on TensorFlow: at 28x28 transforms take twice the time of products."""
+def test_strided_queries_on_cpus(monkeypatch):
+    """Measured on TensorFlow: in training at 28x28 products take 0.7 of the time of transforms."""
     monkeypatch.setattr(choices, "inside_xla", lambda: False)
-    found = []
-    for strides in (1, 2):
-        with compiling_for("cpu"):
-            needs = {"causal": False, "intra_depth": 1}
-            found.append(fastest((28, 28), (23, 23), 32, training, None, strides, **needs))
-    assert found == ["fourier", "query_first"]
+    needs = {"causal": False, "intra_depth": 1}
+    with compiling_for("cpu"):
+        found = [
+            fastest((28, 28), (23, 23), 32, training, None, strides, **needs)
+            for training, strides in [(True, 1), (True, 2), (False, 2)]
+        ]
+    assert found == ["fourier", "query_first", "fourier"]
 
 
 # grid, scope, causal, choices on a GPU and on a TPU; in a tuple forward and training.
