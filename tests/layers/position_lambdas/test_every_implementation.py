@@ -147,7 +147,11 @@ def test_gradient_of_embeddings_in_bfloat16(implementation):
     )
     layer = PositionOutputs(implementation, grid, grid, dtype="mixed_bfloat16")
     _, (*_, received), _ = backends.output_and_gradients(layer, inputs, cotangent)
-    assert np.linalg.norm(received - exact) <= 0.012 * np.linalg.norm(exact)
+    # Without bfloat16 instructions, as on Zen 1, TensorFlow adds up in bfloat16: 2.7 % at most.
+    by_library = keras.config.backend() == "tensorflow"
+    by_library &= not IMPLEMENTATIONS[implementation].any_pairs
+    bound = 0.03 if by_library else 0.012
+    assert np.linalg.norm(received - exact) <= bound * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize(
