@@ -33,7 +33,7 @@ FLOORS = (
     ("inference",),
     ("plots",),
     ("detection",),
-    ("train", "evaluate", "export", "demo", "predict", "client", "publish", "generate"),
+    ("train", "evaluate", "export", "demo", "predict", "client", "publish", "generate", "maps"),
     ("api",),
     ("benchmark",),
 )

@@ -147,10 +147,10 @@ def test_gradient_of_embeddings_in_bfloat16(implementation):
     )
     layer = PositionOutputs(implementation, grid, grid, dtype="mixed_bfloat16")
     _, (*_, received), _ = backends.output_and_gradients(layer, inputs, cotangent)
-    # Without bfloat16 instructions, as on Zen 1, TensorFlow adds up in bfloat16: 2.7 % at most.
+    # Without bfloat16 instructions, as on Zen 1, TensorFlow adds up in bfloat16: 2 to 3 %.
     by_library = keras.config.backend() == "tensorflow"
     by_library &= not IMPLEMENTATIONS[implementation].any_pairs
-    bound = 0.03 if by_library else 0.012
+    bound = 0.04 if by_library else 0.012
     assert np.linalg.norm(received - exact) <= bound * np.linalg.norm(exact)
 
 
