@@ -1,4 +1,4 @@
-"""What layers make of an image: lambdas, and weights of the context's values at one query."""
+"""Lambdas, lambda maps and attention maps: what the output at one query is made with."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

@@ -56,7 +56,7 @@ def draw_maps(
 
 @dataclass(frozen=True)
 class Row:
-    """What one layer has for each of some queries: maps over the image, or matrices."""
+    """Pictures of one layer, one for each of some queries: maps over the image, or matrices."""
 
     title: str
     pictures: Sequence[np.ndarray]  # `(height, width)` of the grid, or `(k, v)`
