@@ -65,6 +65,7 @@ HOW = {
     r"python -m zoo\.(evaluate|predict) --model": PARSED,  # needs a network for the weights
     r"python -m zoo\.generate": PARSED,  # trains for minutes; tests/zoo/generate trains two steps
     r"python -m zoo\.maps": PARSED,  # needs two runs; tests/zoo/test_maps.py has them
+    r"python -m zoo\.flops": PARSED,  # tests/zoo/test_flops.py counts these networks
     r"python -m zoo\.publish": PARSED,  # tests/zoo/publish writes and uploads
     r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped

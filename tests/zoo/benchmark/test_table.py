@@ -10,7 +10,7 @@ import pytest
 from zoo.benchmark import __main__ as command
 
 ROOT = Path(__file__).parents[3]
-PAGES = ["docs/measurements.md", "docs/serving.md", "docs/training.md"]
+PAGES = ["docs/measurements.md", "docs/variants.md", "docs/serving.md", "docs/training.md"]
 
 
 @pytest.fixture
