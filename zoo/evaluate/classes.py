@@ -35,7 +35,9 @@ def match_classes(
     Images may be of fewer classes than the network knows, and in another order. Names of ImageNet's
     classes in words are taken for their WordNet ids.
     """
-    own, wanted = _wordnet_ids(classifier.class_names), list(subset or label_names)
+    own, wanted = list(classifier.class_names), list(subset or label_names)
+    if not set(wanted) <= set(own):
+        own = _wordnet_ids(own)
     if own == wanted:  # names need not differ then
         outputs = range(len(own))
     elif set(wanted) <= set(own) and len(set(own)) == len(own):
@@ -47,11 +49,11 @@ def match_classes(
     return Classes(wanted, np.array(list(outputs)), np.array(list(labels)), list(label_names))
 
 
-def _wordnet_ids(names: Sequence[str]) -> list[str]:
+def _wordnet_ids(names: list[str]) -> list[str]:
     words = [word.replace("_", " ") for _, word in imagenet_classes()]
     if [name.replace("_", " ") for name in names] == words:
         return [number for number, _ in imagenet_classes()]
-    return list(names)
+    return names
 
 
 def _differ(name: str, expected: Sequence[str], received: Sequence[str]) -> ValueError:

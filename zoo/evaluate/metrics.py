@@ -11,8 +11,8 @@ import numpy as np
 from zoo.data.errors import naming_errors
 from zoo.data.load import EvalImages
 from zoo.errors import needs_extra, printable
-from zoo.evaluate import calibration
-from zoo.evaluate.classes import Classes
+from zoo.evaluate import calibration as fits
+from zoo.evaluate.classes import Classes, match_classes
 from zoo.inference.classifier import Classifier
 
 with needs_extra("train"):
@@ -49,7 +49,7 @@ class Evaluation:
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
     names: Sequence[str] = ()  # of the classes
-    calibration: calibration.Calibration | None = None
+    calibration: fits.Calibration | None = None
 
     @property
     def top1(self) -> float:
@@ -78,14 +78,14 @@ class Evaluation:
         return float(np.nan_to_num(f1[images > 0]).mean())
 
     @cached_property
-    def reliability(self) -> calibration.Reliability:
+    def reliability(self) -> fits.Reliability:
         """Number of images, mean confidence and accuracy in bins of confidence."""
-        return calibration.reliability(self.confidence, self.labels == self.predicted)
+        return fits.reliability(self.confidence, self.labels == self.predicted)
 
     @cached_property
-    def selection(self) -> calibration.Selection:
+    def selection(self) -> fits.Selection:
         """Fraction of the images that each threshold of the confidence keeps, and its precision."""
-        return calibration.selection(self.confidence, self.labels == self.predicted)
+        return fits.selection(self.confidence, self.labels == self.predicted)
 
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the metrics `by_class` of each class, with its name."""
@@ -108,14 +108,15 @@ def evaluate(
     classifier: Classifier,
     test: EvalImages,
     batch_size: int,
-    classes: Classes,
+    classes: Classes | None = None,
     calibrate: bool = False,
 ) -> Evaluation:
     """Runs a model on every test image; unreadable and unlabeled ones are errors, or do not count.
 
-    Other outputs than those of `classes` are left out before the softmax. With `calibrate`, a
-    temperature is fitted to half of the images.
+    Other outputs than those of `classes` are left out before the softmax; None: all count. With
+    `calibrate`, a temperature is fitted to half of the images.
     """
+    classes = classes or match_classes(classifier, classifier.class_names)
     number = len(classes.names)
     labels, predicted, confidence, logs, clock = [], [], [], [], []
     mistakes: list[Mistake] = []
@@ -159,7 +160,7 @@ def evaluate(
         sum(map(len, labels[1:])) / (clock[-1] - clock[0]) if len(clock) > 1 else None,
         mistakes,
         classes.names,
-        calibration.calibrate(np.concatenate(logs), every) if calibrate else None,
+        fits.calibrate(np.concatenate(logs), every) if calibrate else None,
     )
 
 

@@ -111,16 +111,16 @@ def _selection_table(curve: Selection, of: str) -> tuple[str, Table]:
 
 
 def _calibration_tables(found: Calibration) -> Sequence[str | Table]:
-    bound = (
-        "; at the bound of its range, as the half has too few errors" if found.is_bounded else ""
-    )
+    head = f"Temperature {found.temperature:.4f}, fitted to a half of {found.fitted_to:,} images"
+    if found.is_bounded:
+        head += ", at the bound of its range: too few errors to fit it to"
     heads = ("on the other half", "before", "after")
     rows = [
         ("cross-entropy loss", *found.loss),
         ("calibration error", *found.calibration_error),
     ]
     return (
-        f"Temperature {found.temperature:.4f}, fitted to a half of {found.fitted_to:,} images{bound}",
+        head,
         table(heads, rows, ".4f"),
         *_selection_table(found.selection[1], " with this temperature, on the other half"),
     )

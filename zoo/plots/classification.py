@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -258,7 +259,8 @@ def plot_corruptions(
         label = f"severities 1 to {severities}" if severity == severities - 1 else None
         size = 8 + 10 * severity
         axis.scatter(100 * column, rows, size, color=TEST, label=label, zorder=3)
-    axis.scatter(100 * np.asarray(alexnet), rows, 60, WRONG, "|", label="AlexNet, mean", zorder=4)
+    style: dict[str, Any] = {"marker": "|", "zorder": 4}
+    axis.scatter(100 * np.asarray(alexnet), rows, 60, WRONG, label="AlexNet, mean", **style)
     axis.set_yticks(rows, names, parse_math=False)
     axis.invert_yaxis()
     axis.set_xlabel("Top-1 error (%)", color=INK)

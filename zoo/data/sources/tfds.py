@@ -37,8 +37,8 @@ class Source(DataSource):
         name = self.config.name or ""
         builder = _builder(tfds, name, self.config.dir)
         features: dict[str, Any] = dict(builder.info.features.items())
-        if isinstance(sequence := features.get(SEVERAL), tfds.features.Sequence):
-            features["label"] = sequence.feature
+        if SEVERAL in features:
+            features["label"] = getattr(features[SEVERAL], "feature", None)
         label: Any = features.get("label")
         wanted = {"image": tfds.features.Image, "label": tfds.features.ClassLabel}
         if not all(isinstance(features.get(name), kind) for name, kind in wanted.items()):
