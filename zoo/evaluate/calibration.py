@@ -10,6 +10,7 @@ BINS = 15  # of confidence, as in Guo et al. (arXiv:1706.04599)
 PRECISIONS = (0.9, 0.95, 0.99)  # of the images that a threshold keeps
 SEED = 0  # of the half of the test images that the temperature is fitted to
 TEMPERATURES = (0.05, 20.0)  # range of the fit
+UNFITTED = 1.0  # where no prediction is wrong, and the likelihood has no minimum
 
 
 class Reliability(NamedTuple):
@@ -79,9 +80,14 @@ def negative_log_likelihood(log_probabilities: np.ndarray, labels: np.ndarray) -
 
 
 def fit_temperature(log_probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the temperature in `TEMPERATURES` with the lowest negative log likelihood."""
+    """Returns the temperature in `TEMPERATURES` with the lowest negative log likelihood.
+
+    It is `UNFITTED` if no prediction is wrong: the lower, the more likely the labels are then.
+    """
     from scipy.optimize import minimize_scalar
 
+    if (log_probabilities.argmax(-1) == labels).all():
+        return UNFITTED
     # The likelihood has one minimum, as it is convex in the inverse temperature.
     found = minimize_scalar(
         lambda log: negative_log_likelihood(scaled(log_probabilities, np.exp(log)), labels),
@@ -98,6 +104,7 @@ class Calibration:
 
     temperature: float
     fitted_to: int  # images
+    fitted_errors: int  # wrong predictions among these; of 0 no temperature can be fitted
     images: int  # of the other half
     loss: tuple[float, float]  # negative log likelihood before and after
     reliability: tuple[Reliability, Reliability]
@@ -108,11 +115,6 @@ class Calibration:
         """Expected calibration error before and after."""
         before, after = (bins.calibration_error for bins in self.reliability)
         return before, after
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the fit ended at a bound: without errors, the likelihood has no minimum."""
-        return bool(np.isclose(self.temperature, TEMPERATURES, rtol=1e-3).any())
 
 
 def calibrate(log_probabilities: np.ndarray, labels: np.ndarray) -> Calibration:
@@ -133,6 +135,7 @@ def calibrate(log_probabilities: np.ndarray, labels: np.ndarray) -> Calibration:
     return Calibration(
         temperature,
         len(fitted),
+        int((log_probabilities[fitted].argmax(-1) != labels[fitted]).sum()),
         len(held_out),
         (losses[0], losses[1]),
         (bins[0], bins[1]),

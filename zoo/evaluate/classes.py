@@ -58,13 +58,13 @@ def _wordnet_ids(names: list[str]) -> list[str]:
 
 def _differ(name: str, expected: Sequence[str], received: Sequence[str]) -> ValueError:
     if len(expected) != len(received):
+        other = [one for one in received if one not in expected] or received
         return ValueError(
-            f"data: expected images of {len(expected)} classes, as {name} knows, or of some of "
-            f"these. Received: {len(received)} classes ({', '.join(received[:3])}, ...)"
+            f"data: expected images of the {len(expected)} classes that {name} knows, or of some "
+            f"of them. Received: {len(received)} classes ({', '.join(other[:3])}, ...)"
         )
-    number = next(
-        i for i, pair in enumerate(zip(expected, received, strict=True)) if len({*pair}) > 1
-    )
+    pairs = enumerate(zip(expected, received, strict=True))
+    number = next(number for number, (own, other) in pairs if own != other)
     return ValueError(
         f"data: expected the classes of {name}, of which number {number} is "
         f"{expected[number]!r}. Received: {received[number]!r}"

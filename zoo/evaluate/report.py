@@ -111,9 +111,12 @@ def _selection_table(curve: Selection, of: str) -> tuple[str, Table]:
 
 
 def _calibration_tables(found: Calibration) -> Sequence[str | Table]:
-    head = f"Temperature {found.temperature:.4f}, fitted to a half of {found.fitted_to:,} images"
-    if found.is_bounded:
-        head += ", at the bound of its range: too few errors to fit it to"
+    head = (
+        f"Temperature {found.temperature:.4f}, fitted to a half of {found.fitted_to:,} images with "
+        f"{found.fitted_errors:,} errors"
+    )
+    if not found.fitted_errors:
+        head += ": none can be fitted without errors"
     heads = ("on the other half", "before", "after")
     rows = [
         ("cross-entropy loss", *found.loss),
@@ -193,6 +196,7 @@ def _as_json(found: Calibration | None) -> dict[str, Any] | None:
     return {
         "temperature": found.temperature,
         "images_fitted": found.fitted_to,
+        "errors_fitted": found.fitted_errors,
         "images_measured": found.images,
         "before": before,
         "after": after,
