@@ -245,7 +245,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--run RUN --data.dir photos", "data: dir is for source=image_folder"),
         (
             "--run RUN --data.source image_folder --data.dir photos",
-            "10 classes that lambda_resnet14 knows, or of some of them. Received: 2 classes (blue, r",
+            "classes that lambda_resnet14 knows, or of some of them. Received: 2 classes (blue, r",
         ),
         ("--run OTHER", "expected the classes of lambda_resnet14, of which number 3 is 'III'. Rec"),
         (

@@ -156,8 +156,8 @@ def test_several_labels_and_none(network, tmp_path, capsys):
     colors = random_colors(20)
     expected = logits(model, colors)
     order = np.argsort(-expected, -1)
-    # In turn: none; the best one, twice; the second and the fourth; the two worst ones.
-    kinds = ([], [0, 0], [3, 1], [998, 999])
+    # In turn: none; the best one, twice; the second and the fourth; two in the middle.
+    kinds = ([], [0, 0], [3, 1], [400, 401])
     labels = [order[i, kinds[i % 4]].tolist() for i in range(20)]
     examples = [
         {"color": color, "original_label": 0, "real_label": several}
