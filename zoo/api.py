@@ -152,7 +152,9 @@ def evaluate(
 
     Returns:
         A `zoo.evaluate.metrics.Evaluation` of a classifier, with `top1`, `top5`, `loss`,
-        `confusion`, `by_class`; a `zoo.detection.report.Evaluation` of a detector, with `figures`.
+        `confusion`, `by_class`; for `imagenet2012_corrupted` a
+        `zoo.evaluate.corruptions.CorruptionErrors`; a `zoo.detection.report.Evaluation` of a
+        detector, with `figures`.
 
     Raises:
         ValueError: If there is no such network, or the images do not fit it.

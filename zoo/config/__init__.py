@@ -366,6 +366,11 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if (self.data.name or "").startswith("imagenet2012_real"):
+            raise ValueError(
+                "data.name: expected images of one label each to train on, such as imagenet2012. "
+                f"Received: {self.data.name!r}"
+            )
         if self.optimizer.warmup_epochs >= self.training.epochs:
             raise ValueError(
                 "optimizer.warmup_epochs: expected fewer than training.epochs "

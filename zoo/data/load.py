@@ -301,7 +301,9 @@ def _replace_unreadable(
 def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
     @no_autograph
     def one_hot(images: tf.Tensor, labels: tf.Tensor, *readable: tf.Tensor):
-        return images, tf.one_hot(labels, classes), *(tf.cast(r, tf.float32) for r in readable)
+        several = labels.shape.rank == 2  # vectors already, as some images have several labels
+        one_hot_labels = labels if several else tf.one_hot(labels, classes)
+        return images, one_hot_labels, *(tf.cast(r, tf.float32) for r in readable)
 
     return one_hot
 

@@ -10,14 +10,15 @@ import numpy as np
 
 from zoo.data.errors import naming_errors
 from zoo.data.load import EvalImages
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, printable
+from zoo.evaluate import calibration as fits
+from zoo.evaluate.classes import Classes, match_classes
 from zoo.inference.classifier import Classifier
 
 with needs_extra("train"):
     from rich.progress import track
 
 TOP = 5  # classes of top-5 accuracy
-BINS = 15  # bins of confidence, as usual for the calibration error
 MOST_ERRORS = 32  # most confident errors, kept for a figure
 
 
@@ -31,7 +32,11 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions on test images, and their metrics."""
+    """Predictions on test images, and their metrics.
+
+    Where an image has several labels, its true class is the predicted one if that is among them,
+    else the most probable of them; `loss` is that of their total probability.
+    """
 
     labels: np.ndarray  # true class of each image
     predicted: np.ndarray  # most probable class of each image
@@ -43,6 +48,8 @@ class Evaluation:
     loss: float  # mean cross-entropy in nats, without label smoothing
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
+    names: Sequence[str] = ()  # of the classes
+    calibration: fits.Calibration | None = None
 
     @property
     def top1(self) -> float:
@@ -71,16 +78,14 @@ class Evaluation:
         return float(np.nan_to_num(f1[images > 0]).mean())
 
     @cached_property
-    def reliability(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Number of images, mean confidence and accuracy in each of `BINS` ranges of confidence.
+    def reliability(self) -> fits.Reliability:
+        """Number of images, mean confidence and accuracy in bins of confidence."""
+        return fits.reliability(self.confidence, self.labels == self.predicted)
 
-        Ranges have equal widths; confidence and accuracy of empty ones are 0.
-        """
-        bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
-        count = np.bincount(bins, minlength=BINS)
-        right = self.labels == self.predicted
-        confidence, accuracy = (np.bincount(bins, x, BINS) for x in (self.confidence, right))
-        return count, confidence / np.maximum(count, 1), accuracy / np.maximum(count, 1)
+    @cached_property
+    def selection(self) -> fits.Selection:
+        """Fraction of the images that each threshold of the confidence keeps, and its precision."""
+        return fits.selection(self.confidence, self.labels == self.predicted)
 
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the metrics `by_class` of each class, with its name."""
@@ -96,45 +101,47 @@ class Evaluation:
     @property
     def calibration_error(self) -> float:
         """Expected calibration error, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
-        count, confidence, accuracy = self.reliability
-        return float((count * np.abs(confidence - accuracy)).sum() / count.sum())
+        return self.reliability.calibration_error
 
 
-def check_classes(classifier: Classifier, class_names: Sequence[str]) -> None:
-    """Checks that the classes of images are those of a model."""
-    expected, received = list(classifier.class_names), list(class_names)
-    if len(expected) != len(received):
-        raise ValueError(
-            f"data: expected images of {len(expected)} classes, as {classifier.name} knows. "
-            f"Received: {len(received)} classes ({', '.join(received[:3])}, ...)"
-        )
-    for number, (own, other) in enumerate(zip(expected, received, strict=True)):
-        if own != other:
-            raise ValueError(
-                f"data: expected the classes of {classifier.name}, of which number {number} is "
-                f"{own!r}. Received: {other!r}"
-            )
+def evaluate(
+    classifier: Classifier,
+    test: EvalImages,
+    batch_size: int,
+    classes: Classes | None = None,
+    calibrate: bool = False,
+) -> Evaluation:
+    """Runs a model on every test image; unreadable and unlabeled ones are errors, or do not count.
 
-
-def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evaluation:
-    """Runs a model on every test image; unreadable ones are errors, or do not count."""
-    classes = len(classifier.class_names)
-    labels, predicted, confidence, clock = [], [], [], []
+    Other outputs than those of `classes` are left out before the softmax; None: all count. With
+    `calibrate`, a temperature is fitted to half of the images.
+    """
+    classes = classes or match_classes(classifier, classifier.class_names)
+    number = len(classes.names)
+    labels, predicted, confidence, logs, clock = [], [], [], [], []
     mistakes: list[Mistake] = []
     in_top, loss = 0, 0.0
-    batches = test.batches(batch_size, classes).as_numpy_iterator()
+    batches = test.batches(batch_size, len(classes.label_names)).as_numpy_iterator()
     with naming_errors():
-        for images, one_hot, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
-            real = weights > 0  # the others pad the last batch, or were unreadable
-            truth = one_hot.argmax(-1)[real]
+        for images, targets, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
+            # The others pad the last batch, were unreadable, or have no label.
+            real = (weights > 0) & targets.any(-1)
+            is_true = _of_classes(targets[real] > 0, classes)
             probabilities, images = _probabilities(classifier, images)[real], images[real]
-            of_truth = probabilities[np.arange(len(truth)), truth]
-            loss -= np.log(np.maximum(of_truth, np.finfo(float).eps)).sum()
-            in_top += np.count_nonzero((probabilities > of_truth[:, None]).sum(-1) < TOP)
+            probabilities = classes.select(probabilities)
+            guess, row = probabilities.argmax(-1), np.arange(len(images))
+            of_truth = np.where(is_true, probabilities, -1)
+            truth = np.where(is_true[row, guess], guess, of_truth.argmax(-1))
+            total = (probabilities * is_true).sum(-1)
+            loss -= np.log(np.maximum(total, np.finfo(float).eps)).sum()
+            better = probabilities > of_truth.max(-1, keepdims=True)
+            in_top += np.count_nonzero(better.sum(-1) < TOP)
             labels.append(truth)
-            predicted.append(probabilities.argmax(-1))
+            predicted.append(guess)
             confidence.append(probabilities.max(-1))
-            for place in np.flatnonzero(probabilities.argmax(-1) != truth):
+            if calibrate:
+                logs.append(np.log(probabilities).astype("float32"))
+            for place in np.flatnonzero(guess != truth):
                 image = images[place].copy()  # a view would keep the batch
                 mistakes.append(Mistake(image, int(truth[place]), probabilities[place]))
             mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
@@ -142,16 +149,31 @@ def evaluate(classifier: Classifier, test: EvalImages, batch_size: int) -> Evalu
     count = sum(map(len, labels))
     if not count:
         raise ValueError("expected test images. Received: not one that can be read")
+    every = np.concatenate(labels)
     return Evaluation(
-        np.concatenate(labels),
+        every,
         np.concatenate(predicted),
         np.concatenate(confidence),
-        classes,
-        in_top / count if classes > TOP else None,
+        number,
+        in_top / count if number > TOP else None,
         float(loss) / count,
         sum(map(len, labels[1:])) / (clock[-1] - clock[0]) if len(clock) > 1 else None,
         mistakes,
+        classes.names,
+        fits.calibrate(np.concatenate(logs), every) if calibrate else None,
     )
+
+
+def _of_classes(targets: np.ndarray, classes: Classes) -> np.ndarray:
+    """Returns which of the evaluated classes are true; every image has to have one of them."""
+    chosen = targets[:, classes.labels]
+    if not (known := chosen.any(-1)).all():
+        name = classes.label_names[int(targets[known.argmin()].argmax())]
+        raise ValueError(
+            f"data: expected images of {len(classes.names)} classes ({classes.names[0]}, ...). "
+            f"Received: one of {printable(name)}"
+        )
+    return chosen
 
 
 def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:

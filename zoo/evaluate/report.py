@@ -13,9 +13,16 @@ from lambda_keras.applications.preprocessing import imagenet_classes
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from zoo import files
 from zoo.errors import needs_extra, printable
+from zoo.evaluate.calibration import Calibration, Selection, thresholds
 from zoo.evaluate.metrics import Evaluation
 from zoo.files import remove
-from zoo.plots.classification import confusions, plot_confusion, plot_predictions, plot_reliability
+from zoo.plots.classification import (
+    confusions,
+    plot_confusion,
+    plot_predictions,
+    plot_reliability,
+    plot_selection,
+)
 from zoo.run_folder import finite
 
 with needs_extra("train"):
@@ -25,6 +32,7 @@ with needs_extra("train"):
 
 RESULTS = "evaluation.json"
 CONFUSIONS, MISTAKES, RELIABILITY = "confusion.png", "mistakes.png", "reliability.png"
+SELECTION, CALIBRATION = "thresholds.png", "calibration.png"
 WORST = 20  # rows of the printed table of classes
 # Names of metrics in the printed table, and their formats.
 FIGURES = {
@@ -90,7 +98,35 @@ def print_tables(result: Evaluation, names: Sequence[str], title: str) -> None:
         rows = worst_first(rows, "f1")[:WORST]
         head = f"The {WORST} of {len(names)} classes with the lowest F1"
     heads = ("class", "precision", "recall", "F1", "images")
-    show(title, figures, head, table(heads, (tuple(row.values()) for row in rows), ".4f"))
+    by_class = table(heads, (tuple(row.values()) for row in rows), ".4f")
+    show(title, figures, *_selection_table(result.selection, ""), head, by_class)
+    if result.calibration is not None:
+        show(*_calibration_tables(result.calibration))
+
+
+def _selection_table(curve: Selection, of: str) -> tuple[str, Table]:
+    heads = ("precision", "threshold", "images kept", "their precision")
+    rows = ((f"{row.pop('target'):.0%}", *row.values()) for row in thresholds(curve))
+    return f"Scores from a threshold on{of}", table(heads, rows, ".4f")
+
+
+def _calibration_tables(found: Calibration) -> Sequence[str | Table]:
+    head = (
+        f"Temperature {found.temperature:.4f}, fitted to a half of {found.fitted_to:,} images with "
+        f"{found.fitted_errors:,} errors"
+    )
+    if not found.fitted_errors:
+        head += ": none can be fitted without errors"
+    heads = ("on the other half", "before", "after")
+    rows = [
+        ("cross-entropy loss", *found.loss),
+        ("calibration error", *found.calibration_error),
+    ]
+    return (
+        head,
+        table(heads, rows, ".4f"),
+        *_selection_table(found.selection[1], " with this temperature, on the other half"),
+    )
 
 
 def write(
@@ -109,7 +145,13 @@ def write(
         f"{title}: calibration error {result.calibration_error:.4f}",
         folder / RELIABILITY,
     )
-    remove(folder / MISTAKES)  # left by an earlier evaluation
+    for name in (MISTAKES, CALIBRATION):
+        remove(folder / name)  # left by an earlier evaluation
+    curves = {"": result.selection}
+    if (found := result.calibration) is not None:
+        _draw_calibration(found, title, folder)
+        curves = {"before": found.selection[0], "after calibration": found.selection[1]}
+    plot_selection(curves, f"{title}: images that a threshold keeps", folder / SELECTION)
     if result.mistakes:
         images, labels, probabilities = map(np.stack, zip(*result.mistakes, strict=True))
         wrong = np.count_nonzero(result.labels != result.predicted)
@@ -126,8 +168,39 @@ def write(
         for true, predicted, count in confusions(result.confusion)
     ]
     figures = {key: getattr(result, key) for key in FIGURES}
+    figures |= {"thresholds": thresholds(result.selection), "calibration": _as_json(found)}
     results = {**figures, "classes": result.rows(names), "confusions": pairs}
     write_json(folder, settings, {"backend": keras.config.backend(), **results})
+
+
+def _draw_calibration(found: Calibration, title: str, folder: Path) -> None:
+    before, after = found.calibration_error
+    plot_reliability(
+        *found.reliability[1],
+        f"{title}: calibration error {before:.4f}, with temperature {found.temperature:.3f} "
+        f"{after:.4f}",
+        folder / CALIBRATION,
+        before=found.reliability[0],
+    )
+
+
+def _as_json(found: Calibration | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    before, after = (
+        {"loss": loss, "calibration_error": error, "thresholds": thresholds(curve)}
+        for loss, error, curve in zip(
+            found.loss, found.calibration_error, found.selection, strict=True
+        )
+    )
+    return {
+        "temperature": found.temperature,
+        "images_fitted": found.fitted_to,
+        "errors_fitted": found.fitted_errors,
+        "images_measured": found.images,
+        "before": before,
+        "after": after,
+    }
 
 
 def _pixels(images: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""Figures of a classifier: training curves, predictions, confusions, reliability."""
+"""Figures of a classifier: training curves, predictions, confusions, reliability, thresholds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -170,16 +171,29 @@ def _draw_pairs(
 
 
 def plot_reliability(
-    count: np.ndarray, confidence: np.ndarray, accuracy: np.ndarray, title: str, path: Path
+    count: np.ndarray,
+    confidence: np.ndarray,
+    accuracy: np.ndarray,
+    title: str,
+    path: Path,
+    before: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
 ) -> None:
-    """Draws accuracy and number of images in bins of confidence, from 0 to 1, into a PNG file."""
+    """Draws accuracy and number of images in bins of confidence, from 0 to 1, into a PNG file.
+
+    `before` has the same three arrays before calibration, drawn as a second line.
+    """
     width = 1 / len(count)
     left, some = width * np.arange(len(count)), count > 0
     figure = new_figure(6, 6.5, title)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1))
     upper.plot([0, 1], [0, 1], color=TRAIN, lw=1, ls="--", label="perfect calibration")
     upper.bar(left[some], accuracy[some], width, align="edge", color=TEST, alpha=0.35)
-    upper.plot(confidence[some], accuracy[some], "o-", color=TEST, label="accuracy")
+    label = "accuracy" if before is None else "accuracy, calibrated"
+    if before is not None:
+        there = before[0] > 0
+        upper.plot(before[1][there], before[2][there], "o-", color=WRONG, label="before")
+        lower.stairs(before[0], np.arange(len(count) + 1) * width, color=WRONG)
+    upper.plot(confidence[some], accuracy[some], "o-", color=TEST, label=label)
     upper.set_ylabel("Accuracy", color=INK)
     upper.set(xlim=(0, 1), ylim=(0, 1.02))
     upper.legend(frameon=False, loc="upper left")
@@ -190,4 +204,69 @@ def plot_reliability(
         open_frame(axis)
         axis.grid(axis="y", color=PALE, lw=0.8)
         axis.set_axisbelow(True)
+    save_figure(figure, path)
+
+
+def plot_selection(
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], title: str, path: Path
+) -> None:
+    """Draws what thresholds of the score keep, and their precision, into a PNG file.
+
+    A curve has thresholds, the fraction of images with such a score or a higher one, and the
+    fraction of these whose prediction is right; its name is that of a line.
+    """
+    figure = new_figure(10, 4.2, title)
+    by_threshold, by_kept = figure.subplots(1, 2)
+    colors = (TEST,) if len(curves) == 1 else (TRAIN, TEST)
+    for (name, (threshold, kept, precision)), color in zip(curves.items(), colors, strict=True):
+        suffix = f", {name}" if name else ""
+        # From a score to the next one below it, a threshold keeps the same images.
+        style = {"color": color, "drawstyle": "steps-post"}
+        by_threshold.plot(threshold, 100 * precision, **style, label=f"precision{suffix}")
+        by_threshold.plot(threshold, 100 * kept, **style, ls=":", label=f"images kept{suffix}")
+        by_kept.plot(100 * kept, 100 * precision, color=color, label=name)
+    by_threshold.set_xlabel("Threshold of the score", color=INK)
+    by_threshold.set_ylabel("%", color=INK)
+    by_threshold.set(xlim=(0, 1), ylim=(0, 101))
+    by_threshold.legend(frameon=False, labelcolor=INK, loc="lower left")
+    by_kept.set_xlabel("Images kept (%)", color=INK)
+    by_kept.set_ylabel("Precision (%)", color=INK)
+    by_kept.set(xlim=(0, 101))
+    if len(curves) > 1:
+        by_kept.legend(frameon=False, labelcolor=INK)
+    for axis in (by_threshold, by_kept):
+        axis.grid(color=PALE, lw=0.8)
+        open_frame(axis)
+    save_figure(figure, path)
+
+
+def plot_corruptions(
+    names: Sequence[str],
+    errors: np.ndarray,
+    alexnet: Sequence[float],
+    title: str,
+    path: Path,
+) -> None:
+    """Draws top-1 errors by corruption and severity next to AlexNet's means, into a PNG file.
+
+    Errors are from 0 to 1, of shape `(corruptions, severities)`, the lowest severity first.
+    """
+    figure = new_figure(8, 0.34 * len(names) + 1.6, title)
+    axis, rows = figure.subplots(), np.arange(len(names))
+    axis.barh(rows, 100 * errors.mean(1), color=TEST, alpha=0.35, height=0.6, label="mean")
+    severities = errors.shape[1]
+    for severity, column in enumerate(errors.T):
+        label = f"severities 1 to {severities}" if severity == severities - 1 else None
+        size = 8 + 10 * severity
+        axis.scatter(100 * column, rows, size, color=TEST, label=label, zorder=3)
+    style: dict[str, Any] = {"marker": "|", "zorder": 4}
+    axis.scatter(100 * np.asarray(alexnet), rows, 60, WRONG, label="AlexNet, mean", **style)
+    axis.set_yticks(rows, names, parse_math=False)
+    axis.invert_yaxis()
+    axis.set_xlabel("Top-1 error (%)", color=INK)
+    axis.set_xlim(0, 101)
+    axis.legend(frameon=False, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    axis.grid(axis="x", color=PALE, lw=0.8)
+    axis.set_axisbelow(True)
+    open_frame(axis)
     save_figure(figure, path)

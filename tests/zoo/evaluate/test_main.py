@@ -98,6 +98,8 @@ def test_a_run_on_its_own_test_images(digits, tmp_path, monkeypatch, capsys, ave
     assert [entry["name"] for entry in written["classes"]] == list(DIGITS)
     wrong = sum(pair["images"] for pair in written["confusions"])
     assert wrong == round(360 * (1 - written["top1"]))
+    assert written["calibration"] is None
+    assert [row["target"] for row in written["thresholds"]] == [0.9, 0.95, 0.99]
     with Image.open("new/evaluation/confusion.png") as picture:
         assert min(picture.size) > 500
     printed = capsys.readouterr().out
@@ -243,9 +245,18 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--run RUN --data.dir photos", "data: dir is for source=image_folder"),
         (
             "--run RUN --data.source image_folder --data.dir photos",
-            "expected images of 10 classes, as lambda_resnet14 knows. Received: 2 classes (blue, r",
+            "classes that lambda_resnet14 knows, or of some of them. Received: 2 classes (blue, r",
         ),
         ("--run OTHER", "expected the classes of lambda_resnet14, of which number 3 is 'III'. Rec"),
+        (
+            "--run RUN --data.source tfds --data.name imagenet2012_real --calibrate true",
+            "calibrate: expected one set of images with one label each, such as imagenet2012. Rec",
+        ),
+        (
+            "--run RUN --data.source tfds --data.name imagenet2012_corrupted --calibrate true",
+            "calibrate: expected one set of images with one label each, such as imagenet2012. Rec",
+        ),
+        ("--run RUN --calibrate 1.5", "calibrate: "),
         ("--run HEADLESS", "expected 768 class_names, one for each output of the model"),
         ("--run BROKEN", "run: expected an intact model. Received: BROKEN/model.keras ("),
         ("--run FLIPPED", "run: expected an intact model. Received: FLIPPED/model.keras ("),

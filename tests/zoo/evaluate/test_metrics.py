@@ -193,6 +193,7 @@ def test_files(tmp_path):
         "evaluation.json",
         "mistakes.png",
         "reliability.png",
+        "thresholds.png",
     ]
     written = json.loads((tmp_path / "new" / "evaluation.json").read_text("utf-8"))
     assert (written["settings"]["run"], written["images"]) == ("runs/some", 9)

@@ -16,9 +16,20 @@ if TYPE_CHECKING:
 # The license of ImageNet forbids to download it automatically.
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
 
+SEVERAL = "real_label"  # feature of imagenet2012_real: a sequence of labels, which may be empty
+CROPPED = "imagenet2012_corrupted"  # central crops already
+
 
 class Source(DataSource):
-    """A prepared dataset of TensorFlow Datasets with the features `image` and `label`."""
+    """A prepared dataset of TensorFlow Datasets with the features `image` and `label`.
+
+    Records of a data set with `SEVERAL` have a vector with 1 for each of their classes as label.
+    """
+
+    @property
+    def crop(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Fraction of the shorter side in test images."""
+        return 1.0 if (self.config.name or "").startswith(CROPPED) else DataSource.crop
 
     def open(self, image_size: int) -> Split:
         with needs_extra("train"):
@@ -26,6 +37,8 @@ class Source(DataSource):
         name = self.config.name or ""
         builder = _builder(tfds, name, self.config.dir)
         features: dict[str, Any] = dict(builder.info.features.items())
+        if SEVERAL in features:
+            features["label"] = getattr(features[SEVERAL], "feature", None)
         label: Any = features.get("label")
         wanted = {"image": tfds.features.Image, "label": tfds.features.ClassLabel}
         if not all(isinstance(features.get(name), kind) for name, kind in wanted.items()):
@@ -129,11 +142,14 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
     def record(example: Record) -> Record:
         name = example.get("file_name", tf.constant(""))
         name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])
-        label = example["label"]
+        label = example[SEVERAL] if SEVERAL in example else example["label"]
         expected = f"data: expected a label from 0 to {classes - 1}. Received: "
-        message = tf.strings.join([expected, tf.strings.as_string(label), ", of ", name])
-        in_range = tf.debugging.Assert((label >= 0) & (label < classes), [in_one_line(message)])
-        with tf.control_dependencies([in_range]):
+        received = tf.strings.reduce_join(tf.strings.as_string(label), separator=", ")
+        message = tf.strings.join([expected, received, ", of ", name])
+        in_range = tf.reduce_all((label >= 0) & (label < classes))
+        with tf.control_dependencies([tf.debugging.Assert(in_range, [in_one_line(message)])]):
+            if SEVERAL in example:
+                label = tf.minimum(tf.reduce_sum(tf.one_hot(label, classes), 0), 1)
             return {"image": example["image"], "label": tf.identity(label), "name": name}
 
     return read

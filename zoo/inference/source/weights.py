@@ -64,7 +64,11 @@ class Weights(ClassifierSource):
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
         images = load_images(data, preprocessing_of(self.model, self._size()))
-        return self.for_data(images.class_names, self._size()).load(), images
+        names, every = images.class_names, [number for number, _ in imagenet_classes()]
+        # Published weights have all classes; a folder of images may be of some of them.
+        if is_published_name(self.weights) and set(names) < set(every):
+            names = every
+        return self.for_data(names, self._size()).load(), images
 
     def _size(self) -> int:
         size = find_model(self.model).size_for(self.weights)

@@ -1,0 +1,247 @@
+"""Variants of ImageNet, on small data in the layout of each set of TFDS."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.special import softmax
+
+from lambda_keras.applications import preprocess_input
+from lambda_keras.applications.preprocessing import imagenet_classes
+from zoo import run_folder
+from zoo.config import TrainConfig
+from zoo.evaluate import __main__ as evaluate
+from zoo.evaluate import corruptions, variants
+
+NUMBERS = [number for number, _ in imagenet_classes()]
+# A network's order of the classes, which is not that of the data.
+OWN = np.random.default_rng(1).permutation(NUMBERS).tolist()
+IN_A, IN_R = variants.class_subset("imagenet_a"), variants.class_subset("imagenet_r")
+
+
+def write_set(folder: Path, name: str, examples: Sequence[dict[str, Any]], side: int = 16) -> None:
+    """Writes images, each of one color, as TFDS itself would after a download.
+
+    An example has `color`, and the features of the data set apart from `image` and `file_name`.
+    """
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder(name, data_dir=folder)
+    writer = tfds.core.SequentialWriter(builder.info, max_examples_per_shard=9)
+    split = variants.SPLITS[variants.dataset_of(name)]
+    builder.data_path.mkdir(parents=True)
+    writer.initialize_splits([split])
+    for number, example in enumerate(examples):
+        image = io.BytesIO(jpeg(example["color"], side))
+        labels = {key: value for key, value in example.items() if key != "color"}
+        writer.add_examples({split: [{"image": image, "file_name": f"{number}.JPEG", **labels}]})
+    writer.close_all()
+
+
+def jpeg(color: Sequence[int], side: int = 16) -> bytes:
+    """An image of one color."""
+    pixels = np.full((side, side, 3), color, "uint8")
+    return tf.io.encode_jpeg(pixels, quality=100).numpy()
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory) -> tuple[Path, keras.Model]:
+    """Run whose network looks at the mean color, with class names in another order."""
+    folder = tmp_path_factory.mktemp("runs") / "imagenet"
+    data = {"source": "tfds", "name": "imagenet2012", "test_split": "train[:5%]"}
+    run_folder.start(TrainConfig(output_dir=folder, model={"image_size": 16}, data=data))
+    inputs = keras.Input((16, 16, 3))
+    x = keras.layers.GlobalAveragePooling2D()(inputs)
+    start = keras.initializers.RandomNormal(0, 2, seed=0)
+    outputs = keras.layers.Dense(1000, "softmax", kernel_initializer=start, name="predictions")(x)
+    model = keras.Model(inputs, outputs)
+    model.save(folder / run_folder.MODEL)
+    counts = {"test": {"accuracy": 0.5}, "test_images": 2, "training_images": 2}
+    run_folder.write_metrics(folder, {"class_names": OWN, **counts})
+    return folder, model
+
+
+def logits(model: keras.Model, colors: np.ndarray) -> np.ndarray:
+    """Logits of images of one color, in the order of ImageNet."""
+    colors = np.array([tf.io.decode_jpeg(jpeg(color))[0, 0] for color in colors])
+    kernel, bias = model.layers[-1].get_weights()
+    images = preprocess_input(colors[:, None, None, :].astype("float32"))
+    mean = keras.ops.convert_to_numpy(images).mean((1, 2))
+    return (mean @ kernel + bias)[:, [OWN.index(number) for number in NUMBERS]]
+
+
+def random_colors(count: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (count, 1)) * np.ones((1, 3), int) // [1, 2, 3]
+
+
+def run(network: Path, folder: Path, name: str, *others: str) -> dict[str, Any]:
+    arguments = ["--run", str(network), "--data.dir", str(folder), "--data.name", name]
+    evaluate.main([*arguments, "--data.batch_size", "8", "--output", str(folder / "out"), *others])
+    return json.loads((folder / "out" / "evaluation.json").read_text("utf-8"))
+
+
+def figures(logits: np.ndarray, is_true: np.ndarray) -> dict[str, Any]:
+    """Results of logits, by hand; `is_true` has the same shape."""
+    probabilities = softmax(logits.astype("float64"), -1)
+    order = np.argsort(-logits, -1)
+    hits = np.take_along_axis(is_true, order, -1)
+    results = {
+        "top1": hits[:, 0].mean(),
+        "top5": hits[:, :5].any(-1).mean(),
+        "loss": -np.log((probabilities * is_true).sum(-1)).mean(),
+        "images": len(logits),
+    }
+    return {name: pytest.approx(value, rel=1e-3) for name, value in results.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("imagenet_v2", NUMBERS),
+        ("imagenet_v2/topimages", NUMBERS),
+        ("imagenet_sketch", NUMBERS),
+        ("imagenet_a", IN_A),
+        ("imagenet_r", IN_R),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(len(value)),
+)
+def test_one_label(network, tmp_path, capsys, name, classes):
+    folder, model = network
+    colors = random_colors(30)
+    places = [NUMBERS.index(number) for number in classes]
+    expected = logits(model, colors)[:, places]
+    # Half of the labels are the best of the classes that count, often not the best of all.
+    labels = np.where(np.arange(30) % 2, expected.argmax(-1), np.arange(30) * 5)
+    examples = [
+        {"color": color, "label": classes[label]}
+        for color, label in zip(colors, labels, strict=True)
+    ]
+    write_set(tmp_path, name, examples)
+    written = run(folder, tmp_path, name)
+    by_hand = figures(expected, np.eye(len(classes), dtype=bool)[labels])
+    assert {key: written[key] for key in by_hand} == by_hand
+    assert written["top1"] >= 0.5
+    assert [row["name"] for row in written["classes"]] == list(classes)
+    title = capsys.readouterr().out.splitlines()
+    assert any("200 of 1,000 classes" in line for line in title) == (len(classes) == 200)
+    if len(classes) == 200:
+        everything = logits(model, colors).argmax(-1)
+        assert np.mean(everything == np.array(places)[labels]) < written["top1"]
+
+
+def test_the_published_classes():
+    assert (len(set(IN_A)), len(set(IN_R)), len(set(IN_A) & set(IN_R))) == (200, 200, 86)
+    assert {*IN_A, *IN_R} <= set(NUMBERS)
+    # What the fake data of TFDS' own tests has.
+    assert {"n01580077", "n01616318", "n07697313"} <= set(IN_A)
+    assert {"n01443537", "n01484850", "n12267677"} <= set(IN_R)
+    assert variants.class_subset("imagenet_v2") is variants.class_subset(None) is None
+
+
+def test_a_label_that_is_none_of_the_classes(network, tmp_path):
+    other = next(number for number in NUMBERS if number not in IN_A)
+    write_set(tmp_path, "imagenet_a", [{"color": (1, 2, 3), "label": other}])
+    with pytest.raises(ValueError, match=f"images of 200 classes .n01498041.*of {other}$"):
+        run(network[0], tmp_path, "imagenet_a")
+
+
+def test_several_labels_and_none(network, tmp_path, capsys):
+    folder, model = network
+    colors = random_colors(20)
+    expected = logits(model, colors)
+    order = np.argsort(-expected, -1)
+    # In turn: none; the best one, twice; the second and the fourth; two in the middle.
+    kinds = ([], [0, 0], [3, 1], [400, 401])
+    labels = [order[i, kinds[i % 4]].tolist() for i in range(20)]
+    examples = [
+        {"color": color, "original_label": 0, "real_label": several}
+        for color, several in zip(colors, labels, strict=True)
+    ]
+    write_set(tmp_path, "imagenet2012_real", examples)
+    written = run(folder, tmp_path, "imagenet2012_real")
+    labeled = [i for i in range(20) if i % 4]
+    is_true = np.zeros((20, 1000), bool)
+    for i in labeled:
+        is_true[i, labels[i]] = True
+    by_hand = figures(expected[labeled], is_true[labeled])
+    assert {key: written[key] for key in by_hand} == by_hand
+    assert (written["top1"], written["images"]) == (pytest.approx(1 / 3), 15)
+    assert written["top5"] == pytest.approx(2 / 3)
+
+
+def test_training_needs_one_label():
+    with pytest.raises(ValueError, match="images of one label each to train on"):
+        TrainConfig(data={"source": "tfds", "name": "imagenet2012_real"})
+
+
+KINDS = variants.corruptions()[:2]
+
+
+@pytest.fixture
+def corrupted(network, tmp_path, monkeypatch) -> np.ndarray:
+    """Errors on two corruptions at two severities, four images each."""
+    monkeypatch.setattr(corruptions, "corruptions", lambda: KINDS)
+    monkeypatch.setattr(corruptions, "SEVERITIES", range(1, 3))
+    colors = random_colors(4)
+    best = logits(network[1], colors).argmax(-1)
+    for number, right in enumerate((4, 3, 2, 0)):
+        labels = np.where(np.arange(4) < right, best, (best + 1) % 1000)
+        examples = [
+            {"color": color, "label": int(label)}
+            for color, label in zip(colors, labels, strict=True)
+        ]
+        name = f"imagenet2012_corrupted/{KINDS[number // 2].name}_{number % 2 + 1}"
+        write_set(tmp_path, name, examples, side=224)
+    return np.array([[0, 0.25], [0.5, 1]])
+
+
+def test_corruptions(network, corrupted, tmp_path, capsys):
+    written = run(network[0], tmp_path, "imagenet2012_corrupted")
+    relative = corrupted.mean(1) / [0.886428, 0.894468]
+    assert written["mean_error"] == pytest.approx(corrupted.mean())
+    assert written["mean_corruption_error"] == pytest.approx(relative.mean())
+    assert written["images"] == 16
+    for row, errors, figure in zip(written["corruptions"], corrupted, relative, strict=True):
+        assert row["errors"] == pytest.approx(errors.tolist())
+        assert row["corruption_error"] == pytest.approx(figure)
+    assert (tmp_path / "out" / "corruptions.png").stat().st_size > 10_000
+    printed = capsys.readouterr().out
+    assert f"(mCE) {100 * relative.mean():.1f} % of AlexNet's; unnormalized 43.8 %" in printed
+
+    one = run(network[0], tmp_path, f"imagenet2012_corrupted/{KINDS[1].name}_1")
+    assert one["top1"] == pytest.approx(0.5)
+
+
+@pytest.mark.usefixtures("corrupted")
+def test_a_corruption_that_is_not_prepared(network, tmp_path, monkeypatch):
+    monkeypatch.setattr(corruptions, "SEVERITIES", range(1, 4))
+    monkeypatch.setattr(corruptions, "evaluate", lambda *_: pytest.fail("the work began"))
+    with pytest.raises(ValueError, match="corrupted/gaussian_noise_3 is not prepared in"):
+        run(network[0], tmp_path, "imagenet2012_corrupted")
+
+
+def test_the_corruptions_of_the_benchmark():
+    import tensorflow_datasets as tfds
+
+    names = [kind.name for kind in variants.corruptions()]
+    known = {config.name for config in tfds.builder_cls("imagenet2012_corrupted").BUILDER_CONFIGS}
+    assert {f"{name}_{severity}" for name in names for severity in range(1, 6)} <= known
+    errors = [kind.alexnet_error for kind in variants.corruptions()]
+    assert np.mean(errors) == pytest.approx(0.789, abs=5e-4)  # unnormalized error of AlexNet
+
+
+def test_corrupted_images_are_not_cropped_again():
+    from zoo.config import DataConfig
+    from zoo.data.load import held_out_preprocessing
+
+    fractions = [
+        held_out_preprocessing(DataConfig(source="tfds", name=name), 224).crop_fraction
+        for name in ("imagenet2012_corrupted/fog_1", "imagenet2012")
+    ]
+    assert fractions == [1, 0.875]

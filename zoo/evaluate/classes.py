@@ -1,0 +1,71 @@
+"""The classes that an evaluation is about: all of a network, or a subset by their names."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lambda_keras.applications.preprocessing import imagenet_classes
+from zoo.inference.classifier import Classifier
+
+
+class Classes(NamedTuple):
+    """The evaluated classes, and their places among the outputs of a network and the labels."""
+
+    names: Sequence[str]
+    outputs: np.ndarray  # index of each among the outputs
+    labels: np.ndarray  # index of each among the labels of the images
+    label_names: Sequence[str]
+
+    def select(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns the softmax over the logits of these classes, from that over all outputs.
+
+        The two differ by a factor for each image. float64 `(n, outputs)` -> `(n, classes)`.
+        """
+        # Outputs are float32: the most improbable ones are 0.
+        chosen = np.maximum(probabilities[:, self.outputs], np.finfo("float32").tiny)
+        return chosen / chosen.sum(-1, keepdims=True)
+
+
+def match_classes(
+    classifier: Classifier, label_names: Sequence[str], subset: Sequence[str] | None = None
+) -> Classes:
+    """Finds the classes of images, or a subset of them, among those of a network, by their names.
+
+    Images may be of fewer classes than the network knows, and in another order. Names of ImageNet's
+    classes in words are taken for their WordNet ids.
+    """
+    own, wanted = list(classifier.class_names), list(subset or label_names)
+    if not set(wanted) <= set(own):
+        own = _wordnet_ids(own)
+    if own == wanted:  # names need not differ then
+        outputs = range(len(own))
+    elif set(wanted) <= set(own) and len(set(own)) == len(own):
+        outputs = map(own.index, wanted)
+    else:
+        raise _differ(classifier.name, own, wanted)
+    places = {name: number for number, name in enumerate(label_names)}
+    labels = range(len(wanted)) if subset is None else map(places.__getitem__, wanted)
+    return Classes(wanted, np.array(list(outputs)), np.array(list(labels)), list(label_names))
+
+
+def _wordnet_ids(names: list[str]) -> list[str]:
+    words = [word.replace("_", " ") for _, word in imagenet_classes()]
+    if [name.replace("_", " ") for name in names] == words:
+        return [number for number, _ in imagenet_classes()]
+    return names
+
+
+def _differ(name: str, expected: Sequence[str], received: Sequence[str]) -> ValueError:
+    if len(expected) != len(received):
+        other = [one for one in received if one not in expected] or received
+        return ValueError(
+            f"data: expected images of the {len(expected)} classes that {name} knows, or of some "
+            f"of them. Received: {len(received)} classes ({', '.join(other[:3])}, ...)"
+        )
+    pairs = enumerate(zip(expected, received, strict=True))
+    number = next(number for number, (own, other) in pairs if own != other)
+    return ValueError(
+        f"data: expected the classes of {name}, of which number {number} is "
+        f"{expected[number]!r}. Received: {received[number]!r}"
+    )
