@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-detection test lint test-jax test-torch test-slow test-detection \
-  test-benchmark lock clean
+  test-benchmark test-pseudo lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,16 +78,20 @@ test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or co
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_compiled.py \
 	  tests/zoo/benchmark/test_backends.py
 
+test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
+	.venv-pseudo/bin/python -m pytest $(WORKERS) tests/zoo/pseudo_label
+
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
-.venv/installed .venv-jax/installed .venv-benchmark/installed: | .venv-lock/installed
+.venv/installed .venv-jax/installed .venv-benchmark/installed .venv-pseudo/installed: | .venv-lock/installed
 
 .venv/installed: requirements/tensorflow.lock
 .venv-jax/installed: requirements/jax.lock
 .venv-torch/installed: requirements/torch.lock
 .venv-benchmark/installed: requirements/benchmark.lock
-.venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed:
+.venv-pseudo/installed: requirements/pseudo.lock
+.venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed .venv-pseudo/installed:
 	@echo "Installing $< into $(@D), which takes a minute or two"
 	$(PYTHON) -m venv --clear $(@D)
 	$(INSTALL) --requirement $<
@@ -102,6 +106,7 @@ COMPILE = .venv-lock/bin/uv pip compile --quiet pyproject.toml --universal --pyt
 lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.toml
 	$(COMPILE) --generate-hashes --extra dev --output-file requirements/tensorflow.lock
 	$(COMPILE) --generate-hashes --extra jax --extra train --extra test --output-file requirements/jax.lock
+	$(COMPILE) --generate-hashes --extra pseudo --extra test --output-file requirements/pseudo.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
 	$(COMPILE) --no-annotate --extra convert --extra test --extra compare --output-file requirements/torch.lock
@@ -119,5 +124,5 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	@touch $@
 
 clean:  ## Remove the environments and caches; runs/ stays
-	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

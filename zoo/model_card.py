@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 LABELS = "labels.txt"  # names of the classes, next to a card
+PREPROCESSING = "preprocessing.json"  # size, crop and interpolation, in a SavedModel
 
 
 def write(

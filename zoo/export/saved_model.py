@@ -1,6 +1,7 @@
 """SavedModels for TensorFlow Serving."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
-    """Writes a SavedModel with `SIGNATURES`, and a warm-up request for each.
+    """Writes a SavedModel with `SIGNATURES`, a warm-up request for each, and the preprocessing.
 
     `fold` folds batch normalization into convolutions and projections, with weights as constants;
     else weights are variables, and round as in Keras.
@@ -40,12 +41,15 @@ def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
     import keras
 
     from zoo.export.graph import endpoints
+    from zoo.files import write_json
+    from zoo.model_card import PREPROCESSING
 
     archive: Any = keras.export.ExportArchive()
     for name, (function, signature) in endpoints(classifier, fold).items():
         archive.add_endpoint(name, function, [signature])
     archive.write_out(folder, verbose=False)
     _write_warm_up(classifier, folder / WARM_UP)
+    write_json(folder / PREPROCESSING, asdict(classifier.preprocessing))
 
 
 class Runtime:

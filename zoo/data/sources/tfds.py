@@ -35,7 +35,7 @@ class Source(DataSource):
         with needs_extra("train"):
             import tensorflow_datasets as tfds
         name = self.config.name or ""
-        builder = _builder(tfds, name, self.config.dir)
+        builder = find_builder(tfds, name, self.config.dir)
         features: dict[str, Any] = dict(builder.info.features.items())
         if SEVERAL in features:
             features["label"] = getattr(features[SEVERAL], "feature", None)
@@ -49,8 +49,8 @@ class Source(DataSource):
         sources = []
         for setting in ("train_split", "test_split"):
             split = getattr(self.config, setting)
-            count = _check_split(builder, split, f"data.{setting}")
-            _check_files(builder, split)
+            count = check_split(builder, split, f"data.{setting}")
+            check_files(builder, split)
             read = _reader(tfds, builder, split, len(label.names))
             sources.append(StreamSource(count, read, self.config.shuffle_buffer))
             try:
@@ -62,7 +62,8 @@ class Source(DataSource):
         return Split(train, test, tuple(label.names))
 
 
-def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
+def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
+    """Returns the builder of a prepared dataset."""
     try:
         builder = tfds.builder(name, data_dir=folder)
     except Exception as error:  # wrong names and damaged descriptions raise many kinds
@@ -84,8 +85,8 @@ def _builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuil
     return builder
 
 
-def _check_split(builder: Any, split: str, setting: str) -> int:
-    """Returns the number of records of a split."""
+def check_split(builder: Any, split: str, setting: str) -> int:
+    """Returns the number of records of a split, or of a part of one."""
     try:
         count = builder.info.splits[split].num_examples
     except (ValueError, KeyError, AssertionError) as error:
@@ -102,7 +103,7 @@ def _check_split(builder: Any, split: str, setting: str) -> int:
     return count
 
 
-def _check_files(builder: Any, split: str) -> None:
+def check_files(builder: Any, split: str) -> None:
     """Compares sizes, which shows interrupted copies in less time than reading the files."""
     info = builder.info
     used = sorted({str(path) for path in info.splits[split].filepaths})

@@ -1,0 +1,118 @@
+"""Ranges of the images that a pattern names."""
+
+from pathlib import Path
+
+import pytest
+from support.record_files import jpeg, write_imagenet, write_tfrecords
+
+from zoo.pseudo_label.inputs import DamagedError, FileRange, RecordRange, find_ranges
+
+HEAD, TAIL = 12, 4
+
+
+def found(pattern, range_size=4, folder=None, skip=False) -> list[tuple]:
+    """File names, and the records to skip and to take, of each range."""
+    ranges = find_ranges(str(pattern), range_size, folder, skip)
+    return [(Path(part.file).name, part.skip, part.take) for part in ranges]
+
+
+@pytest.mark.parametrize(
+    ("range_size", "expected"),
+    [(10, [(0, 7)]), (7, [(0, 7)]), (4, [(0, 4), (4, 3)]), (3, [(0, 3), (3, 3), (6, 1)])],
+)
+def test_files_of_records_are_divided(shards, range_size, expected):
+    files = [(f"train-{i}", *part) for i in range(3) for part in expected]
+    assert found(shards / "*", range_size) == files
+
+
+def test_ranges_are_all_records_once(shards):
+    ranges = find_ranges(f"{shards}/*", 4, None, False)
+    images, names = zip(*(pair for part in ranges for pair in part.read()), strict=True)
+    assert list(images) == [jpeg(i) for i in range(21)]
+    assert names[5] == "number 5 of train-0"
+    assert len(set(names)) == 21
+
+
+def test_whole_files_are_not_counted(shards):
+    (shards / "train-1").write_bytes(b"damaged")
+    assert found(shards / "*", 0) == [(f"train-{i}", 0, -1) for i in range(3)]
+    assert len(list(RecordRange(str(shards / "train-0"), 0, -1).read())) == 7
+
+
+def test_names_in_records_are_used(tmp_path):
+    write_tfrecords(tmp_path / "train-0", [(jpeg(0), 0)], ["red"])
+    ((_, name),) = find_ranges(f"{tmp_path}/*", 4, None, False)[0].read()
+    assert name == "train_0.JPEG"
+
+
+def damage(path: Path, kind: str) -> int:
+    """Damages a file of seven records; returns how many can be read."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    second = HEAD + length + TAIL
+    path.write_bytes(
+        {
+            "cut off": content[:-5],
+            "other contents": content[: second + HEAD + 9] + b"?" + content[second + HEAD + 10 :],
+            "other length": content[:second] + bytes([255] * 8) + content[second + 8 :],
+            "text": b"these are no records",
+            "pixels": b"\xff\xd8\xff",
+        }[kind]
+    )
+    return {"cut off": 6, "other contents": 1, "other length": 1}.get(kind, 0)
+
+
+@pytest.mark.parametrize("kind", ["cut off", "other length", "text", "pixels"])
+def test_damaged_file_is_named_before_the_work(shards, kind):
+    intact = damage(shards / "train-1", kind)
+    with pytest.raises(ValueError, match=rf"train-1 \(after {intact} records\); --damaged skip"):
+        find_ranges(f"{shards}/*", 4, None, False)
+
+
+@pytest.mark.parametrize("kind", ["cut off", "other contents", "other length", "text"])
+def test_rest_of_a_damaged_file_may_be_skipped(shards, kind):
+    intact = damage(shards / "train-1", kind)
+    part = find_ranges(f"{shards}/*", 10, None, True)[1]
+    with pytest.raises(DamagedError, match=rf"train-1, after {intact} records \("):
+        list(part.read())
+    assert part.take == (7 if kind == "other contents" else intact + 1)
+
+
+def test_image_files_are_sorted_and_divided(photos, capsys):
+    (photos / "notes.txt").write_text("not an image")
+    ranges = find_ranges(f"{photos}/**/*", 8, None, False)
+    assert [len(part.files) for part in ranges] == [8, 8, 4]
+    files = [file for part in ranges for file in part.files]
+    assert files == sorted(
+        map(str, (path for path in photos.rglob("*.*") if path.suffix != ".txt"))
+    )
+    image, name = next(ranges[0].read())
+    assert image == Path(name).read_bytes()
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_missing_image_file_has_no_contents():
+    assert list(FileRange(("missing.jpg",)).read()) == [(b"", "missing.jpg")]
+
+
+def test_data_set_of_tfds(tmp_path):
+    write_imagenet(tmp_path, 10, 3)
+    expected = [(0, 4), (4, 3), (0, 3)]  # 7 and 3 of 10 in two files
+    parts = found("tfds:imagenet2012", 4, tmp_path)
+    assert [part[1:] for part in parts] in ([(0, 4), (4, 1)] * 2, expected)
+    ranges = find_ranges("tfds:imagenet2012:train[2:]", 4, tmp_path, False)
+    images = [image for part in ranges for image, _ in part.read()]
+    assert len(images) == 8
+    assert set(images) <= {jpeg(i) for i in range(10)}
+    (validation,) = find_ranges("tfds:imagenet2012:validation", 4, tmp_path, False)
+    assert validation.take == 3
+
+
+def test_images_in_a_bucket(bucket, shards):
+    import tensorflow as tf
+
+    for path in shards.iterdir():
+        tf.io.gfile.makedirs(f"{bucket}/shards")
+        with tf.io.gfile.GFile(f"{bucket}/shards/{path.name}", "wb") as file:
+            file.write(path.read_bytes())
+    assert len(found(f"{bucket}/shards/*")) == 6

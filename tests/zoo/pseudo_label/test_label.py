@@ -1,0 +1,170 @@
+"""The command that labels images, in this process."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.commands import fail
+
+from zoo.data.pseudo_records import parse
+from zoo.export import saved_model
+from zoo.inference.source.published import Published
+from zoo.inference.source.run import Run
+from zoo.model_card import write_labels
+from zoo.pseudo_label.__main__ import VERBS, main
+
+
+def label(arguments: list[str], **changes: str) -> None:
+    main(["label", *arguments, *(f"--{name}={value}" for name, value in changes.items())])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("labels-*"))}
+
+
+def report(folder: Path) -> dict:
+    return json.loads((folder / "report.json").read_text())
+
+
+def records(folder: Path) -> list[dict]:
+    files = sorted(str(path) for path in folder.glob("labels-*.tfrecord"))
+    return list(tf.data.TFRecordDataset(files).map(parse).as_numpy_iterator())
+
+
+def test_images_become_records_and_a_report(arguments, tmp_path, capsys):
+    label(arguments)
+    folder = tmp_path / "labels"
+    assert sorted(contents(folder)) == [
+        f"labels-{i:05}-of-00006.{suffix}" for i in range(6) for suffix in ("npz", "tfrecord")
+    ]
+    found = records(folder)
+    assert [record["name"] for record in found[:5]] == [
+        f"number {i} of train-0".encode() for i in range(5)
+    ]
+    job = json.loads((folder / "job.json").read_text())
+    assert job["teacher"] == found[0]["teacher"].decode()
+    assert job["class_names"] == [str(digit) for digit in range(10)]
+    assert job["ranges"][1]["skip"] == 4
+    result = report(folder)
+    assert (result["images"], result["unreadable"], sum(result["classes"].values())) == (21, 0, 21)
+    assert sum(result["scores"]["images"]) == 21
+    labels = np.bincount([record["label"] for record in found], minlength=10)
+    assert list(result["classes"].values()) == labels.tolist()
+    np.testing.assert_allclose(result["mean_score"], np.mean([one["score"] for one in found]))
+    assert result["last_command"]["images_per_second"] > 0
+    assert (folder / "scores.png").stat().st_size > 1000
+    printed = capsys.readouterr().out
+    assert "21/21 images" in printed
+    assert "labelled 21 images in" in printed
+
+
+def test_killed_job_does_the_rest(arguments, tmp_path, capsys):
+    label(arguments)
+    folder = tmp_path / "labels"
+    first = contents(folder)
+    # A kill leaves the files of finished ranges, an index without records, and a partial file.
+    for path in sorted(folder.glob("labels-*.tfrecord"))[2:]:
+        path.unlink()
+    (folder / ".partial-x-labels-00003-of-00006.tfrecord").mkdir()
+    (folder / "report.json").unlink()
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("labels-*.tfrecord")}
+    capsys.readouterr()
+    label(arguments)
+    assert contents(folder) == first
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert not list(folder.glob(".partial*"))
+    assert "resumes: 2 of 6 ranges are done" in capsys.readouterr().out
+    assert (report(folder)["images"], report(folder)["last_command"]["images"]) == (21, 14)
+    label(arguments)
+    assert "resumes: 6 of 6" in capsys.readouterr().out
+    assert report(folder)["images"] == 21
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "different"),
+    [
+        ("top_k", "3", "top_k"),
+        ("temperature", "2", "temperature"),
+        ("batch_size", "3", "batch_size"),
+        ("range_size", "5", "ranges"),
+        ("input", "shards/train-0", "input, ranges"),
+    ],
+)
+def test_folder_of_another_job_is_refused(
+    arguments, tmp_path, monkeypatch, capsys, name, value, different
+):
+    label(arguments)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "labels").iterdir()}
+    monkeypatch.chdir(tmp_path)
+    line = fail(main, monkeypatch, capsys, "label", *arguments, f"--{name}", value)
+    assert f"holds the labels of another job (other {different})" in line
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, monkeypatch, capsys):
+    path = shards / "train-1"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1  # which lengths do not show
+    path.write_bytes(content)
+    line = fail(main, monkeypatch, capsys, "label", *arguments)
+    assert "input: damaged file: " in line
+    folder = tmp_path / "labels"
+    assert "report.json" not in {path.name for path in folder.iterdir()}
+    assert len(contents(folder)) < 12
+    label(arguments, damaged="skip")
+    result = report(folder)
+    assert 14 <= result["images"] < 21
+    assert "train-1, after" in result["damaged_files"][0]
+    assert "its rest was left out" in capsys.readouterr().out
+
+
+def test_image_files_of_which_some_are_unreadable(teacher, photos, tmp_path, capsys):
+    (photos / "red" / "0.jpg").write_bytes(b"no image")
+    label(["--teacher", teacher, "--input", f"{photos}/*/*", "--output", str(tmp_path / "labels")])
+    result = report(tmp_path / "labels")
+    assert (result["images"], result["unreadable"]) == (19, 1)
+    (named,) = result["unreadable_images"]
+    assert named.startswith(f"{photos}/red/0.jpg (not an image")
+    assert "1 unreadable images: " in capsys.readouterr().out
+
+
+def test_saved_model_gives_the_same_labels(teacher, arguments, tmp_path):
+    label(arguments)
+    classifier = Run(Path(teacher)).load()
+    export = tmp_path / "exports" / "digits" / "1"
+    saved_model.write(classifier, export)
+    write_labels(export, classifier.class_names)
+    label(arguments, teacher=str(export), output=str(tmp_path / "other"))
+    one, other = records(tmp_path / "labels"), records(tmp_path / "other")
+    assert other[0]["teacher"].startswith(b"digits-")
+    for ours, theirs in zip(one, other, strict=True):
+        assert ours["image"] == theirs["image"]
+        assert ours["label"] == theirs["label"]
+        np.testing.assert_allclose(ours["score"], theirs["score"], rtol=1e-5)
+
+
+def test_published_network_is_a_teacher(teacher, arguments, tmp_path):
+    place = Path(teacher).with_name("published_classifier")
+    label(arguments, teacher=str(place))
+    classifier = Published(str(place)).load()
+    found = records(tmp_path / "labels")
+    image = tmp_path / "0.jpg"
+    image.write_bytes(found[0]["image"])
+    assert classifier(image, 1)[0].index == found[0]["label"]
+
+
+def test_output_in_a_bucket(arguments, bucket, tmp_path):
+    label(arguments)
+    label(arguments, output=f"{bucket}/labels")
+    for name, content in contents(tmp_path / "labels").items():
+        with tf.io.gfile.GFile(f"{bucket}/labels/{name}", "rb") as file:
+            assert file.read() == content
+    label(arguments, output=f"{bucket}/labels")  # resumes, with nothing left
+
+
+def test_help_names_the_verbs(capsys):
+    main([])
+    printed = capsys.readouterr().out
+    assert all(f"  {verb} " in printed for verb in VERBS)

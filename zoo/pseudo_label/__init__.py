@@ -1,0 +1,1 @@
+"""Pseudo-labels: a teacher labels images, of which the best are selected for training."""

@@ -1,0 +1,227 @@
+"""Images to label: TFRecord shards, data sets of TFDS, image files, divided into ranges."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import FileIO
+from itertools import pairwise
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from zoo.data.errors import reason
+from zoo.data.image_files import divide, name_left_out
+from zoo.data.pseudo_records import IMAGE, NAME
+from zoo.data.sources import tfds
+from zoo.errors import needs_extra, printable, some
+from zoo.files import answering, in_bucket, location, why_no_file
+from zoo.pseudo_label.hashes import digest
+
+TFDS = "tfds:"
+AT_ONCE = 16  # files whose headers are read: a bucket answers slowly
+HEAD, TAIL = 12, 4  # bytes around each record: its length and two checksums
+
+
+class DamagedError(ValueError):
+    """A shard that cannot be read on."""
+
+
+@dataclass(frozen=True)
+class RecordRange:
+    """Successive records of a TFRecord file, as many as `take`, or -1 for all."""
+
+    file: str
+    skip: int
+    take: int
+    key: str = IMAGE  # of the image
+
+    def read(self) -> Iterator[tuple[bytes, str]]:
+        """Yields image files and names for messages; raises `DamagedError`.
+
+        Records without an image yield b"".
+        """
+        records: Any = tf.data.TFRecordDataset(self.file).skip(self.skip).take(self.take)
+        name, number = os.path.basename(self.file), self.skip
+        try:
+            for record in records.as_numpy_iterator():
+                features = _features(record)
+                image, own = (_first(features, key) for key in (self.key, NAME))
+                yield image, own.decode(errors="surrogateescape") or f"number {number} of {name}"
+                number += 1
+        except tf.errors.OpError as error:
+            raise DamagedError(
+                f"{printable(self.file)}, after {number:,} records ({reason(error)})"
+            ) from None
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the entry of `job.json`."""
+        return {"file": self.file, "skip": self.skip, "take": self.take}
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Image files."""
+
+    files: tuple[str, ...]
+
+    @property
+    def take(self) -> int:
+        """Number of images."""
+        return len(self.files)
+
+    def read(self) -> Iterator[tuple[bytes, str]]:
+        """Yields image files and their names; missing ones yield b""."""
+        for file in self.files:
+            try:
+                # Reading a pipe would never end.
+                gone = not in_bucket(file) and why_no_file(file)
+                yield b"" if gone else location(file).read_bytes(), file
+            except OSError:
+                yield b"", file
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the entry of `job.json`: the first file, their number, and a digest of names."""
+        names = "\n".join(self.files).encode(errors="surrogateescape")
+        return {"file": self.files[0], "take": self.take, "names": digest(names).hex()[:12]}
+
+
+Range = RecordRange | FileRange
+
+
+def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) -> list[Range]:
+    """Finds the images that `--input` names, in ranges of `range_size` or less.
+
+    With a `range_size` of 0, each file of records is a range; records are then not counted.
+    `folder` has the data sets of TFDS.
+    """
+    if pattern.startswith(TFDS):
+        return _of_tfds(pattern.removeprefix(TFDS), range_size, folder)
+    with answering(location(pattern)):
+        found = tf.io.gfile.glob(pattern) if in_bucket(pattern) else _local(pattern)
+    images, others = divide(map(location, found))
+    if images:
+        name_left_out(others)
+        names = [str(image) for image in images]
+        size = range_size or len(names)
+        return [FileRange(tuple(names[i : i + size])) for i in range(0, len(names), size)]
+    if not others:
+        raise ValueError(
+            "input: expected TFRecord files or image files, for example 'FOLDER/train-*' or "
+            f"'FOLDER/**/*.jpg', or {TFDS}NAME[:SPLIT]. Received: {pattern!r}, which matches none"
+        )
+    return _of_records([str(path) for path in others], range_size, skip_damaged)
+
+
+def _local(pattern: str) -> list[str]:
+    return [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+
+
+def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> list[Range]:
+    if range_size == 0:
+        _check_key(files[0])
+        return [RecordRange(file, 0, -1) for file in files]
+    with needs_extra("train"):
+        from rich.progress import track
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        counted = pool.map(_count_records, files)
+        counts = list(track(counted, "Counting records", len(files), transient=True))
+    damaged = [
+        f"{printable(file)} (after {count:,} records)"
+        for file, (count, whole) in zip(files, counts, strict=True)
+        if not whole
+    ]
+    if damaged and not skip_damaged:
+        raise ValueError(
+            f"input: damaged or no TFRecord files: {some(damaged, 5)}; --damaged skip leaves the "
+            "rest of each out"
+        )
+    ranges: list[Range] = []
+    intact = [file for file, (count, _) in zip(files, counts, strict=True) if count]
+    if not intact:
+        raise ValueError(f"input: expected images. Received: {len(files)} files without records")
+    _check_key(intact[0])
+    for file, (count, whole) in zip(files, counts, strict=True):
+        # One more record than is intact: whoever reads the range finds the damage, and reports it.
+        ranges += _divided(file, 0, count + (not whole), range_size)
+    return ranges
+
+
+def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> Iterator[RecordRange]:
+    bounds = [*range(skip, skip + take, size or max(take, 1)), skip + take]
+    return (RecordRange(file, begin, end - begin, key) for begin, end in pairwise(bounds))
+
+
+def _count_records(path: str) -> tuple[int, bool]:
+    """Returns the number of intact records, and whether there is nothing else in the file.
+
+    Reads lengths alone, not contents, unless the file is in a bucket, whose blocks are larger.
+    """
+    if not in_bucket(path) and (why := why_no_file(path)):
+        raise ValueError(f"input: expected a file of records. Received: {printable(path)} ({why})")
+    size, end, count = tf.io.gfile.stat(path).length, 0, 0
+    # Without a buffer, which every seek would fill.
+    opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
+    with opened as file:
+        while end < size:
+            file.seek(end)
+            length = int.from_bytes(file.read(HEAD)[:8], "little")
+            if end + HEAD + length + TAIL > size:
+                return count, False
+            end += HEAD + length + TAIL
+            count += 1
+    return count, True
+
+
+def _check_key(file: str) -> None:
+    """Checks that the first record of a file has an image."""
+    try:
+        first: Any = next(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator(), b"")
+    except tf.errors.OpError as error:
+        raise ValueError(f"input: {printable(file)} is damaged: {reason(error)}") from None
+    features = _features(first)
+    if not _first(features, IMAGE):
+        keys = ", ".join(sorted(map(printable, features))) or "no tf.train.Example"
+        raise ValueError(
+            f"input: expected records with {IMAGE} in {printable(file)}. Received: {keys}"
+        )
+
+
+def _features(record: Any) -> dict[str, Any]:
+    try:
+        return dict(tf.train.Example.FromString(record).features.feature)
+    except DecodeError:
+        return {}
+
+
+def _first(features: dict[str, Any], key: str) -> bytes:
+    values = features[key].bytes_list.value if key in features else ()
+    return values[0] if values else b""
+
+
+def _of_tfds(name: str, range_size: int, folder: Any) -> list[Range]:
+    """Returns ranges of a prepared data set, whose description has the numbers of records."""
+    with needs_extra("train"):
+        import tensorflow_datasets
+    name, _, split = name.partition(":")
+    split = split or "train"
+    try:
+        builder = tfds.find_builder(tensorflow_datasets, name, folder and str(folder))
+        tfds.check_split(builder, split, "split")
+        tfds.check_files(builder, split)
+    except ValueError as error:  # which begins with a setting of training
+        raise ValueError(f"input: {str(error).partition(': ')[2]}") from None
+    image = dict(builder.info.features.items()).get("image")
+    form = builder.info.file_format.value
+    if not isinstance(image, tensorflow_datasets.features.Image) or form != "tfrecord":
+        raise ValueError(
+            "input: expected a data set with the feature image (Image), in TFRecord files. "
+            f"Received: {name!r} with {', '.join(sorted(builder.info.features))}, in {form} files"
+        )
+    return [
+        part
+        for shard in builder.info.splits[split].file_instructions
+        for part in _divided(str(shard.filename), shard.skip, shard.take, range_size, "image")
+    ]

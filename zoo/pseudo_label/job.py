@@ -1,0 +1,92 @@
+"""A labelling job: its settings, teacher and ranges, and the files of its folder."""
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from zoo.data.pseudo_records import LABELS
+from zoo.files import answering, is_partial, location, remove_partial, write_json
+from zoo.run_folder import read_json
+
+JOB, REPORT, SCORES = "job.json", "report.json", "scores.png"
+RECORDS, INDEX = ".tfrecord", ".npz"  # of each range, the index without images
+
+
+class Job(BaseModel):
+    """The contents of `job.json`: all that decides which labels the files get."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    teacher: str
+    class_names: tuple[str, ...] = Field(min_length=2)
+    top_k: int
+    temperature: float
+    batch_size: int
+    input: str
+    ranges: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker has to know of a job to label any of its ranges."""
+
+    teacher: str  # place
+    teacher_id: str
+    output: str
+    count: int  # of ranges
+    top_k: int
+    temperature: float
+    batch_size: int
+    skip_damaged: bool
+
+    def path(self, number: int, suffix: str = RECORDS) -> Any:
+        """Returns the path of the records, or of the index, of a range."""
+        return location(self.output) / (LABELS.format(number, self.count) + suffix)
+
+
+def start(folder: Any, job: Job) -> None:
+    """Writes `job.json` to a new folder, or checks that the folder has the same job."""
+    with answering(folder):
+        if not (folder / JOB).is_file():
+            if folder.exists() and not all(is_partial(path) for path in folder.iterdir()):
+                raise ValueError(
+                    f"output: expected a new folder. Received: {str(folder)!r} with other files"
+                )
+            write_json(folder / JOB, job.model_dump(mode="json"))
+            return
+    before = read_job(folder)
+    if different := [
+        name for name in Job.model_fields if getattr(before, name) != getattr(job, name)
+    ]:
+        raise ValueError(
+            f"output: {folder} holds the labels of another job (other {', '.join(different)}); "
+            "repeat its command to resume it, or choose another folder"
+        )
+    remove_partial(folder)
+
+
+def read_job(folder: Any, setting: str = "output") -> Job:
+    """Reads the `job.json` of a folder."""
+    if not (folder / JOB).is_file():
+        raise ValueError(
+            f"{setting}: expected a folder of python -m zoo.pseudo_label label, with {JOB}. "
+            f"Received: {str(folder)!r}"
+        )
+    return read_json(Job, folder / JOB, f"{setting}: expected an intact {JOB}")
+
+
+def finished(folder: Any, count: int) -> set[int]:
+    """Returns the numbers of the ranges whose records are there."""
+    with answering(folder):
+        names = {path.name for path in folder.iterdir()}
+    return {i for i in range(count) if LABELS.format(i, count) + RECORDS in names}
+
+
+def read_index(task: Task, number: int) -> dict[str, np.ndarray]:
+    """Reads the index of a finished range: an array of each name."""
+    with np.load(BytesIO(task.path(number, INDEX).read_bytes()), allow_pickle=False) as arrays:
+        return dict(arrays)

@@ -1,0 +1,110 @@
+"""Labels images by a teacher: `python -m zoo.pseudo_label label`."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from zoo.cli.model_options import HUB
+from zoo.cli.settings import AnyPath, Settings, TypedValues, checked_by
+from zoo.files import check_output, location
+from zoo.pseudo_label.meter import Meter
+from zoo.pseudo_label.runners import LOCAL, Numbered, choose
+
+
+def _check_place(teacher: str) -> None:
+    if not teacher.startswith(HUB):
+        location(teacher)
+    elif not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", teacher):
+        raise ValueError(
+            f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {teacher!r}"
+        )
+
+
+class LabelConfig(Settings, cli_prog_name="python -m zoo.pseudo_label label"):
+    r"""Labels images by a trained network, the teacher, range by range.
+
+    Each range of images becomes a file of records: images with the most probable classes, their
+    log-probabilities, and hashes. A job that was killed resumes by the same command, with any
+    runner: ranges whose file is there are done. A report of scores and classes comes at the end.
+
+    Examples:
+      python -m zoo.pseudo_label label --teacher runs/imagenet --input 'photos/**/*.jpg' \
+        --output labels
+      python -m zoo.pseudo_label label --teacher hf://OWNER/NAME --input 'gs://BUCKET/shards/*' \
+        --output gs://BUCKET/labels --runner dataflow --beam project=NAME,region=us-central1
+    """
+
+    teacher: Annotated[str, checked_by(_check_place)]
+    """Folder of a finished run, of zoo.publish, or of a SavedModel of zoo.export; or
+    hf://OWNER/NAME."""
+    input: str = Field(min_length=1)
+    """Images to label: a pattern of image files (** are folders of any depth) or of TFRecord files
+    with image/encoded, local or gs://; or tfds:NAME or tfds:NAME:SPLIT."""
+    output: AnyPath
+    """New folder for the labels, or the folder of the same job, to resume it; local or gs://."""
+    runner: Literal["local", "direct", "dataflow", "flink", "spark"] = LOCAL
+    """local: this process, without Apache Beam; direct: Beam on this machine; the others are
+    Beam's, and take --beam options."""
+    beam: TypedValues = Field(default={})
+    """Pipeline options of Beam, e.g. --beam direct_num_workers=2"""
+    batch_size: int = Field(default=64, ge=1)
+    """Images per run of the teacher; equal batches give equal labels."""
+    range_size: int = Field(default=10_000, ge=0)
+    """Images of a range, at most; 0: each file of records is a range, and is not counted first."""
+    top_k: int = Field(default=100, ge=1)
+    """Classes per image, the most probable ones; all if there are fewer."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Divides the logits: above 1 for a teacher that is too confident."""
+    damaged: Literal["refuse", "skip"] = "refuse"
+    """Damaged files of records: an error, or leave out the rest of the file and report it."""
+    tfds_dir: AnyPath | None = None
+    """Folder of data sets for tfds:NAME; None: ~/tensorflow_datasets."""
+
+
+def label(config: LabelConfig) -> None:
+    """Checks all that a job needs, labels the ranges that are not done, and reports."""
+    output = config.output
+    run = choose(config.runner, config.beam)
+    try:
+        check_output(output)
+    except ValueError as error:
+        raise ValueError(f"output: {error}") from None
+    import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
+    from zoo.pseudo_label import job, report
+    from zoo.pseudo_label.inputs import find_ranges
+    from zoo.pseudo_label.teacher import load_teacher
+
+    teacher = load_teacher(config.teacher)
+    skip = config.damaged == "skip"
+    ranges = find_ranges(config.input, config.range_size, config.tfds_dir, skip)
+    top_k = min(config.top_k, len(teacher.class_names))
+    task = job.Task(
+        config.teacher,
+        teacher.id,
+        str(output),
+        len(ranges),
+        top_k,
+        config.temperature,
+        config.batch_size,
+        skip,
+    )
+    job.start(
+        output,
+        job.Job(
+            teacher=teacher.id,
+            class_names=tuple(teacher.class_names),
+            top_k=top_k,
+            temperature=config.temperature,
+            batch_size=config.batch_size,
+            input=config.input,
+            ranges=tuple(images.describe() for images in ranges),
+        ),
+    )
+    done = job.finished(output, len(ranges))
+    rest: list[Numbered] = [(i, images) for i, images in enumerate(ranges) if i not in done]
+    if done:
+        print(f"resumes: {len(done):,} of {len(ranges):,} ranges are done", flush=True)
+    with Meter([images.take for _, images in rest]) as meter:
+        run(task, rest, meter.advance)
+    report.write(output, task, teacher.class_names, meter.images, meter.seconds)

@@ -1,0 +1,117 @@
+"""Runners: the same function over all ranges, in this process or by Apache Beam."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from zoo.cli.run import BACKENDS, use_default_backend
+from zoo.errors import needs_extra, unknown
+from zoo.files import location
+
+if TYPE_CHECKING:
+    from zoo.pseudo_label.inputs import Range
+    from zoo.pseudo_label.job import Task
+
+LOCAL, DIRECT = "local", "direct"
+BEAM = {"dataflow": "DataflowRunner", "flink": "FlinkRunner", "spark": "SparkRunner"}
+RUNNERS = (LOCAL, DIRECT, *BEAM)
+POLL_S = 2.0  # between two looks for finished files
+
+Numbered = tuple[int, "Range"]
+Run = Callable[["Task", Sequence[Numbered], Callable[[int], None]], None]
+
+
+def choose(name: str, options: Mapping[str, Any]) -> Run:
+    """Returns the runner of a name, which labels ranges and counts images; checks its options."""
+    if name == LOCAL:
+        if options:
+            raise ValueError(f"beam: expected none with --runner local. Received: {dict(options)}")
+        return run_locally
+    with needs_extra("pseudo"):
+        from apache_beam.options.pipeline_options import PipelineOptions  # pyright: ignore
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner  # pyright: ignore
+    chosen = PipelineOptions.from_dictionary(dict(options))
+    known = chosen.get_all_options()
+    for option in options:
+        if option not in known:
+            raise ValueError(f"beam: no such option. {unknown(option, sorted(known))}")
+    # "DirectRunner" would download and start a binary, Prism.
+    return partial(run_on_beam, FnApiRunner() if name == DIRECT else BEAM[name], chosen)
+
+
+def run_locally(task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None]) -> None:
+    """Labels one range after the other."""
+    for number, images in ranges:
+        label(task, (number, images), advance)
+
+
+def run_on_beam(
+    runner: Any,
+    options: Any,
+    task: "Task",
+    ranges: Sequence[Numbered],
+    advance: Callable[[int], None],
+) -> None:
+    """Distributes the ranges to workers of Apache Beam."""
+    import apache_beam as beam  # pyright: ignore[reportMissingImports]
+
+    with counting(task, ranges, advance):
+        pipeline = beam.Pipeline(runner, options)
+        _ = (
+            pipeline
+            | "Ranges" >> beam.Create(list(ranges))
+            | "Distribute" >> beam.Reshuffle()
+            | "Label" >> beam.Map(partial(label, task))
+        )
+        try:
+            pipeline.run().wait_until_finish()
+        except RuntimeError as error:
+            # Beam's errors are texts: the traceback of a worker, whose last line has the reason.
+            found = re.findall(
+                r"^(?:ValueError|OSError): (.*?)(?: \[while running .*)?$", str(error), re.M
+            )
+            if not found:
+                raise
+            raise ValueError(found[-1]) from error
+
+
+def label(
+    task: "Task", numbered: Numbered, advance: Callable[[int], None] = lambda count: None
+) -> None:
+    """Labels one range, in a process that may be new."""
+    use_default_backend(BACKENDS[:1])
+    from zoo.pseudo_label.worker import label_range
+
+    label_range(task, *numbered, advance)
+
+
+@contextmanager
+def counting(
+    task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None]
+) -> Iterator[None]:
+    """Counts images of ranges that other processes finish, as long as the `with` block runs."""
+    from zoo.pseudo_label.job import finished, read_index
+
+    waiting = dict(ranges)
+    stop = threading.Event()
+
+    def look() -> None:
+        for number in finished(location(task.output), task.count) & waiting.keys():
+            images = waiting.pop(number)
+            advance(images.take if images.take >= 0 else len(read_index(task, number)["label"]))
+
+    def watch() -> None:
+        while not stop.wait(POLL_S):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        look()

@@ -1,0 +1,138 @@
+"""Teachers: runs, published networks and SavedModels, by their place."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from pydantic import TypeAdapter, ValidationError
+
+from lambda_keras.applications import preprocess_input
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.cli.model_options import HUB, NETWORK
+from zoo.data.crops import check_header, decode, resize_center
+from zoo.data.errors import reason
+from zoo.data.image_files import to_jpeg_or_png
+from zoo.errors import first_wrong
+from zoo.files import answering, location
+from zoo.inference.classifier import Classifier
+from zoo.inference.source.published import Published
+from zoo.inference.source.run import Run
+from zoo.model_card import LABELS, PREPROCESSING
+from zoo.pseudo_label.hashes import SIDE, thumbnail
+from zoo.run_folder import CONFIG
+
+SAVED_MODEL = "saved_model.pb"
+_LOADING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A classifier that labels images."""
+
+    id: str  # its name, and the beginning of a digest of its weights
+    class_names: Sequence[str]
+    preprocessing: Preprocessing
+    predict: Callable[[np.ndarray], np.ndarray]  # pixels in [0, 255] to (batch, classes)
+
+    @cached_property
+    def _decode(self) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec([], tf.string)], autograph=False)
+        def decoded(content: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            image = decode(content)
+            return resize_center(image, self.preprocessing), thumbnail(image)
+
+        return decoded
+
+    @property
+    def nothing(self) -> tuple[np.ndarray, np.ndarray]:
+        """A black image and thumbnail, which fill batches."""
+        size = self.preprocessing.image_size
+        return np.zeros((size, size, 3), "float32"), np.zeros((SIDE, SIDE), "float32")
+
+    def decode(self, content: bytes) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the preprocessed pixels and the thumbnail of an image file; threads may call it.
+
+        Raises `ValueError` with the reason if the file is unreadable.
+        """
+        try:
+            file = to_jpeg_or_png(content)
+            check_header(file)
+            pixels, small = self._decode(file)
+        except tf.errors.OpError as error:
+            raise ValueError(reason(error)) from None
+        return pixels.numpy(), small.numpy()
+
+
+def load_teacher(place: str) -> Teacher:
+    """Loads a teacher, once in a process: threads of a worker share it."""
+    with _LOADING:
+        return _load(place)
+
+
+@cache
+def _load(place: str) -> Teacher:
+    if place.startswith(HUB):
+        return _classifier(Published(place).load())
+    folder = location(place)
+    with answering(folder):
+        if (folder / CONFIG).is_file():
+            return _classifier(Run(folder).load())
+        if (folder / NETWORK).is_file():
+            return _classifier(Published(place).load())
+        if (folder / SAVED_MODEL).is_file():
+            return _saved_model(folder)
+    raise ValueError(
+        f"teacher: expected a run folder, a folder of zoo.publish (with {NETWORK}), a SavedModel "
+        f"of zoo.export (with {SAVED_MODEL}), or hf://OWNER/NAME. Received: {place!r}"
+    )
+
+
+def _classifier(classifier: Classifier) -> Teacher:
+    weights = (keras.ops.convert_to_numpy(weight).tobytes() for weight in classifier.model.weights)
+    return Teacher(
+        f"{classifier.name}-{_digest(weights)}",
+        tuple(classifier.class_names),
+        classifier.preprocessing,
+        lambda images: classifier.infer(preprocess_input(images)),
+    )
+
+
+def _saved_model(folder: Any) -> Teacher:
+    expected = f"teacher: expected a SavedModel of zoo.export, with {PREPROCESSING} and {LABELS}"
+    try:
+        preprocessing = TypeAdapter(Preprocessing).validate_json(
+            (folder / PREPROCESSING).read_bytes()
+        )
+        class_names = (folder / LABELS).read_text(encoding="utf-8").splitlines()
+        loaded: Any = tf.saved_model.load(os.fspath(folder))
+        run = loaded.signatures["serving_default"]
+        classes = run.structured_outputs["probabilities"].shape[-1]
+    except ValidationError as error:
+        raise ValueError(f"{expected}. {first_wrong(error, PREPROCESSING)}") from None
+    except Exception as error:  # TensorFlow raises many kinds
+        raise ValueError(f"{expected}. Received: {str(folder)!r} ({reason(error)})") from None
+    if classes != len(class_names):
+        raise ValueError(f"{expected} of {classes} classes. Received: {len(class_names)} classes")
+    files = sorted(str(path) for path in folder.glob("variables/*"))
+    contents = (location(path).read_bytes() for path in (str(folder / SAVED_MODEL), *files))
+    parent, version = folder.parent.name, folder.name
+    return Teacher(
+        f"{parent if version.isdecimal() else version}-{_digest(contents)}",
+        tuple(class_names),
+        preprocessing,
+        lambda images: run(images=tf.constant(images))["probabilities"].numpy(),
+    )
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:12]
