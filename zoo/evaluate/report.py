@@ -107,7 +107,7 @@ def print_tables(result: Evaluation, names: Sequence[str], title: str) -> None:
 def _selection_table(curve: Selection, of: str) -> tuple[str, Table]:
     heads = ("precision", "threshold", "images kept", "their precision")
     rows = ((f"{row.pop('target'):.0%}", *row.values()) for row in thresholds(curve))
-    return f"Scores from a threshold on{of}", table(heads, rows, ".4f")
+    return f"Thresholds of the score{of}", table(heads, rows, ".4f")
 
 
 def _calibration_tables(found: Calibration) -> Sequence[str | Table]:
