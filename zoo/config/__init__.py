@@ -1,5 +1,6 @@
 """Settings of every run, and those of classifiers."""
 
+import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -135,6 +136,31 @@ SOURCES = {
 }
 
 
+class PseudoConfig(Section):
+    """Pseudo-labelled images in every training batch, in addition to `batch_size` labelled ones."""
+
+    dir: AnyPath | None = None
+    """Folder of zoo.pseudo_label select, local or gs://; None: labelled images alone."""
+    ratio: float = Field(default=3, gt=0, le=1000)
+    """Pseudo-labelled images for each labelled one. The loss is the mean over the labelled images
+    plus this times the mean over the others."""
+    labels: Literal["soft", "hard"] = "soft"
+    """soft: the teacher's probabilities; hard: its most probable class."""
+    temperature: float = Field(default=1, gt=0, le=1000)
+    """soft: divides the teacher's log-probabilities."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for name in () if self.dir else ("ratio", "labels", "temperature"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} needs dir. Received: dir=None")
+        if self.labels == "hard" and self.temperature != 1:
+            raise ValueError(
+                f"temperature needs labels=soft. Received: temperature={self.temperature:g}"
+            )
+        return self
+
+
 class DataConfig(Section):
     """Training and test images."""
 
@@ -184,6 +210,7 @@ class DataConfig(Section):
     first step, for tfds and tfrecord when the image is read. skip: image_folder leaves them out;
     tfds and tfrecord replace them by another image of the batch in training, and leave them out in
     tests."""
+    pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: int = Field(default=10_000, ge=1)
     """tfds, tfrecord: size of the shuffle buffer of undecoded images, in addition to the order of
     the files; takes 1.1 GB of memory per host for ImageNet."""
@@ -371,9 +398,26 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
                 "data.name: expected images of one label each to train on, such as imagenet2012. "
                 f"Received: {self.data.name!r}"
             )
+        if self.data.pseudo.dir is not None:
+            self._check_pseudo()
         if self.optimizer.warmup_epochs >= self.training.epochs:
             raise ValueError(
                 "optimizer.warmup_epochs: expected fewer than training.epochs "
                 f"({self.training.epochs}). Received: {self.optimizer.warmup_epochs}"
             )
         return self
+
+    def _check_pseudo(self) -> None:
+        images = self.data.pseudo.ratio * self.data.batch_size
+        if round(images) < 1 or not math.isclose(images, round(images)):
+            raise ValueError(
+                "data.pseudo.ratio: expected a whole number of pseudo-labelled images in a batch. "
+                f"Received: {self.data.pseudo.ratio:g} times data.batch_size={self.data.batch_size}"
+            )
+        for name, is_set in {
+            "data.class_weights": self.data.class_weights is not None,
+            "training.binary_threshold": self.training.binary_threshold is not None,
+            "a teacher in distillation": bool(self.distillation.run or self.distillation.model),
+        }.items():
+            if is_set:
+                raise ValueError(f"data.pseudo.dir: expected no {name} with pseudo-labels")

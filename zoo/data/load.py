@@ -84,6 +84,7 @@ class TrainingImages(Images):
     """
 
     mix: Mix | None = None
+    pseudo: "PseudoLabelled | None" = None
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -93,6 +94,11 @@ class TrainingImages(Images):
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass, which leaves out other images in every pass."""
         return self.count // batch_size
+
+    def step_size(self, batch_size: int) -> int:
+        """Returns the images of a step, pseudo-labelled ones included."""
+        pseudo = 0 if self.pseudo is None else self.pseudo.images_for(batch_size)
+        return batch_size + pseudo
 
     def batches(
         self,
@@ -104,28 +110,76 @@ class TrainingImages(Images):
     ) -> tf.data.Dataset:
         """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
 
-        Labels are probabilities of the classes: one-hot, unless images are mixed. A batch is of all
-        hosts, of which each reads its part, divided into `parts` micro-batches.
+        Labels are probabilities of the classes: one-hot, unless images are mixed, or there are
+        pseudo-labelled ones, which come in addition to `batch_size`. A batch is of all hosts, of
+        which each reads its part, divided into `parts` micro-batches.
         """
-        size = host.size(batch_size)
+        batches = self._unmixed(batch_size, classes, first_step, host)
+        size = host.size(self.step_size(batch_size))
+        if self.pseudo is not None:
+            batches = self.pseudo.added_to(batches, batch_size, classes, first_step, host)
 
         @no_autograph
         def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
             seed = tf.stack([tf.constant(self.seed, tf.int64), step])
             return self.mix(*batch, fold_in(seed, MIXING + host.index)) if self.mix else batch
 
-        batches = (
+        batches = batches.enumerate(first_step).map(mixed)
+        return _finish(batches if parts == 1 else batches.rebatch(size // parts))
+
+    def _unmixed(
+        self, batch_size: int, classes: int, first_step: int, host: Host
+    ) -> tf.data.Dataset:
+        return (
             self.examples(batch_size, first_step, host, preprocess_input)
-            .batch(size, drop_remainder=True)
+            .batch(host.size(batch_size), drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
-            .enumerate(first_step)
-            .map(mixed)
         )
-        return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
     def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
         return self.source.training(batch_size, first_step, host, self.seed)
+
+
+@dataclass(frozen=True)
+class PseudoLabelled:
+    """Pseudo-labelled images that complete the batches of labelled ones.
+
+    `ratio` is their number for each labelled image. The labels of the labelled images alone are
+    smoothed, by `label_smoothing`.
+    """
+
+    images: TrainingImages
+    ratio: float
+    label_smoothing: float
+
+    def images_for(self, batch_size: int) -> int:
+        """Returns the number of pseudo-labelled images in a batch of so many labelled ones."""
+        return round(self.ratio * batch_size)
+
+    def added_to(
+        self,
+        labelled: tf.data.Dataset,
+        batch_size: int,
+        classes: int,
+        first_step: int,
+        host: Host,
+    ) -> tf.data.Dataset:
+        """Adds pseudo-labelled images to the batches of labelled ones of a host."""
+        own, others = host.size(batch_size), self.images_for(batch_size)
+        # Every part of a batch has both kinds in proportion: a device's, a micro-batch, a host's.
+        places = [(np.arange(count) + 0.5) / count for count in (own, host.size(others))]
+        order = np.argsort(np.concatenate(places), kind="stable")
+        smoothing = self.label_smoothing
+
+        @no_autograph
+        def joined(one: tuple[tf.Tensor, tf.Tensor], other: tuple[tf.Tensor, tf.Tensor]):
+            smoothed = one[1] * (1 - smoothing) + smoothing / classes
+            images = tf.concat([one[0], other[0]], 0)
+            return tf.gather(images, order), tf.gather(tf.concat([smoothed, other[1]], 0), order)
+
+        pseudo = self.images._unmixed(others, classes, first_step, host)
+        return tf.data.Dataset.zip(labelled, pseudo).map(joined)
 
 
 class EvalImages(Images):
@@ -172,7 +226,7 @@ def load_data(
 
     `preprocessing` is for test images that are image files; None: `held_out_preprocessing`.
     """
-    source = _source(config)
+    source = find_source(config)
     split = source.open(image_size)
     if config.batch_size > split.train.count:
         raise ValueError(
@@ -182,7 +236,7 @@ def load_data(
     # Images of sources without a border are never cropped, whatever the network was trained on.
     if preprocessing is None or source.crop == 1:
         preprocessing = held_out_preprocessing(config, image_size)
-    read_train, read_test = _readers(config, source, preprocessing)
+    read_train, read_test = readers(config, source, preprocessing)
     train = TrainingImages(split.train, read_train, seed, either(config.mixup, config.cutmix))
     warnings = split.warnings
     if train.labels is not None:
@@ -193,7 +247,7 @@ def load_data(
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
     """Returns the default evaluation preprocessing for images of a size."""
-    return Preprocessing(image_size, _source(config).crop, "bilinear")
+    return Preprocessing(image_size, find_source(config).crop, "bilinear")
 
 
 def held_out_files(
@@ -203,7 +257,7 @@ def held_out_files(
 
     Images are the contents of image files (PNG for images in memory).
     """
-    source, test = _source(config), load_data(config, image_size).test
+    source, test = find_source(config), load_data(config, image_size).test
 
     @no_autograph
     def readable(record: Record) -> tf.Tensor:
@@ -249,11 +303,12 @@ def class_warnings(
     return lines
 
 
-def _source(config: DataConfig) -> DataSource:
+def find_source(config: DataConfig) -> DataSource:
+    """Returns the data source that the settings name."""
     return import_module(f"zoo.data.sources.{config.source}").Source(config)
 
 
-def _readers(
+def readers(
     config: DataConfig, source: DataSource, preprocessing: Preprocessing
 ) -> tuple[ReadImage, ReadImage]:
     """Returns the preprocessing of training images and of test images."""

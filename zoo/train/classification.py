@@ -15,6 +15,7 @@ from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
+from zoo.data.pseudo import with_pseudo_labels
 from zoo.errors import printable, some
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
@@ -64,6 +65,18 @@ class ClassificationRun(Run):
         self.callbacks = [load_callback(place) for place in training.callbacks]
         check_weights(config.model)
         self.data = load_data(config.data, config.model.size, training.seed)
+        if config.data.pseudo.dir is not None:
+            self.data = with_pseudo_labels(
+                self.data, config.data, config.model.size, training.seed, training.label_smoothing
+            )
+            parts = self.devices.replicas * training.gradient_accumulation_steps
+            others = self.data.train.step_size(config.data.batch_size)
+            if others % parts:
+                raise ValueError(
+                    f"data.pseudo.ratio: expected a number of images in a batch that {parts} "
+                    f"devices and micro-batches divide. Received: {others}, with data.batch_size="
+                    f"{config.data.batch_size} labelled ones"
+                )
         self.classes = len(self.data.class_names)
         self.images = self.data.train.count, self.data.test.count
 
@@ -107,17 +120,21 @@ class ClassificationRun(Run):
 
     def _objective(self) -> Objective:
         config, labels = self.config, self.data.train.labels
-        weights = None
+        training, weights, ratio = config.training, None, 0.0
+        if self.data.train.pseudo is not None:  # whose labels are smoothed already, where they are
+            training = training.model_copy(update={"label_smoothing": 0.0})
+            ratio = self.data.train.pseudo.ratio
         if config.data.class_weights == "balanced" and labels is not None:
             weights = balanced_weights(labels, self.classes)
         distillation = config.distillation
         teacher = load_teacher(distillation, self.data.class_names, config.model.size)
         return Objective(
-            create_loss(config.training, "sum_over_batch_size"),
+            create_loss(training, "sum_over_batch_size"),
             weights,
             teacher,
             distillation.temperature,
             distillation.share,
+            ratio,
         )
 
     def _optimizer(self, network: keras.Model, steps_per_epoch: int) -> Any:
@@ -149,6 +166,12 @@ class ClassificationRun(Run):
             f"{config.data.batch_size} images of {config.model.size} x {config.model.size} pixels"
             f"{in_parts}"
         )
+        if (pseudo := data.train.pseudo) is not None:
+            lines.append(
+                f"and {pseudo.images_for(config.data.batch_size)} of {pseudo.images.count:,} "
+                f"pseudo-labelled images in every step ({config.data.pseudo.labels} labels); "
+                "epochs, rates and images/s count labelled images"
+            )
         lines += [f"warning: {one}" for one in data.warnings]
         cores = _intended_cores(config.config)
         if cores >= FAR_APART * self.devices.replicas:
@@ -245,7 +268,7 @@ class ClassificationRun(Run):
         test: Any = self.devices.distribute(
             lambda host: self.data.test.batches(batch_size, self.classes, host), batch_size
         )
-        steps = model.steps_per_epoch
+        steps, train = model.steps_per_epoch, self.data.train
         epoch, done = divmod(progress.step, steps)
         if epoch > len(progress.history):
             _evaluate_again(model, test, epoch - 1, callbacks)
@@ -254,10 +277,10 @@ class ClassificationRun(Run):
             if first < last and not progress.stopped_early(training.early_stopping_epochs):
                 model.fit(
                     self.devices.distribute(
-                        lambda host: self.data.train.batches(
+                        lambda host: train.batches(
                             batch_size, self.classes, progress.step, host, parts
                         ),
-                        batch_size // parts,
+                        train.step_size(batch_size) // parts,
                     ),
                     validation_data=test,
                     validation_steps=model.evaluation_steps,

@@ -83,6 +83,10 @@ class Objective(keras.layers.Layer):
     The mean counts all images, whatever their weights, so it is also the mean over devices and over
     micro-batches. Mixed labels mix the weights of their classes. The teacher returns logits of the
     same images; temperature and share are those of `DistillationConfig`.
+
+    With `pseudo_ratio` pseudo-labelled images for each labelled one in a batch, it is the mean over
+    the labelled images plus `pseudo_ratio` times the mean over the others, as Noisy Student has it
+    (Xie et al., arXiv:1911.04252).
     """
 
     def __init__(
@@ -92,8 +96,11 @@ class Objective(keras.layers.Layer):
         teacher: keras.Model | None = None,
         temperature: float = 1.0,
         share: float = 0.5,
+        pseudo_ratio: float = 0.0,
     ) -> None:
         super().__init__(name="objective", trainable=False, dtype="float32")
+        # Each of the 1 + ratio images has the same weight then, 1 / labelled images.
+        self.factor = 1 + pseudo_ratio
         self.loss = loss
         self.class_weights = None if class_weights is None else np.array(class_weights, "float32")
         self.teacher = teacher
@@ -108,7 +115,7 @@ class Objective(keras.layers.Layer):
         weights = None
         if self.class_weights is not None:
             weights = ops.matmul(y, ops.convert_to_tensor(self.class_weights))
-        loss = self.loss(y, y_pred, weights)
+        loss = self.factor * self.loss(y, y_pred, weights)
         if self.teacher is None:
             return loss
         logits = ops.stop_gradient(self.teacher(x, training=False))

@@ -1,13 +1,13 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import no_autograph, reason
-from zoo.data.sources.base import DataSource, Read, Record, Split, StreamSource, file_sizes
+from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.devices import Host
 from zoo.errors import needs_extra
 
@@ -47,7 +47,7 @@ class Source(DataSource):
             )
         names = tuple(texts.get(i + first) or str(i) for i in range(classes))
         train_records, test_records = (
-            StreamSource(sum(part.counts), _reader(part, first), self.config.shuffle_buffer)
+            record_stream(part.files, part.counts, parse_as(first), self.config.shuffle_buffer)
             for part in (train, test)
         )
         return Split(train_records, test_records, names)
@@ -114,14 +114,20 @@ def _first_fault(files: Sequence[str]) -> str | None:
     return None
 
 
-def _reader(contents: Contents, first_label: int) -> Read:
-    """Creates the reader of a host's records; their number differs by at most one by host."""
+# Takes a serialized example, its number in its file, and the file; returns a record.
+Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Record]
+
+
+def record_stream(
+    files: Sequence[str], counts: Sequence[int], parse: Parse, shuffle_buffer: int
+) -> StreamSource:
+    """Creates the stream of the records of files; those of hosts differ by at most one record."""
 
     def read(host: Host, order: Any) -> tf.data.Dataset:
-        files: Any = tf.data.Dataset.from_tensor_slices(_part(contents, host))
+        part: Any = tf.data.Dataset.from_tensor_slices(_part(files, counts, host))
         if order is not None:
-            files = files.shuffle(len(contents.files), order, reshuffle_each_iteration=False)
-        records = files.interleave(
+            part = part.shuffle(len(files), order, reshuffle_each_iteration=False)
+        records = part.interleave(
             read_file, AT_ONCE, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
         return records.map(parse)
@@ -132,6 +138,12 @@ def _reader(contents: Contents, first_label: int) -> Read:
         records = tf.data.TFRecordDataset(file).skip(skip)
         return tf.data.Dataset.zip(records, numbers, tf.data.Dataset.from_tensors(file).repeat())
 
+    return StreamSource(sum(counts), read, shuffle_buffer)
+
+
+def parse_as(first_label: int) -> Parse:
+    """Creates the parser of examples whose labels begin with this one."""
+
     @no_autograph
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
         keys = NEEDED | {NAME: tf.io.FixedLenFeature([], tf.string, "")}
@@ -140,15 +152,17 @@ def _reader(contents: Contents, first_label: int) -> Read:
         name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])
         return {"image": found[IMAGE], "label": found[LABEL] - first_label, "name": name}
 
-    return read
+    return parse
 
 
-def _part(contents: Contents, host: Host) -> tuple[list[str], np.ndarray, np.ndarray]:
+def _part(
+    files: Sequence[str], counts: Sequence[int], host: Host
+) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Returns a host's files, and how many records of each to skip and to take."""
-    ends = np.cumsum(contents.counts)
+    ends = np.cumsum(counts)
     bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
-    starts = ends - contents.counts
-    skip = np.clip(bounds[0] - starts, 0, contents.counts)
-    take = np.clip(bounds[1] - starts, 0, contents.counts) - skip
+    starts = ends - counts
+    skip = np.clip(bounds[0] - starts, 0, counts)
+    take = np.clip(bounds[1] - starts, 0, counts) - skip
     chosen = np.flatnonzero(take)
-    return [contents.files[i] for i in chosen], skip[chosen], take[chosen]
+    return [files[i] for i in chosen], skip[chosen], take[chosen]

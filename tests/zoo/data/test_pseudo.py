@@ -1,0 +1,117 @@
+"""Batches of labelled and pseudo-labelled images."""
+
+import numpy as np
+import pytest
+from support.pseudo_labels import write_selection
+
+from zoo.config import DataConfig, TrainConfig
+from zoo.data.load import load_data
+from zoo.data.pseudo import with_pseudo_labels
+from zoo.devices import Host
+
+SIZE, BATCH, CLASSES = 8, 4, 10
+COUNT = 50  # pseudo-labelled images, of one gray level each: its number
+SMOOTHING = 0.1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Pseudo-labelled images whose brightness is their number, with soft labels."""
+    folder = tmp_path_factory.mktemp("selection") / "selected"
+    images = np.arange(COUNT, dtype="uint8")[:, None, None, None] * np.ones((8, 8, 3), "uint8")
+    probabilities = np.full((COUNT, CLASSES), 0.03)
+    probabilities[np.arange(COUNT), np.arange(COUNT) % CLASSES] = 0.73
+    write_selection(folder, images, probabilities, [str(i) for i in range(CLASSES)])
+    return folder
+
+
+def load(folder, smoothing=SMOOTHING, augment=False, **pseudo):
+    config = DataConfig(batch_size=BATCH, augment=augment, pseudo={"dir": folder, **pseudo})
+    data = load_data(config, SIZE, seed=3)
+    return with_pseudo_labels(data, config, SIZE, 3, smoothing).train
+
+
+def batches(train, steps, first_step=0, host=Host(), parts=1):  # noqa: B008
+    stream = train.batches(BATCH, CLASSES, first_step, host, parts).take(steps * parts)
+    images, labels = zip(*stream.as_numpy_iterator(), strict=True)
+    return np.stack(images), np.stack(labels)
+
+
+def is_pseudo(images):
+    """Whether images are of one gray level, as no digit is."""
+    return np.ptp(images[..., 0], axis=(-1, -2)) < 1e-6
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1, "lplplplp"), (3, "plpp" * 4), (0.5, "lpllpl")])
+def test_kinds_alternate_in_proportion(folder, ratio, expected):
+    images, labels = batches(load(folder, ratio=ratio), 5)
+    for kinds in is_pseudo(images):
+        assert "".join(np.where(kinds, "p", "l")) == expected
+    np.testing.assert_allclose(labels.sum(-1), 1, atol=1e-6)
+
+
+def test_labels(folder):
+    images, labels = batches(load(folder, ratio=3), 5)
+    pseudo = is_pseudo(images)
+    np.testing.assert_allclose(labels[pseudo].max(-1), 0.73, atol=1e-6)
+    np.testing.assert_allclose(labels[pseudo].min(-1), 0.03, atol=1e-6)
+    smoothed = 1 - SMOOTHING + SMOOTHING / CLASSES
+    np.testing.assert_allclose(labels[~pseudo].max(-1), smoothed, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "highest"),
+    [({"labels": "hard"}, 1.0), ({"temperature": 2.0}, 0.73**0.5 / (0.73**0.5 + 9 * 0.03**0.5))],
+)
+def test_hard_and_softened_labels(folder, settings, highest):
+    images, labels = batches(load(folder, **settings), 2)
+    np.testing.assert_allclose(labels[is_pseudo(images)].max(-1), highest, rtol=1e-5)
+
+
+def test_every_pseudo_labelled_image_is_read(folder):
+    images, _ = batches(load(folder, ratio=3), 4)
+    seen = images[is_pseudo(images)][:, 0, 0, 0]
+    assert len(np.unique(seen)) == 48  # the first epoch of 50 images in batches of 12
+
+
+def test_stream_can_be_entered_at_any_step(folder):
+    images, labels = batches(load(folder, augment=True), 9)
+    for first_step in (1, 5):
+        rest, rest_labels = batches(load(folder, augment=True), 9 - first_step, first_step)
+        np.testing.assert_array_equal(rest, images[first_step:])
+        np.testing.assert_array_equal(rest_labels, labels[first_step:])
+
+
+def test_parts_and_hosts_divide_the_batch(folder):
+    images, _ = batches(load(folder, ratio=3), 3)
+    parts, _ = batches(load(folder, ratio=3), 3, parts=2)
+    np.testing.assert_array_equal(parts.reshape(images.shape), images)
+    for index in (0, 1):
+        own, _ = batches(load(folder, ratio=3), 3, host=Host(index, 2))
+        assert (is_pseudo(own).sum(1) == 6).all()
+        labelled = np.where(is_pseudo(images)[..., None, None, None], 0, images)
+        half = np.where(is_pseudo(own)[..., None, None, None], 0, own)
+        np.testing.assert_array_equal(half, np.split(labelled, 2, axis=1)[index])
+
+
+def test_other_classes_are_refused(folder, tmp_path):
+    write_selection(
+        tmp_path / "other", np.zeros((4, 8, 8, 3), "uint8"), np.eye(2)[[0, 1, 0, 1]], "ab"
+    )
+    with pytest.raises(ValueError, match=r"10 classes of the labelled images\. Received: 2"):
+        load(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pseudo": {"ratio": 0}}, "greater than 0"),
+        ({"pseudo": {"ratio": 2}}, "ratio needs dir"),
+        ({"pseudo": {"dir": "x", "ratio": 0.3}}, "whole number of pseudo-labelled images"),
+        ({"pseudo": {"dir": "x"}, "class_weights": "balanced"}, "expected no data.class_weights"),
+        ({"pseudo": {"dir": "x", "labels": "hard", "temperature": 2}}, "needs labels=soft"),
+    ],
+)
+def test_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(data={"batch_size": BATCH, **settings})
