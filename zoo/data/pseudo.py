@@ -67,4 +67,4 @@ def _of_files(source: DataSource) -> DataSource:
         def encoded(self, record: Record) -> tf.Tensor:
             return convert(record["image"])
 
-    return OfFiles(source.config)
+    return OfFiles(source.config)  # pyright: ignore[reportAbstractUsage]

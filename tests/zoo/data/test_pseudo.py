@@ -26,7 +26,8 @@ def folder(tmp_path_factory):
 
 
 def load(folder, smoothing=SMOOTHING, augment=False, **pseudo):
-    config = DataConfig(batch_size=BATCH, augment=augment, pseudo={"dir": folder, **pseudo})
+    settings = {"batch_size": BATCH, "augment": augment, "pseudo": {"dir": folder, **pseudo}}
+    config = DataConfig.model_validate(settings)
     data = load_data(config, SIZE, seed=3)
     return with_pseudo_labels(data, config, SIZE, 3, smoothing).train
 
@@ -114,4 +115,4 @@ def test_other_classes_are_refused(folder, tmp_path):
 )
 def test_settings(settings, message):
     with pytest.raises(ValueError, match=message):
-        TrainConfig(data={"batch_size": BATCH, **settings})
+        TrainConfig(**{"data": {"batch_size": BATCH, **settings}})

@@ -19,6 +19,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 from support import networks
+from support.pseudo_labels import write_selection
 
 from zoo import run_folder
 from zoo.config import TrainConfig
@@ -308,6 +309,40 @@ def test_interrupted_run_of_a_modern_recipe_gives_the_same_weights(tmp_path, mon
         network.load_weights(tmp_path / "b" / name)
         for one, other in zip(expected, network.get_weights(), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_interrupted_run_on_pseudo_labels_gives_the_same_weights(tmp_path, monkeypatch, capsys):
+    def create_network(config, classes):
+        return networks.linear_model((config.size, config.size, 3), classes)
+
+    monkeypatch.setattr(classification, "create_network", create_network)
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (40, 8, 8, 3), "uint8"), rng.dirichlet(np.ones(10), 40)
+    write_selection(tmp_path / "selected", images, labels, [str(i) for i in range(10)])
+    settings = {
+        "model": {"image_size": 8},
+        "data": {"batch_size": 256, "pseudo": {"dir": tmp_path / "selected", "ratio": 0.5}},
+        "optimizer": {"warmup_epochs": 0},
+        "training": {"epochs": 2, "checkpoint_steps": 1},
+    }
+    whole, folder = (TrainConfig(output_dir=tmp_path / name, **settings) for name in ("a", "b"))
+    metrics = classification.train(whole)
+    assert metrics["training_images"] == 1437  # labelled ones
+    assert "128 of 40 pseudo-labelled images in every step" in capsys.readouterr().out
+
+    def terminate(self, batch, logs=None):
+        if self.model.steps_done == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveProgress, "on_train_batch_begin", terminate)
+        with pytest.raises(SystemExit, match="stopped at step 7"):
+            classification.train(folder)
+    again = classification.train(folder)
+    assert again["history"]["val_loss"] == metrics["history"]["val_loss"]
+    one, other = (keras.models.load_model(tmp_path / name / "model.keras") for name in ("a", "b"))
+    for expected, found in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(expected, found)
 
 
 def test_recomputation_is_for_jax(tmp_path):

@@ -73,6 +73,19 @@ def test_objective_weighs_classes_and_hears_the_teacher():
         np.testing.assert_array_equal(value, now)
 
 
+def test_objective_of_pseudo_labelled_images():
+    """The mean over the labelled images plus the ratio times the mean over the others."""
+    ratio, rng = 3, np.random.default_rng(0)
+    logits = rng.normal(size=(2 * (1 + ratio), 3)).astype("float32")
+    labels = softmax(rng.normal(size=logits.shape)).astype("float32")
+    loss = create_loss(TrainingConfig(label_smoothing=0), "sum_over_batch_size")
+    received = float(Objective(loss, pseudo_ratio=ratio).of(None, labels, logits))
+    entropy = -(labels * np.log(softmax(logits.astype("float64")))).sum(-1)
+    labelled = np.arange(len(labels)) % (1 + ratio) == 0
+    expected = entropy[labelled].mean() + ratio * entropy[~labelled].mean()
+    assert received == pytest.approx(expected, rel=1e-5)
+
+
 def test_loss_by_its_settings():
     config = TrainingConfig(loss="binary_crossentropy", binary_threshold=0.2, label_smoothing=0.3)
     assert isinstance(create_loss(config, "sum"), SoftBinaryCrossentropy)

@@ -165,4 +165,4 @@ def _part(
     skip = np.clip(bounds[0] - starts, 0, counts)
     take = np.clip(bounds[1] - starts, 0, counts) - skip
     chosen = np.flatnonzero(take)
-    return [files[i] for i in chosen], skip[chosen], take[chosen]
+    return [files[i] for i in chosen.tolist()], skip[chosen], take[chosen]
