@@ -115,4 +115,4 @@ def test_other_classes_are_refused(folder, tmp_path):
 )
 def test_settings(settings, message):
     with pytest.raises(ValueError, match=message):
-        TrainConfig(**{"data": {"batch_size": BATCH, **settings}})
+        TrainConfig(data={"batch_size": BATCH, **settings})
