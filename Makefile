@@ -79,7 +79,8 @@ test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or co
 	  tests/zoo/benchmark/test_backends.py
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
-	.venv-pseudo/bin/python -m pytest $(WORKERS) tests/zoo/pseudo_label
+	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \
+	  tests/zoo/pseudo_label tests/zoo/data/test_pseudo_records.py
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python

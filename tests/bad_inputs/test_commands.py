@@ -14,6 +14,7 @@ MODELS = "Allowed: lambda_resnet14, lambda_resnet50, "
 VM = ["--name", "t", "--zone", "z"]
 JAX_POD = [*VM, "--type", "v3-32", "--backend", "jax", "--dry-run"]
 BUCKET = "several hosts need --output_dir gs://BUCKET/FOLDER"
+LABEL = ["--teacher", "runs/none", "--input", "none/*", "--output", "labels"]
 
 COMMANDS = [
     ("list of no model", "list", ["lambda_resnet51"], "Received: 'lambda_resnet51', which match"),
@@ -95,6 +96,30 @@ COMMANDS = [
             (["compiled", "--device", "v5e", "--seconds", "0"], "seconds: Input should be greater"),
             (["compiled", "--device", "v5e", "--sizes", "4"], "such as 56x64. Received: '4'"),
             (["table", "no.json", "--columns", "size"], "expected a report of python"),
+        )
+    ),
+    ("pseudo-labels of no verb", "pseudo_label.__main__", ["lable"], "(did you mean 'label'?)"),
+    *(
+        (f"label {' '.join(words)}", "pseudo_label.__main__", ["label", *LABEL, *words], part)
+        for words, part in (
+            (
+                [],
+                "teacher: expected a run folder, a folder of zoo.publish (with lambda_keras.json)",
+            ),
+            (["--teacher", "hf://x"], "teacher: expected hf://OWNER/NAME or hf://OWNER/NAME@REV"),
+            (["--teacher", "s3://x/y"], "teacher: expected a path, or one in a bucket, gs://"),
+            (["--input", ""], "input: String should have at least 1 character"),
+            (["--runner", "beam"], "'beam'. Allowed: local, direct, dataflow, flink, spark"),
+            (["--runner", "direct"], "apache_beam is not installed: pip install 'SOURCE[pseudo]'"),
+            (["--beam", "region=x"], "beam: expected none with --runner local"),
+            (["--beam", "region"], "beam: expected NAME=VALUE"),
+            (["--batch_size", "0"], "batch_size: Input should be greater"),
+            (["--range_size", "-1"], "range_size: Input should be greater"),
+            (["--top_k", "0"], "top_k: Input should be greater"),
+            (["--temperature", "0"], "temperature: Input should be greater"),
+            (["--temperature", "inf"], "temperature: Input should be a finite number"),
+            (["--damaged", "keep"], "'keep'. Allowed: refuse, skip"),
+            (["--teachr", "runs/x"], "(did you mean '--teacher'?)"),
         )
     ),
     *(

@@ -12,6 +12,7 @@ VERBS = {
     "train": "train a classifier or a detector, or resume a run",
     "evaluate": "measure a classifier or a detector on test images",
     "predict": "classify images, or find objects in them",
+    "pseudo_label": "label images by a teacher, and select labels to train on",
     "export": "export a model for a server or another runtime",
     "publish": "write a trained model with its card, or upload it to the Hugging Face Hub",
     "maps": "draw attention maps beside lambdas",
@@ -39,5 +40,5 @@ def _explain(arguments: Sequence[str]) -> None:
         raise ValueError(f"expected a verb. {unknown(arguments[0], VERBS)}")
     print("usage: lambda-keras VERB [OPTIONS]\n\nverbs:")
     for verb, summary in VERBS.items():
-        print(f"  {verb:11}{summary}")
+        print(f"  {verb:14}{summary}")
     print("\nlambda-keras VERB --help shows the options of one.")

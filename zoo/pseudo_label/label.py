@@ -73,11 +73,12 @@ def label(config: LabelConfig) -> None:
     import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
     from zoo.pseudo_label import job, report
     from zoo.pseudo_label.inputs import find_ranges
-    from zoo.pseudo_label.teacher import load_teacher
+    from zoo.pseudo_label.teacher import find_teacher, load_teacher
 
-    teacher = load_teacher(config.teacher)
+    find_teacher(config.teacher)  # loading it takes a while
     skip = config.damaged == "skip"
     ranges = find_ranges(config.input, config.range_size, config.tfds_dir, skip)
+    teacher = load_teacher(config.teacher)
     top_k = min(config.top_k, len(teacher.class_names))
     task = job.Task(
         config.teacher,

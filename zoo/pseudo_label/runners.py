@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LOCAL, DIRECT = "local", "direct"
 BEAM = {"dataflow": "DataflowRunner", "flink": "FlinkRunner", "spark": "SparkRunner"}
 RUNNERS = (LOCAL, DIRECT, *BEAM)
+# Last line of a traceback for errors that end a command with one line.
+_BAD_INPUT = r"^(?:[\w.]*\.)?(?:ValueError|OSError|FullDiskError): (.*)$"
 POLL_S = 2.0  # between two looks for finished files
 
 Numbered = tuple[int, "Range"]
@@ -68,14 +70,14 @@ def run_on_beam(
         )
         try:
             pipeline.run().wait_until_finish()
-        except RuntimeError as error:
-            # Beam's errors are texts: the traceback of a worker, whose last line has the reason.
-            found = re.findall(
-                r"^(?:ValueError|OSError): (.*?)(?: \[while running .*)?$", str(error), re.M
-            )
-            if not found:
-                raise
-            raise ValueError(found[-1]) from error
+        except (ValueError, RuntimeError) as error:
+            line = str(error)
+            if isinstance(error, RuntimeError):  # the text of a worker's traceback
+                found = re.findall(_BAD_INPUT, line, re.MULTILINE)
+                if not found:
+                    raise
+                line = found[-1]
+            raise ValueError(line.partition(" [while running")[0]) from error
 
 
 def label(

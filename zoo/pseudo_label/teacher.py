@@ -70,6 +70,24 @@ class Teacher:
         return pixels.numpy(), small.numpy()
 
 
+def find_teacher(place: str) -> Callable[[], Teacher]:
+    """Returns the function that loads a teacher, by what its place holds."""
+    if place.startswith(HUB):
+        return lambda: _classifier(Published(place).load())
+    folder = location(place)
+    with answering(folder):
+        if (folder / CONFIG).is_file():
+            return lambda: _classifier(Run(folder).load())
+        if (folder / NETWORK).is_file():
+            return lambda: _classifier(Published(place).load())
+        if (folder / SAVED_MODEL).is_file():
+            return lambda: _saved_model(folder)
+    raise ValueError(
+        f"teacher: expected a run folder, a folder of zoo.publish (with {NETWORK}), a SavedModel "
+        f"of zoo.export (with {SAVED_MODEL}), or hf://OWNER/NAME. Received: {place!r}"
+    )
+
+
 def load_teacher(place: str) -> Teacher:
     """Loads a teacher, once in a process: threads of a worker share it."""
     with _LOADING:
@@ -78,20 +96,7 @@ def load_teacher(place: str) -> Teacher:
 
 @cache
 def _load(place: str) -> Teacher:
-    if place.startswith(HUB):
-        return _classifier(Published(place).load())
-    folder = location(place)
-    with answering(folder):
-        if (folder / CONFIG).is_file():
-            return _classifier(Run(folder).load())
-        if (folder / NETWORK).is_file():
-            return _classifier(Published(place).load())
-        if (folder / SAVED_MODEL).is_file():
-            return _saved_model(folder)
-    raise ValueError(
-        f"teacher: expected a run folder, a folder of zoo.publish (with {NETWORK}), a SavedModel "
-        f"of zoo.export (with {SAVED_MODEL}), or hf://OWNER/NAME. Received: {place!r}"
-    )
+    return find_teacher(place)()
 
 
 def _classifier(classifier: Classifier) -> Teacher:

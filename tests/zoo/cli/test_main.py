@@ -42,7 +42,9 @@ def test_a_verb_is_the_module(monkeypatch, capsys):
     assert how["run_name"] == "__main__"
 
 
-@pytest.mark.parametrize("verb", [*VERBS, *(f"benchmark {name}" for name in COMMANDS)])
+@pytest.mark.parametrize(
+    "verb", [*VERBS, *(f"benchmark {name}" for name in COMMANDS), "pseudo_label label"]
+)
 def test_help_names_no_file_of_a_checkout(capsys, verb):
     """Who has installed a wheel has no such file."""
     name, *arguments = verb.split()

@@ -1,9 +1,12 @@
 """Ranges of the images that a pattern names."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
-from support.record_files import jpeg, write_imagenet, write_tfrecords
+import tensorflow as tf
+from support.record_files import jpeg, write_imagenet, write_tfds, write_tfrecords
 
 from zoo.pseudo_label.inputs import DamagedError, FileRange, RecordRange, find_ranges
 
@@ -108,9 +111,45 @@ def test_data_set_of_tfds(tmp_path):
     assert validation.take == 3
 
 
-def test_images_in_a_bucket(bucket, shards):
-    import tensorflow as tf
+@pytest.mark.parametrize(
+    ("pattern", "part"),
+    [
+        ("nothing/*", "input: expected TFRecord files or image files, for example"),
+        ("shards", "which matches none"),
+        ("empty/*", "input: expected images. Received: 1 files without records"),
+        ("other/*", "records with image/encoded in {tmp_path}/other/a. Received: label"),
+        ("text/*", "image/encoded in {tmp_path}/text/a. Received: no tf.train.Example"),
+        ("tfds:no_such_data_set", "input: expected a data set of TensorFlow Datasets"),
+        ("tfds:imagenet2012", "input: imagenet2012 is not prepared in {tmp_path}"),
+    ],
+)
+@pytest.mark.usefixtures("shards")
+def test_input_without_images_is_refused(tmp_path, pattern, part):
+    features = {"label": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))}
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    contents = {"empty": [], "other": [example.SerializeToString()], "text": [b"text"]}
+    for name, records in contents.items():
+        (tmp_path / name).mkdir()
+        with tf.io.TFRecordWriter(str(tmp_path / name / "a")) as file:
+            for record in records:
+                file.write(record)
+    pattern = pattern if ":" in pattern else f"{tmp_path}/{pattern}"
+    with pytest.raises(ValueError, match=re.escape(part.format(tmp_path=tmp_path))):
+        find_ranges(pattern, 4, tmp_path, False)
 
+
+def test_data_set_without_images_is_refused(tmp_path):
+    write_tfds(tmp_path, "numbers", {"train": [(jpeg(0), 1)]})
+    path = next(tmp_path.rglob("features.json"))
+    features = json.loads(path.read_text())
+    entries = features["featuresDict"]["features"]
+    entries["picture"] = entries.pop("image")
+    path.write_text(json.dumps(features))
+    with pytest.raises(ValueError, match=r"the feature image \(Image\), in TFRecord"):
+        find_ranges("tfds:numbers", 4, tmp_path, False)
+
+
+def test_images_in_a_bucket(bucket, shards):
     for path in shards.iterdir():
         tf.io.gfile.makedirs(f"{bucket}/shards")
         with tf.io.gfile.GFile(f"{bucket}/shards/{path.name}", "wb") as file:

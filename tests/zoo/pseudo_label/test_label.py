@@ -103,6 +103,31 @@ def test_folder_of_another_job_is_refused(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [
+        ("notes", "output: expected a new folder. Received: 'notes' with other files"),
+        ("notes/file.txt", "notes/file.txt is a file, not a folder"),
+        ("damaged", "output: expected an intact job.json"),
+    ],
+)
+def test_folder_of_something_else_is_refused(arguments, tmp_path, monkeypatch, capsys, place, part):
+    monkeypatch.chdir(tmp_path)
+    for name in ("notes/file.txt", "damaged/job.json"):
+        Path(name).parent.mkdir()
+        Path(name).write_text("{}")
+    assert part in fail(main, monkeypatch, capsys, "label", *arguments, "--output", place)
+
+
+def test_bad_input_is_refused_before_the_teacher_is_loaded(
+    arguments, no_model, monkeypatch, capsys, tmp_path
+):
+    pattern = f"{tmp_path}/nothing/*"
+    line = fail(main, monkeypatch, capsys, "label", *arguments, "--input", pattern)
+    assert "input: expected TFRecord files or image files" in line
+    assert not (tmp_path / "labels").exists()
+
+
 def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, monkeypatch, capsys):
     path = shards / "train-1"
     content = bytearray(path.read_bytes())

@@ -1,0 +1,72 @@
+"""Labels by Apache Beam: the same files as without it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.commands import fail
+
+from zoo.pseudo_label.__main__ import main
+
+pytest.importorskip("apache_beam", reason="needs Apache Beam, which `make test-pseudo` installs")
+pytestmark = pytest.mark.filterwarnings("default")  # Beam's own
+
+DIRECT = ["--runner", "direct"]
+PROCESSES = [*DIRECT, "--beam", "direct_num_workers=2,direct_running_mode=multi_processing"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("labels-*"))}
+
+
+def test_files_are_those_of_the_local_runner(arguments, tmp_path, capsys):
+    main(["label", *arguments])
+    expected = contents(tmp_path / "labels")
+    assert len(expected) == 12
+    main(["label", *arguments, *DIRECT, "--output", str(tmp_path / "beam")])
+    assert contents(tmp_path / "beam") == expected
+    assert "21/21 images" in capsys.readouterr().out
+    for path in sorted((tmp_path / "beam").glob("labels-*"))[:6]:
+        path.unlink()
+    main(["label", *arguments, *DIRECT, "--output", str(tmp_path / "beam")])
+    assert contents(tmp_path / "beam") == expected
+    assert "resumes: 3 of 6 ranges are done" in capsys.readouterr().out
+
+
+def test_error_of_a_worker_is_one_line(arguments, shards, monkeypatch, capsys):
+    content = bytearray((shards / "train-1").read_bytes())
+    content[len(content) // 2] ^= 1
+    (shards / "train-1").write_bytes(content)
+    line = fail(main, monkeypatch, capsys, "label", *arguments, *DIRECT)
+    assert line.startswith(f"error: input: damaged file: {shards}/train-1, after")
+    assert line.endswith("--damaged skip leaves the rest of it out\n")
+
+
+def test_unknown_option_of_beam_is_refused(arguments, tmp_path, monkeypatch, capsys):
+    option = ["--beam", "direct_num_worker=2"]
+    line = fail(main, monkeypatch, capsys, "label", *arguments, *DIRECT, *option)
+    assert "beam: no such option. Received: 'direct_num_worker' (did you mean 'direct_num" in line
+    assert not (tmp_path / "labels").exists()
+
+
+@pytest.mark.very_slow
+def test_two_processes_that_are_killed_do_the_rest(arguments, tmp_path):
+    main(["label", *arguments, "--range_size", "1"])
+    expected = contents(tmp_path / "labels")
+    arguments += ["--range_size", "1", "--output", str(tmp_path / "beam"), *PROCESSES]
+    command = [sys.executable, "-m", "zoo.pseudo_label", "label", *arguments]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    while len(list((tmp_path / "beam").glob("labels-*.tfrecord"))) < 7:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert expected.items() >= contents(tmp_path / "beam").items()
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "resumes: " in result.stdout
+    assert contents(tmp_path / "beam") == expected
