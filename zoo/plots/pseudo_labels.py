@@ -1,9 +1,11 @@
 """Figure of pseudo-labels: their scores and classes."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, open_frame, save_figure
 
@@ -39,4 +41,34 @@ def plot_labels(
         axis.grid(axis="y", color=PALE, lw=0.8)
         axis.set_axisbelow(True)
         open_frame(axis)
+    save_figure(figure, path)
+
+
+Scored = Sequence[tuple[bytes, float]]  # image files and scores, the most confident one first
+
+
+def plot_extremes(rows: Sequence[tuple[str, Scored, Scored]], path: Path) -> None:
+    """Draws the most and the least confident images of each class into a PNG file."""
+    columns = max(len(best) + len(worst) for _, best, worst in rows)
+    title = "Selected images of a class: the most confident ones, then the least confident ones"
+    figure = new_figure(max(1.1 * columns, 11), 1.45 * len(rows) + 0.5, title)
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for line, (name, best, worst) in zip(axes, rows, strict=True):
+        for axis in line:
+            axis.set_axis_off()
+        for axis, (content, score) in zip(line, [*best, *worst], strict=False):
+            with Image.open(BytesIO(content)) as image:
+                axis.imshow(image.convert("RGB"))
+            axis.set_title(f"{score:.2f}", fontsize=9, color=INK)
+        line[0].text(
+            -0.08,
+            0.5,
+            name[:24],
+            rotation=90,
+            ha="right",
+            va="center",
+            color=INK,
+            transform=line[0].transAxes,
+            parse_math=False,
+        )
     save_figure(figure, path)

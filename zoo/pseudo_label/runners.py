@@ -28,10 +28,16 @@ Run = Callable[["Task", Sequence[Numbered], Callable[[int], None]], None]
 
 def choose(name: str, options: Mapping[str, Any]) -> Run:
     """Returns the runner of a name, which labels ranges and counts images; checks its options."""
+    found = beam_runner(name, options)
+    return run_locally if found is None else partial(run_on_beam, *found)
+
+
+def beam_runner(name: str, options: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """Returns the runner of Beam of a name, and its options, which it checks; None for local."""
     if name == LOCAL:
         if options:
             raise ValueError(f"beam: expected none with --runner local. Received: {dict(options)}")
-        return run_locally
+        return None
     with needs_extra("pseudo"):
         from apache_beam.options.pipeline_options import PipelineOptions  # pyright: ignore
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner  # pyright: ignore
@@ -41,7 +47,7 @@ def choose(name: str, options: Mapping[str, Any]) -> Run:
         if option not in known:
             raise ValueError(f"beam: no such option. {unknown(option, sorted(known))}")
     # "DirectRunner" would download and start a binary, Prism.
-    return partial(run_on_beam, FnApiRunner() if name == DIRECT else BEAM[name], chosen)
+    return FnApiRunner() if name == DIRECT else BEAM[name], chosen
 
 
 def run_locally(task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None]) -> None:
@@ -68,16 +74,21 @@ def run_on_beam(
             | "Distribute" >> beam.Reshuffle()
             | "Label" >> beam.Map(partial(label, task))
         )
-        try:
-            pipeline.run().wait_until_finish()
-        except (ValueError, RuntimeError) as error:
-            line = str(error)
-            if isinstance(error, RuntimeError):  # the text of a worker's traceback
-                found = re.findall(_BAD_INPUT, line, re.MULTILINE)
-                if not found:
-                    raise
-                line = found[-1]
-            raise ValueError(line.partition(" [while running")[0]) from error
+        finish(pipeline)
+
+
+def finish(pipeline: Any) -> None:
+    """Runs a pipeline to its end; bad input that a worker found is a `ValueError` of one line."""
+    try:
+        pipeline.run().wait_until_finish()
+    except (ValueError, RuntimeError) as error:
+        line = str(error)
+        if isinstance(error, RuntimeError):  # the text of a worker's traceback
+            found = re.findall(_BAD_INPUT, line, re.MULTILINE)
+            if not found:
+                raise
+            line = found[-1]
+        raise ValueError(line.partition(" [while running")[0]) from error
 
 
 def label(

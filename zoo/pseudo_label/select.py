@@ -1,0 +1,83 @@
+"""Selects the pseudo-labels to train on: `python -m zoo.pseudo_label select`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from zoo.cli.settings import AnyPath, Settings, TypedValues
+from zoo.errors import needs_extra, printable, some
+from zoo.files import check_output
+from zoo.pseudo_label.runners import LOCAL, beam_runner
+
+
+class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
+    r"""Selects the pseudo-labels to train on, as Noisy Student does (arXiv:1911.04252).
+
+    Images with a score below the threshold are left out, and those of the labelled and test sets.
+    Of each class, the most confident ones are kept; rare classes get copies. The same command
+    resumes a job that was killed, with any runner.
+
+    Examples:
+      python -m zoo.pseudo_label select --input labels --output selected \
+        --exclude 'imagenet/train-*','imagenet/validation-*'
+    """
+
+    input: AnyPath
+    """Folder of zoo.pseudo_label label, whose job is finished; local or gs://."""
+    output: AnyPath
+    """New folder for the selected records, or the folder of the same job, to resume it."""
+    threshold: float = Field(default=0.3, ge=0, lt=1)
+    """Lowest score: probability of the most probable class."""
+    per_class: int = Field(default=130_000, ge=1)
+    """Images of each class, the most confident ones first."""
+    copies: bool = True
+    """Repeat the images of classes that have fewer, the most confident ones once more."""
+    exclude: list[str] = Field(default=[])
+    """Labelled and test images, which are left out: patterns as for --input of label."""
+    hamming: int = Field(default=3, ge=0, le=15)
+    """Different bits of perceptual hashes, up to which two images are the same, re-encoded."""
+    empty_classes: Literal["refuse", "allow"] = "refuse"
+    """Classes without an image to select."""
+    runner: Literal["local", "direct", "dataflow", "flink", "spark"] = LOCAL
+    """As for label."""
+    beam: TypedValues = Field(default={})
+    """Pipeline options of Beam, e.g. --beam direct_num_workers=2"""
+    tfds_dir: AnyPath | None = None
+    """Folder of data sets for tfds:NAME; None: ~/tensorflow_datasets."""
+
+
+def select(config: SelectConfig) -> None:
+    """Checks the labels, selects among them, and writes the records and a report."""
+    beam = beam_runner(config.runner, config.beam)
+    try:
+        check_output(config.output)
+    except ValueError as error:
+        raise ValueError(f"output: {error}") from None
+    with needs_extra("train"):
+        import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
+    from zoo.pseudo_label import selection
+    from zoo.pseudo_label.job import finished, read_job
+    from zoo.pseudo_label.spread import Spread
+
+    job = read_job(config.input, "input")
+    count = len(job.ranges)
+    if missing := sorted(set(range(count)) - finished(config.input, count)):
+        raise ValueError(
+            f"input: expected a finished job. Received: {config.input}, in which {len(missing)} of "
+            f"{count} ranges are missing ({some(map(str, missing))}); repeat its command"
+        )
+    work = selection.start(config, job)
+    spread = Spread(count, work.scratch, beam)
+    counts = work.filter(spread)
+    kept = counts[-1]
+    if not kept.any():
+        raise ValueError(
+            f"threshold: expected one below the scores of some images. Received: {config.threshold}"
+        )
+    empty = [job.class_names[i] for i in (kept == 0).nonzero()[0]]
+    if empty and config.empty_classes == "refuse":
+        raise ValueError(
+            f"input: expected images to select for every class. Received: none for {len(empty)} "
+            f"({printable(some(empty))}); --empty_classes allow goes on without them"
+        )
+    work.write(spread, counts)

@@ -1,0 +1,253 @@
+"""The passes over the shards of a labelling job that select its records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from pydantic import BaseModel
+
+from zoo.data.pseudo_records import LABELS, SELECTED, SELECTION, SelectedFile, Selection, parse
+from zoo.files import answering, atomic_write, is_partial, remove, remove_partial, write_json
+from zoo.pseudo_label.exclude import Excluded, read_excluded
+from zoo.pseudo_label.job import INDEX, RECORDS, REPORT, Job
+from zoo.pseudo_label.ranking import Cut, Partial, Ranks, find_cut, ranks
+from zoo.run_folder import read_json
+
+SETTINGS, SCRATCH, EXCLUDED = "selection_job.json", "unfinished", "excluded.npz"
+IMAGES = "images.png"
+BEFORE, THRESHOLD, DIGEST, HASH, KEPT = range(5)  # rows of the counts by class
+RANGES = 40  # bits below the number of a shard in the place of an image
+SHOWN_CLASSES, SHOWN = 4, 8  # of the figure: classes, and images of each, at both ends
+
+
+class Selecting(BaseModel, extra="forbid"):
+    """The contents of `selection_job.json`: all that decides the selection."""
+
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One selection: what its passes have to know, to run on any worker."""
+
+    config: Any  # SelectConfig
+    job: Job
+
+    @property
+    def scratch(self) -> Any:
+        """Folder of what is only needed until the selection is done."""
+        return self.config.output / SCRATCH
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.job.class_names)
+
+    def filter(self, spread: Any) -> np.ndarray:
+        """Leaves images out, and returns counts by reason and class, `(5, classes)`."""
+        config = self.config
+        path = self.scratch / EXCLUDED
+        if not path.exists():
+            found = read_excluded(config.exclude, config.tfds_dir)
+            with atomic_write(path) as beside:
+                np.savez(beside, sha256=found.sha256, perceptual_hash=found.perceptual_hash)
+        return spread.total(partial(_filter, self))
+
+    def write(self, spread: Any, counts: np.ndarray) -> None:
+        """Finds the most confident images, writes their records, `select.json` and a report."""
+        config, kept = self.config, counts[KEPT]
+        first = find_cut(np.minimum(kept, config.per_class), self._total(spread))
+        more, again = np.zeros(self.classes, "int64"), first
+        if config.copies:
+            few = (kept > 0) & (kept < config.per_class)
+            more[few] = config.per_class // kept[few] - 1
+            once_more = np.where(few, config.per_class % np.maximum(kept, 1), 0)
+            again = find_cut(once_more, self._total(spread))
+        else:
+            again = Cut(first.words, np.zeros(self.classes, "int64"))
+        spread.each(partial(_write_shard, self, first, again, more))
+        after = first.count * (1 + more) + again.count
+        files = [self._file(number) for number in range(spread.count)]
+        left_out = {
+            name: int(counts[row].sum())
+            for name, row in (
+                ("threshold", THRESHOLD),
+                ("digest", DIGEST),
+                ("perceptual_hash", HASH),
+            )
+        }
+        selected = Selection(
+            class_names=self.job.class_names,
+            teacher=self.job.teacher,
+            files=tuple(files),
+            settings=_settings(config),
+            counts_before=tuple(counts[BEFORE].tolist()),
+            counts_after=tuple(after.tolist()),
+            left_out=left_out,
+        )
+        _report(self, first, counts, after, left_out)
+        write_json(config.output / SELECTION, selected.model_dump(mode="json"))
+        remove(self.scratch)
+        print(
+            f"selected {int(first.count.sum()):,} of {int(counts[BEFORE].sum()):,} images, "
+            f"{int(after.sum()):,} records with copies; left out: "
+            + ", ".join(f"{count:,} by {name}" for name, count in left_out.items())
+            + f"\nwrote {config.output / SELECTION}"
+        )
+
+    def _total(self, spread: Any) -> Any:
+        return lambda cut: spread.total(partial(_histogram, self, cut))
+
+    def _file(self, number: int) -> SelectedFile:
+        path = self.path(number)
+        records = sum(1 for _ in tf.data.TFRecordDataset(str(path)))
+        return SelectedFile(name=path.name, records=records, bytes=path.stat().st_size)
+
+    def path(self, number: int) -> Any:
+        """Returns the path of the selected records of a range."""
+        return self.config.output / SELECTED.format(number, len(self.job.ranges))
+
+    def labels(self, number: int, suffix: str = RECORDS) -> Any:
+        """Returns the path of the labels of a range."""
+        return self.config.input / (LABELS.format(number, len(self.job.ranges)) + suffix)
+
+    def candidates(self, number: int) -> tuple[Ranks, np.ndarray]:
+        """Returns ranks and record numbers of the images of a range that were not left out."""
+        with _arrays(self.scratch / f"{number}.npz") as arrays:
+            return Ranks(arrays["label"], arrays["words"]), arrays["record"]
+
+
+def start(config: Any, job: Job) -> Work:
+    """Creates the output folder, or checks that it has the same selection, unfinished."""
+    output, settings = config.output, _settings(config)
+    with answering(output):
+        if (output / SETTINGS).is_file():
+            expected = f"output: expected an intact {SETTINGS}"
+            before = read_json(Selecting, output / SETTINGS, expected).settings
+            if different := [name for name in settings if before.get(name) != settings[name]]:
+                raise ValueError(
+                    f"output: {output} holds another selection (other {', '.join(different)}); "
+                    "repeat its command to resume it, or choose another folder"
+                )
+            if (output / SELECTION).is_file():
+                raise ValueError(f"output: expected a new folder. Received: {output}, finished")
+            remove_partial(output)
+        elif output.exists() and not all(is_partial(path) for path in output.iterdir()):
+            raise ValueError(f"output: expected a new folder. Received: {output} with other files")
+        else:
+            write_json(output / SETTINGS, Selecting(settings=settings).model_dump())
+    return Work(config, job)
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    """Returns what decides the selection."""
+    return config.model_dump(mode="json", exclude={"output", "runner", "beam", "config"})
+
+
+def _arrays(path: Any) -> Any:
+    return np.load(BytesIO(path.read_bytes()), allow_pickle=False)
+
+
+def _filter(work: Work, number: int) -> np.ndarray:
+    """Writes the ranks of the images of a range that may be selected; returns counts."""
+    config = work.config
+    with _arrays(work.labels(number, INDEX)) as index:
+        label, score = index["label"], index["score"]
+        sha256, hashes = index["sha256"], index["perceptual_hash"]
+    with _arrays(work.scratch / EXCLUDED) as arrays:
+        excluded = Excluded(arrays["sha256"], arrays["perceptual_hash"])
+    low = score < config.threshold
+    known = ~low & excluded.by_digest(sha256)
+    near = ~low & ~known & excluded.by_hash(hashes, config.hamming)
+    kept = ~(low | known | near)
+    record = np.flatnonzero(kept)
+    chosen = ranks(label[kept], score[kept], sha256[kept], (number << RANGES) + record)
+    with atomic_write(work.scratch / f"{number}.npz") as beside:
+        np.savez(beside, label=chosen.label, words=chosen.words, record=record)
+    everything = np.ones_like(kept)
+    return np.stack(
+        [
+            np.bincount(label[rows], minlength=work.classes)
+            for rows in (everything, low, known, near, kept)
+        ]
+    )
+
+
+def _histogram(work: Work, cut: Partial, number: int) -> np.ndarray:
+    return cut.histogram(work.candidates(number)[0])
+
+
+def _write_shard(work: Work, first: Cut, again: Cut, more: np.ndarray, number: int) -> None:
+    """Writes the selected records of a range, copies after all others, unless that was done."""
+    path = work.path(number)
+    if path.exists():
+        return
+    of, record = work.candidates(number)
+    held = first.holds(of)
+    copies = np.zeros(int(record.max()) + 1 if len(record) else 0, "int64")
+    copies[record[held]] = 1 + more[of.label[held]] + again.holds(of)[held]
+    source = str(work.labels(number))
+    with atomic_write(path) as beside, tf.io.TFRecordWriter(str(beside)) as file:
+        for times in range(copies.max(initial=0)):
+            for content, wanted in zip(tf.data.TFRecordDataset(source), copies, strict=False):
+                if wanted > times:
+                    file.write(content.numpy())
+
+
+def _report(
+    work: Work, first: Cut, counts: np.ndarray, after: np.ndarray, left_out: dict[str, int]
+) -> None:
+    from zoo.plots.pseudo_labels import plot_extremes
+
+    names = work.job.class_names
+    content = {
+        "teacher": work.job.teacher,
+        "images": int(counts[BEFORE].sum()),
+        "left_out": left_out,
+        "selected": int(first.count.sum()),
+        "records": int(after.sum()),
+        "classes": {
+            name: {
+                "images": int(counts[BEFORE, i]),
+                "to_select": int(counts[KEPT, i]),
+                "selected": int(first.count[i]),
+                "records": int(after[i]),
+            }
+            for i, name in enumerate(names)
+        },
+    }
+    write_json(work.config.output / REPORT, content, indent=1)
+    shown = np.argsort(-first.count, kind="stable")[:SHOWN_CLASSES]
+    rows = [
+        (names[label], *(_images(work, ends) for ends in _extremes(work, first, label)))
+        for label in shown.tolist()
+        if first.count[label]
+    ]
+    plot_extremes(rows, work.config.output / IMAGES)
+
+
+def _extremes(work: Work, first: Cut, label: int) -> tuple[list, list]:
+    """Returns places of the most and the least confident selected images of a class."""
+    best: list[tuple[int, int]] = []
+    worst: list[tuple[int, int]] = []
+    for number in range(len(work.job.ranges)):
+        of, _ = work.candidates(number)
+        held = first.holds(of) & (of.label == label)
+        seen = sorted({*best, *worst, *map(tuple, of.words[held].tolist())})
+        best, worst = seen[:SHOWN], seen[-SHOWN:]
+    return best, worst
+
+
+def _images(work: Work, places: Sequence[tuple[int, int]]) -> list[tuple[bytes, float]]:
+    """Returns image files and scores of ranks."""
+    found = []
+    for _, place in places:
+        number, record = place >> RANGES, place & (1 << RANGES) - 1
+        dataset = tf.data.TFRecordDataset(str(work.labels(number))).skip(record).take(1)
+        parsed = parse(next(iter(dataset)))
+        found.append((parsed["image"].numpy(), float(parsed["score"])))
+    return found
