@@ -66,6 +66,7 @@ HOW = {
     r"python -m zoo\.generate": PARSED,  # trains for minutes; tests/zoo/generate trains two steps
     r"python -m zoo\.maps": PARSED,  # needs two runs; tests/zoo/test_maps.py has them
     r"python -m zoo\.flops": PARSED,  # tests/zoo/test_flops.py counts these networks
+    r"python -m zoo\.pseudo_label": PARSED,  # tests/zoo/pseudo_label labels images
     r"python -m zoo\.publish": PARSED,  # tests/zoo/publish writes and uploads
     r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
@@ -175,6 +176,12 @@ def _parse(line, request):
 
         command, *arguments = arguments
         command_module(command).Config.from_command_line(arguments)
+        return
+    if name == "zoo.pseudo_label":
+        from zoo.pseudo_label.__main__ import VERBS, verb_module
+
+        verb, *arguments = arguments
+        getattr(verb_module(verb), VERBS[verb][0]).from_command_line(arguments)
         return
     task = "detection" if re.search("coco|shapes", line) else "classification"
     module = import_module(SETTINGS.get((name, task)) or module_of(name))
