@@ -77,10 +77,10 @@ def run(source: ClassifierSource, data: DataConfig) -> tuple[Classifier, Corrupt
 
 def print_table(result: CorruptionErrors, title: str) -> None:
     """Prints the errors in percent, and their means."""
-    heads = ("top-1 error, %", *map(str, SEVERITIES), "mean", "AlexNet", "relative")
+    heads = ("error, %", *map(str, SEVERITIES), "mean", "AlexNet", "relative")
     rows: list[tuple[Any, ...]] = [
-        (row["name"], *(100 * error for error in row["errors"]), 100 * row["error"],
-         100 * row["alexnet_error"], 100 * row["corruption_error"])
+        (row["name"].replace("_", " "), *(100 * error for error in row["errors"]),
+         100 * row["error"], 100 * row["alexnet_error"], 100 * row["corruption_error"])
         for row in result.rows()
     ]  # fmt: skip
     alexnet = np.mean([kind.alexnet_error for kind in result.kinds])

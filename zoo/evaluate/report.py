@@ -177,8 +177,8 @@ def _draw_calibration(found: Calibration, title: str, folder: Path) -> None:
     before, after = found.calibration_error
     plot_reliability(
         *found.reliability[1],
-        f"{title}: calibration error {before:.4f}, with temperature {found.temperature:.3f} "
-        f"{after:.4f}",
+        f"{title}: calibration error {before:.4f}, {after:.4f} with temperature "
+        f"{found.temperature:.3f}",
         folder / CALIBRATION,
         before=found.reliability[0],
     )

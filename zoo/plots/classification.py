@@ -196,7 +196,7 @@ def plot_reliability(
     upper.plot(confidence[some], accuracy[some], "o-", color=TEST, label=label)
     upper.set_ylabel("Accuracy", color=INK)
     upper.set(xlim=(0, 1), ylim=(0, 1.02))
-    upper.legend(frameon=False, loc="upper left")
+    upper.legend(frameon=before is not None, loc="upper left" if before is None else "best")
     lower.bar(left, count, width, align="edge", color=TRAIN)
     lower.set_ylabel("Images", color=INK)
     lower.set_xlabel("Confidence: probability of the predicted class", color=INK)

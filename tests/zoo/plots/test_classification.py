@@ -112,3 +112,35 @@ def test_confusion_of_many_classes_has_the_most_frequent_mistakes(tmp_path, monk
     assert ("100  67%" in texts) == (mistakes > 0)
     assert ("No errors" in texts) == (mistakes == 0)
     assert max(pixels.shape) < 2200
+
+
+def test_reliability_before_and_after_calibration(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(classification, "save_figure", lambda figure, _: figures.append(figure))
+    bins = np.array([0, 4]), np.array([0, 0.8]), np.array([0, 0.75])
+    for before in (None, bins):
+        path = tmp_path / "reliability.png"
+        classification.plot_reliability(*bins, "title", path, before=before)
+    lines = [[line.get_label() for line in figure.axes[0].lines] for figure in figures]
+    assert lines[0] == ["perfect calibration", "accuracy"]
+    assert lines[1] == ["perfect calibration", "before", "accuracy, calibrated"]
+    np.testing.assert_allclose(figures[1].axes[0].lines[1].get_xydata(), [[0.8, 0.75]])
+
+
+@pytest.mark.parametrize("names", [[""], ["before", "after calibration"]])
+def test_selection_has_lines_for_precision_and_for_images_kept(tmp_path, monkeypatch, names):
+    figures = []
+    monkeypatch.setattr(classification, "save_figure", lambda figure, _: figures.append(figure))
+    curve = np.array([0.9, 0.5]), np.array([0.5, 1]), np.array([1, 0.5])
+    classification.plot_selection(dict.fromkeys(names, curve), "title", tmp_path / "a.png")
+    left, right = figures[0].axes
+    assert (len(left.lines), len(right.lines)) == (2 * len(names), len(names))
+    np.testing.assert_allclose(right.lines[0].get_xydata(), [[50, 100], [100, 50]])
+
+
+def test_corruptions_have_a_row_each(tmp_path):
+    errors = np.linspace(0.1, 0.9, 15).reshape(3, 5)
+    names, path = ["fog", "snow", "frost"], tmp_path / "corruptions.png"
+    classification.plot_corruptions(names, errors, [0.5, 0.6, 0.7], "title", path)
+    with Image.open(path) as image:
+        assert min(image.size) > 300
