@@ -74,16 +74,16 @@ def find_cut(count: Sequence[int] | np.ndarray, total: Callable[[Partial], np.nd
     words = np.zeros((len(count), WORDS), "uint64")
     if not count.any():
         return Cut(words, count)
-    left = count.copy()
+    left, row, at_cut = count.copy(), np.arange(len(count)), np.zeros_like(count)
     for word in range(WORDS):
         for shift in range(WORD - BITS, -1, -BITS):
             histogram = total(Partial(words, word, shift))
             upto = histogram.cumsum(-1)  # (classes, values)
             value = (upto >= left[:, None]).argmax(-1)
-            row = np.arange(len(count))
-            left = left - (upto[row, value] - histogram[row, value])
+            at_cut = histogram[row, value]
+            left = left - (upto[row, value] - at_cut)
             words[:, word] |= value.astype("uint64") << np.uint64(shift)
-        if (histogram[row, value] == left)[count > 0].all():  # nobody else has this first word
+        if (at_cut == left)[count > 0].all():  # nobody else has this word
             words[:, word + 1 :] = np.iinfo("uint64").max
             break
     return Cut(words, count)

@@ -193,9 +193,10 @@ def _write_shard(work: Work, first: Cut, again: Cut, more: np.ndarray, number: i
     source = str(work.labels(number))
     with atomic_write(path) as beside, tf.io.TFRecordWriter(str(beside)) as file:
         for times in range(copies.max(initial=0)):
-            for content, wanted in zip(tf.data.TFRecordDataset(source), copies, strict=False):
+            records: Any = tf.data.TFRecordDataset(source).as_numpy_iterator()
+            for content, wanted in zip(records, copies, strict=False):
                 if wanted > times:
-                    file.write(content.numpy())
+                    file.write(content)
 
 
 def _report(
@@ -223,9 +224,10 @@ def _report(
     write_json(work.config.output / REPORT, content, indent=1)
     shown = np.argsort(-first.count, kind="stable")[:SHOWN_CLASSES]
     rows = [
-        (names[label], *(_images(work, ends) for ends in _extremes(work, first, label)))
+        (names[label], _images(work, best), _images(work, worst))
         for label in shown.tolist()
         if first.count[label]
+        for best, worst in [_extremes(work, first, label)]
     ]
     plot_extremes(rows, work.config.output / IMAGES)
 
@@ -237,7 +239,7 @@ def _extremes(work: Work, first: Cut, label: int) -> tuple[list, list]:
     for number in range(len(work.job.ranges)):
         of, _ = work.candidates(number)
         held = first.holds(of) & (of.label == label)
-        seen = sorted({*best, *worst, *map(tuple, of.words[held].tolist())})
+        seen = sorted({*best, *worst, *((one, place) for one, place in of.words[held].tolist())})
         best, worst = seen[:SHOWN], seen[-SHOWN:]
     return best, worst
 

@@ -56,7 +56,8 @@ class Spread:
     def _run(self, function: Callable[[int], Any], then: Callable[[Any], Any]) -> None:
         import apache_beam as beam  # pyright: ignore[reportMissingImports]
 
-        pipeline = beam.Pipeline(*self.beam)  # pyright: ignore[reportCallIssue]
+        runner, options = self.beam or (None, None)
+        pipeline = beam.Pipeline(runner, options)
         numbers = pipeline | beam.Create(range(self.count)) | beam.Reshuffle()
         then(numbers | beam.Map(function))
         finish(pipeline)
