@@ -5,7 +5,6 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, open_frame, save_figure
 
@@ -49,6 +48,8 @@ Scored = Sequence[tuple[bytes, float]]  # image files and scores, the most confi
 
 def plot_extremes(rows: Sequence[tuple[str, Scored, Scored]], path: Path) -> None:
     """Draws the most and the least confident images of each class into a PNG file."""
+    from PIL import Image
+
     columns = max(len(best) + len(worst) for _, best, worst in rows)
     title = "Selected images of a class: the most confident ones, then the least confident ones"
     figure = new_figure(max(1.1 * columns, 11), 1.45 * len(rows) + 0.5, title)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -20,41 +21,52 @@ AT_ONCE = 256  # images whose hashes are computed together
 
 @dataclass(frozen=True)
 class Excluded:
-    """Digests `(n, 32)` and perceptual hashes `(n,)` of images."""
+    """Digests `(n, 32)` and perceptual hashes `(n,)` of images.
+
+    Hashes that differ in at most `distance` bits are of the same image.
+    """
 
     sha256: np.ndarray
     perceptual_hash: np.ndarray
+    distance: int
+
+    @cached_property
+    def _digests(self) -> set[bytes]:
+        return set(map(bytes, self.sha256))
+
+    @cached_property
+    def _bands(self) -> list[tuple[np.uint64, np.ndarray, np.ndarray]]:
+        """Masks, and the hashes under each of them, sorted, with their order."""
+        bounds = np.linspace(0, BITS, self.distance + 2).astype(int).tolist()
+        masks = [np.uint64(2**high - 2**low) for low, high in pairwise(bounds)]
+        bands = [self.perceptual_hash.view("uint64") & mask for mask in masks]
+        orders = [np.argsort(band) for band in bands]
+        return [(m, band[o], o) for m, band, o in zip(masks, bands, orders, strict=True)]
 
     def by_digest(self, sha256: np.ndarray) -> np.ndarray:
         """Returns which files, by their digests `(n, 32)`, are among these images."""
-        known = set(map(bytes, self.sha256))
-        return np.array([bytes(one) in known for one in sha256], bool)
+        return np.array([bytes(one) in self._digests for one in sha256], bool)
 
-    def by_hash(self, hashes: np.ndarray, distance: int) -> np.ndarray:
-        """Returns which hashes differ from one of these images in at most `distance` bits.
+    def by_hash(self, hashes: np.ndarray) -> np.ndarray:
+        """Returns which hashes are of one of these images.
 
-        Two hashes of 64 bits that differ in so few are equal in one of `distance + 1` bands.
+        Two hashes of 64 bits that differ in few are equal in one of `distance + 1` bands.
         """
         near = np.zeros(len(hashes), bool)
-        if not len(self.perceptual_hash):
-            return near
-        bounds = np.linspace(0, BITS, distance + 2).astype(int).tolist()
-        for low, high in pairwise(bounds):
-            mask = np.uint64(2**BITS - 1 >> BITS - (high - low) << low)
-            known, wanted = (each.view("uint64") & mask for each in (self.perceptual_hash, hashes))
-            order = np.argsort(known)
-            begin, end = (np.searchsorted(known[order], wanted, side) for side in ("left", "right"))
+        for mask, known, order in self._bands:
+            wanted = hashes.view("uint64") & mask
+            begin, end = (np.searchsorted(known, wanted, side) for side in ("left", "right"))
             pairs = end - begin  # known images in the same band
             one = np.repeat(np.arange(len(hashes)), pairs)
             first = np.repeat(begin - (pairs.cumsum() - pairs), pairs)
             other = order[first + np.arange(len(one))]
-            same = hamming(hashes[one], self.perceptual_hash[other]) <= distance
+            same = hamming(hashes[one], self.perceptual_hash[other]) <= self.distance
             near[one[same]] = True
         return near
 
 
-def read_excluded(patterns: Sequence[str], folder: Any) -> Excluded:
-    """Reads the images that patterns name, as `--input` of `label` does."""
+def read_excluded(patterns: Sequence[str], folder: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns digests and hashes of the images that patterns name, as `--input` of `label` does."""
     from rich.progress import track
 
     digests, hashes, waiting = [], [], []
@@ -74,7 +86,7 @@ def read_excluded(patterns: Sequence[str], folder: Any) -> Excluded:
                 add()
     add()
     sha256 = np.frombuffer(b"".join(digests), "uint8").reshape(-1, 32)
-    return Excluded(sha256, np.concatenate(hashes))
+    return sha256, np.concatenate(hashes)
 
 
 def _thumbnail(content: bytes) -> np.ndarray | None:

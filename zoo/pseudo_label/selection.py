@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any
 
@@ -11,7 +11,15 @@ import tensorflow as tf
 from pydantic import BaseModel
 
 from zoo.data.pseudo_records import LABELS, SELECTED, SELECTION, SelectedFile, Selection, parse
-from zoo.files import answering, atomic_write, is_partial, remove, remove_partial, write_json
+from zoo.files import (
+    answering,
+    atomic_write,
+    is_partial,
+    location,
+    remove,
+    remove_partial,
+    write_json,
+)
 from zoo.pseudo_label.exclude import Excluded, read_excluded
 from zoo.pseudo_label.job import INDEX, RECORDS, REPORT, Job
 from zoo.pseudo_label.ranking import Cut, Partial, Ranks, find_cut, ranks
@@ -52,9 +60,9 @@ class Work:
         config = self.config
         path = self.scratch / EXCLUDED
         if not path.exists():
-            found = read_excluded(config.exclude, config.tfds_dir)
+            sha256, hashes = read_excluded(config.exclude, config.tfds_dir)
             with atomic_write(path) as beside:
-                np.savez(beside, sha256=found.sha256, perceptual_hash=found.perceptual_hash)
+                np.savez(beside, sha256=sha256, perceptual_hash=hashes)
         return spread.total(partial(_filter, self))
 
     def write(self, spread: Any, counts: np.ndarray) -> None:
@@ -152,17 +160,22 @@ def _arrays(path: Any) -> Any:
     return np.load(BytesIO(path.read_bytes()), allow_pickle=False)
 
 
+@lru_cache(1)  # once in a process
+def _excluded(path: str, distance: int) -> Excluded:
+    with _arrays(location(path)) as arrays:
+        return Excluded(arrays["sha256"], arrays["perceptual_hash"], distance)
+
+
 def _filter(work: Work, number: int) -> np.ndarray:
     """Writes the ranks of the images of a range that may be selected; returns counts."""
     config = work.config
     with _arrays(work.labels(number, INDEX)) as index:
         label, score = index["label"], index["score"]
         sha256, hashes = index["sha256"], index["perceptual_hash"]
-    with _arrays(work.scratch / EXCLUDED) as arrays:
-        excluded = Excluded(arrays["sha256"], arrays["perceptual_hash"])
+    excluded = _excluded(str(work.scratch / EXCLUDED), config.hamming)
     low = score < config.threshold
     known = ~low & excluded.by_digest(sha256)
-    near = ~low & ~known & excluded.by_hash(hashes, config.hamming)
+    near = ~low & ~known & excluded.by_hash(hashes)
     kept = ~(low | known | near)
     record = np.flatnonzero(kept)
     chosen = ranks(label[kept], score[kept], sha256[kept], (number << RANGES) + record)
