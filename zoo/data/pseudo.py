@@ -18,6 +18,7 @@ from zoo.data.load import (
 )
 from zoo.data.sources.base import DataSource, Record
 from zoo.data.sources.tfrecord import record_stream
+from zoo.errors import printable
 
 OWN_SEEDS = 2**32  # added to the seed, so that images and their order are of other random numbers
 
@@ -32,7 +33,12 @@ def with_pseudo_labels(
     pseudo = config.pseudo
     selection = pseudo_records.read_selection(pseudo.dir)
     selection.check_classes(data.class_names)
-    classes = len(data.class_names)
+    classes, added = len(data.class_names), round(pseudo.ratio * config.batch_size)
+    if selection.count < added:
+        raise ValueError(
+            f"data.pseudo.ratio: expected at most {selection.count} pseudo-labeled images in a "
+            f"batch, the number in {printable(pseudo.dir)}. Received: {added}"
+        )
 
     @no_autograph
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
@@ -54,8 +60,8 @@ def with_pseudo_labels(
         config, _of_files(find_source(config)), held_out_preprocessing(config, image_size)
     )
     images = TrainingImages(stream, read_image, seed + OWN_SEEDS)
-    added = PseudoLabelled(images, pseudo.ratio, label_smoothing)
-    return replace(data, train=replace(data.train, pseudo=added))
+    labeled = replace(data.train, pseudo=PseudoLabelled(images, pseudo.ratio, label_smoothing))
+    return replace(data, train=labeled)
 
 
 def _of_files(source: DataSource) -> DataSource:

@@ -103,6 +103,11 @@ def test_other_classes_are_refused(folder, tmp_path):
         load(tmp_path / "other")
 
 
+def test_a_batch_larger_than_the_selection_is_refused(folder):
+    with pytest.raises(ValueError, match="at most 50 pseudo-labeled images in a batch"):
+        load(folder, ratio=20)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -317,7 +317,7 @@ def test_interrupted_run_on_pseudo_labels_gives_the_same_weights(tmp_path, monke
 
     monkeypatch.setattr(classification, "create_network", create_network)
     rng = np.random.default_rng(0)
-    images, labels = rng.integers(0, 256, (40, 8, 8, 3), "uint8"), rng.dirichlet(np.ones(10), 40)
+    images, labels = rng.integers(0, 256, (200, 8, 8, 3), "uint8"), rng.dirichlet(np.ones(10), 200)
     write_selection(tmp_path / "selected", images, labels, [str(i) for i in range(10)])
     settings = {
         "model": {"image_size": 8},
@@ -328,7 +328,7 @@ def test_interrupted_run_on_pseudo_labels_gives_the_same_weights(tmp_path, monke
     whole, folder = (TrainConfig(output_dir=tmp_path / name, **settings) for name in ("a", "b"))
     metrics = classification.train(whole)
     assert metrics["training_images"] == 1437  # labelled ones
-    assert "128 of 40 pseudo-labelled images in every step" in capsys.readouterr().out
+    assert "128 of 200 pseudo-labelled images in every step" in capsys.readouterr().out
 
     def terminate(self, batch, logs=None):
         if self.model.steps_done == 6:
