@@ -16,7 +16,7 @@ from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
 from zoo.errors import printable, some
-from zoo.files import atomic_write, keras_file
+from zoo.files import atomic_write, keras_file, write_json
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
 from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
@@ -63,7 +63,8 @@ class ClassificationRun(Run):
             )
         self.callbacks = [load_callback(place) for place in training.callbacks]
         check_weights(config.model)
-        self.data = load_data(config.data, config.model.size, training.seed)
+        index = config.output_dir / run_folder.INDEX if self.resumed else None
+        self.data = load_data(config.data, config.model.size, training.seed, index=index)
         self.classes = len(self.data.class_names)
         self.images = self.data.train.count, self.data.test.count
 
@@ -185,6 +186,8 @@ class ClassificationRun(Run):
 
     def fit(self, stop: Stop) -> Metrics:
         training = self.config.training
+        if self.devices.chief and self.data.index is not None:
+            write_json(self.config.output_dir / run_folder.INDEX, self.data.index)
         checkpoints, progress = self._restore()
         save = SaveProgress(
             checkpoints, progress, training.checkpoint_steps, training.early_stopping_epochs, stop
