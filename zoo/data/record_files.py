@@ -1,6 +1,5 @@
 """TFRecord files of known counts, whose records are read in order from any position on."""
 
-import os
 import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,7 @@ class RecordFile(NamedTuple):
 # Takes a serialized record, its number in the file, from 0, and the path of the file.
 Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any]
 # Takes the host whose part is read, for training the seed of the order of the files, and how many
-# records of that order come before the first one to read.
+# records of that order come before the first one to read (0 where the seed is not yet known).
 Read = Callable[[Host, tf.Tensor | None, int], tf.data.Dataset]
 
 
@@ -44,17 +43,16 @@ def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
     """
 
     def read(host: Host, order: Any, first: int = 0) -> tf.data.Dataset:
-        part = _part(files, host)
+        part, over = _part(files, host), 0
         paths, skips, takes = (np.array(values) for values in zip(*part, strict=True))
-        offsets, over = np.zeros(len(part), np.int64), 0
-        columns: Any = (paths, skips, takes, offsets)
-        if order is not None:
-            seed = tf.stack([order, tf.zeros_like(order)])
-            shuffled = tf.random.experimental.stateless_shuffle(tf.range(len(part)), seed)
+        columns: Any = (paths, skips, takes, np.zeros_like(skips))
+        if first:
+            with tf.init_scope():  # the seed is known
+                shuffled = _shuffled(len(part), order).numpy()
+            columns, over = _seek(*(values[shuffled] for values in columns), first)
+        elif order is not None:
+            shuffled = _shuffled(len(part), order)
             columns = tuple(tf.gather(values, shuffled) for values in columns)
-        if first:  # only outside of a graph
-            columns = tuple(np.array(values) for values in columns)
-            columns, over = _seek(*columns, first)
         groups: Any = tf.data.Dataset.from_tensor_slices(columns).window(AT_ONCE)
         return groups.flat_map(interleave).skip(over).map(parse)
 
@@ -65,6 +63,11 @@ def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
         )
 
     return read
+
+
+def _shuffled(count: int, seed: Any) -> Any:
+    both = tf.stack([seed, tf.zeros_like(seed)])
+    return tf.random.experimental.stateless_shuffle(tf.range(count), both)
 
 
 @no_autograph
@@ -115,13 +118,13 @@ def _seek(
     takes[:size] -= read
     left = np.flatnonzero(takes[:size])
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        offsets[left] = list(pool.map(_offset, paths[left], skips[left].tolist()))
+        offsets[left] = list(pool.map(_offset, paths[left].tolist(), skips[left].tolist()))
     return columns, rest
 
 
-def _offset(path: Any, number: int) -> int:
+def _offset(path: str, number: int) -> int:
     """Returns the place of a record in its file in bytes, by the lengths of those before."""
-    path, offset = os.fsdecode(path), 0
+    offset = 0
     try:
         bucket = in_bucket(path)
         with tf.io.gfile.GFile(path, "rb") if bucket else Path(path).open("rb", 0) as file:
@@ -129,7 +132,6 @@ def _offset(path: Any, number: int) -> int:
                 file.seek(offset)
                 (length,) = struct.unpack("<Q4x", file.read(HEADER))
                 offset += HEADER + length + FOOTER
-            file.seek(offset)  # of a bucket: an error where the file ends before
     except (OSError, OverflowError, struct.error, tf.errors.OpError) as error:
         why = reason(error) if isinstance(error, tf.errors.OpError | OSError) else "cut off"
         raise ValueError(

@@ -119,9 +119,14 @@ class StreamSource:
         chunk_size = max(self.shuffle_buffer // 2, 1)
 
         @no_autograph
-        def epoch(number: tf.Tensor, over: int = 0) -> tf.data.Dataset:
+        def seeds(number: tf.Tensor) -> Any:
             order = tf.stack([tf.constant(seed, tf.int64), number])
-            seeds: Any = tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
+            return tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
+
+        @no_autograph
+        def epoch(seeds: Any, over: int = 0) -> tf.data.Dataset:
+            # The seed of this function alone: the order must not depend on the global seed.
+            tf.random.set_seed(1)
             first = over // chunk_size
             records: Any = self.read(host, seeds[0], first * chunk_size)
             chunks = records.window(chunk_size).enumerate(first).prefetch(1)
@@ -132,9 +137,12 @@ class StreamSource:
         def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
             return record, host.number(position, batch_size)
 
-        epochs = tf.data.Dataset.range(first_epoch + (done > 0), tf.int64.max).flat_map(epoch)
+        numbers = tf.data.Dataset.range(first_epoch + (done > 0), tf.int64.max)
+        epochs = numbers.map(seeds).flat_map(epoch)
         if done:
-            epochs = epoch(tf.constant(first_epoch, tf.int64), done * size).concatenate(epochs)
+            known = seeds(tf.constant(first_epoch, tf.int64)).numpy()
+            rest = no_autograph(lambda _: epoch(known, done * size))
+            epochs = tf.data.Dataset.range(1).flat_map(rest).concatenate(epochs)
         return epochs.enumerate(first_step * size).map(example)
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
@@ -146,7 +154,6 @@ class StreamSource:
 def _shuffled(
     seed: tf.Tensor, size: int, number: tf.Tensor, chunk: dict[str, tf.data.Dataset]
 ) -> tf.data.Dataset:
-    # The seed of this function alone: the order must not depend on the global seed.
     tf.random.set_seed(1)
     own: Any = tf.random.stateless_uniform([], tf.stack([seed, number]), 0, 2**31 - 1, tf.int64)
     return tf.data.Dataset.zip(chunk).shuffle(size, own, reshuffle_each_iteration=False)
