@@ -21,6 +21,7 @@ RAW_WEIGHTS = "raw.weights.h5"  # raw weights, in runs with EMA weights
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EPOCHS = "epochs.jsonl"
+INDEX = "records.json"  # counts of the records in files, which a resumed run need not count again
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
@@ -82,7 +83,7 @@ def start(config: RunConfig, head: str = "") -> Path:
     """Removes the files of an earlier run, and saves the settings below the comment `head`."""
     folder = config.output_dir
     # Metrics are removed first, and settings last: an interruption leaves an unfinished run.
-    written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, CURVES, PREDICTIONS)
+    written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, INDEX, CURVES, PREDICTIONS)
     for name in (METRICS, *written, CONFIG):
         remove(folder / name)
     with atomic_write(folder / CONFIG) as path:

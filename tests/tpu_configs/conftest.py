@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
@@ -23,11 +24,14 @@ def imagenet(tmp_path):
     builder.info.set_splits(tfds.core.splits.SplitDict(splits))
     Path(builder.data_dir).mkdir(parents=True)
     builder.info.write_to_directory(builder.data_dir)
+    noise, features = np.random.default_rng(0), builder.info.features
     for split in SHARDS:
-        for path in builder.info.splits[split].filepaths:
-            path.write_text("noise comes in its place")
-    with tfds.testing.mock_data(num_examples=16, data_dir=folder):
-        yield folder
+        for i, path in enumerate(builder.info.splits[split].filepaths):
+            image = noise.integers(0, 256, (40 + i % 50, 60, 3), "uint8")
+            example = {"image": image, "label": i % 1000, "file_name": f"{i}.JPEG"}
+            with tf.io.TFRecordWriter(str(path)) as writer:
+                writer.write(features.serialize_example(features.encode_example(example)))
+    return folder
 
 
 @pytest.fixture

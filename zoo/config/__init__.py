@@ -212,8 +212,8 @@ class DataConfig(Section):
     tests."""
     pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: int = Field(default=10_000, ge=1)
-    """tfds, tfrecord: size of the shuffle buffer of undecoded images, in addition to the order of
-    the files; takes 1.1 GB of memory per host for ImageNet."""
+    """tfds, tfrecord: undecoded images in memory, in addition to the order of the files: a half is
+    used, shuffled as a whole, while the next one is read; takes 1.1 GB per host for ImageNet."""
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -208,12 +209,16 @@ class EvalImages(Images):
 
 @dataclass(frozen=True)
 class ImageData:
-    """Training images, held-out test images, class names, and dataset warnings of a line each."""
+    """Training images, held-out test images, class names, and dataset warnings of a line each.
+
+    `index` is for `load_data` of a resumed run; None: it needs none.
+    """
 
     train: TrainingImages
     test: EvalImages
     class_names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    index: Any = None
 
 
 def load_data(
@@ -221,12 +226,15 @@ def load_data(
     image_size: int,
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
+    index: Path | None = None,
 ) -> ImageData:
     """Finds and checks the images, for a model of images of this height and width in pixels.
 
     `preprocessing` is for test images that are image files; None: `held_out_preprocessing`.
+    `index` is a file with the `ImageData.index` of the same images; None, or missing: records are
+    counted.
     """
-    source = find_source(config)
+    source = find_source(config, index)
     split = source.open(image_size)
     if config.batch_size > split.train.count:
         raise ValueError(
@@ -242,7 +250,9 @@ def load_data(
     if train.labels is not None:
         weighted = config.class_weights is not None
         warnings = (*warnings, *class_warnings(train.labels, split.class_names, weighted))
-    return ImageData(train, EvalImages(split.test, read_test), split.class_names, warnings)
+    return ImageData(
+        train, EvalImages(split.test, read_test), split.class_names, warnings, split.index
+    )
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
@@ -303,9 +313,9 @@ def class_warnings(
     return lines
 
 
-def find_source(config: DataConfig) -> DataSource:
+def find_source(config: DataConfig, index: Path | None = None) -> DataSource:
     """Returns the data source that the settings name."""
-    return import_module(f"zoo.data.sources.{config.source}").Source(config)
+    return import_module(f"zoo.data.sources.{config.source}").Source(config, index)
 
 
 def readers(

@@ -135,13 +135,17 @@ def training_records(
     data = config.data
     paths = sorted(tf.io.gfile.glob(pattern(data.dir, TRAIN)))
 
-    def read(_: Any, order: Any) -> Any:
+    def read(_: Any, order: Any, first: int) -> Any:
         files: Any = tf.data.Dataset.from_tensor_slices(paths)
-        return files.shuffle(len(paths), order, reshuffle_each_iteration=False).interleave(
-            tf.data.TFRecordDataset,
-            FILES_AT_ONCE,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
+        return (
+            files.shuffle(len(paths), order, reshuffle_each_iteration=False)
+            .interleave(
+                tf.data.TFRecordDataset,
+                FILES_AT_ONCE,
+                num_parallel_calls=tf.data.AUTOTUNE,
+                deterministic=True,
+            )
+            .skip(first)
         )
 
     source = StreamSource(images, read, data.shuffle_buffer)

@@ -17,7 +17,7 @@ from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
 from zoo.data.pseudo import with_pseudo_labels
 from zoo.errors import printable, some
-from zoo.files import atomic_write, keras_file
+from zoo.files import atomic_write, keras_file, write_json
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
 from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
@@ -64,7 +64,8 @@ class ClassificationRun(Run):
             )
         self.callbacks = [load_callback(place) for place in training.callbacks]
         check_weights(config.model)
-        self.data = load_data(config.data, config.model.size, training.seed)
+        index = config.output_dir / run_folder.INDEX if self.resumed else None
+        self.data = load_data(config.data, config.model.size, training.seed, index=index)
         if config.data.pseudo.dir is not None:
             self.data = with_pseudo_labels(
                 self.data, config.data, config.model.size, training.seed, training.label_smoothing
@@ -208,6 +209,8 @@ class ClassificationRun(Run):
 
     def fit(self, stop: Stop) -> Metrics:
         training = self.config.training
+        if self.devices.chief and self.data.index is not None:
+            write_json(self.config.output_dir / run_folder.INDEX, self.data.index)
         checkpoints, progress = self._restore()
         save = SaveProgress(
             checkpoints, progress, training.checkpoint_steps, training.early_stopping_epochs, stop

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_window
 from zoo.data.crops import attempt, decode, decode_window
 from zoo.data.errors import no_autograph, reason
+from zoo.data.record_files import Read
 from zoo.devices import Host
 from zoo.errors import printable
 from zoo.files import in_bucket, why_no_file
@@ -97,16 +99,13 @@ def file_sizes(paths: Sequence[str]) -> list[int]:
         return list(pool.map(size, paths))
 
 
-# Takes the host whose part is read and, for training, the seed of the order of the files.
-Read = Callable[[Host, tf.Tensor | None], tf.data.Dataset]
-
-
 @dataclass(frozen=True)
 class StreamSource:
     """Records that are read sequentially; every host reads a part of its own.
 
-    The sizes of parts differ by at most one record. A run that is resumed within an epoch skips
-    earlier records without decoding them. `shuffle_buffer` is in undecoded records.
+    The sizes of parts differ by at most one record. Undecoded records are shuffled in chunks, half
+    of `shuffle_buffer` each, of which one is used while the next one is read. A run that is resumed
+    within an epoch starts to read at its chunk.
     """
 
     count: int
@@ -117,47 +116,74 @@ class StreamSource:
         """See `IndexedSource`."""
         size, steps = host.size(batch_size), self.count // batch_size
         first_epoch, done = divmod(first_step, steps)
+        chunk_size = max(self.shuffle_buffer // 2, 1)
 
         @no_autograph
-        def epoch(number: tf.Tensor) -> tf.data.Dataset:
+        def seeds(number: tf.Tensor) -> Any:
+            order = tf.stack([tf.constant(seed, tf.int64), number])
+            return tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
+
+        @no_autograph
+        def epoch(seeds: Any, over: int = 0) -> tf.data.Dataset:
             # The seed of this function alone: the order must not depend on the global seed.
             tf.random.set_seed(1)
-            order = tf.stack([tf.constant(seed, tf.int64), number])
-            seeds: Any = tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
-            records: Any = self.read(host, seeds[0])
-            records = records.shuffle(self.shuffle_buffer, seeds[1], reshuffle_each_iteration=False)
-            over = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
-            return records.take(steps * size).skip(over)
+            first = over // chunk_size
+            records: Any = self.read(host, seeds[0], first * chunk_size)
+            chunks = records.window(chunk_size).enumerate(first).prefetch(1)
+            shuffled = chunks.flat_map(partial(_shuffled, seeds[1], chunk_size))
+            return shuffled.skip(over - first * chunk_size).take(steps * size - over)
 
         @no_autograph
         def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
             return record, host.number(position, batch_size)
 
-        epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
-        return epochs.flat_map(epoch).enumerate(first_step * size).map(example)
+        numbers = tf.data.Dataset.range(first_epoch + (done > 0), tf.int64.max)
+        epochs = numbers.map(seeds).flat_map(epoch)
+        if done:
+            known = seeds(tf.constant(first_epoch, tf.int64)).numpy()
+            rest = no_autograph(lambda _: epoch(known, done * size))
+            epochs = tf.data.Dataset.range(1).flat_map(rest).concatenate(epochs)
+        return epochs.enumerate(first_step * size).map(example)
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
         """See `IndexedSource`."""
-        return self.read(host, None)
+        return self.read(host, None, 0)
+
+
+@no_autograph
+def _shuffled(
+    seed: tf.Tensor, size: int, number: tf.Tensor, chunk: dict[str, tf.data.Dataset]
+) -> tf.data.Dataset:
+    tf.random.set_seed(1)
+    own: Any = tf.random.stateless_uniform([], tf.stack([seed, number]), 0, 2**31 - 1, tf.int64)
+    return tf.data.Dataset.zip(chunk).shuffle(size, own, reshuffle_each_iteration=False)
 
 
 Records = IndexedSource | StreamSource
 
 
 class Split(NamedTuple):
-    """Training and test records of a data source, class names, and warnings of a line each."""
+    """Training and test records of a data source, class names, and warnings of a line each.
+
+    `index` is what the source has counted, for `DataSource.index` of a resumed run.
+    """
 
     train: Records
     test: Records
     class_names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    index: Any = None
 
 
 @dataclass
 class DataSource(ABC):
-    """Base class of data sources, which find, decode and augment images."""
+    """Base class of data sources, which find, decode and augment images.
+
+    `index` is the JSON file of what an earlier run has counted, if there is one.
+    """
 
     config: DataConfig
+    index: Path | None = None
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
 
     @abstractmethod

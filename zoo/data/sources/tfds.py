@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
-from zoo.data.sources.base import DataSource, Read, Record, Split, StreamSource, file_sizes
+from zoo.data.record_files import Read, RecordFile, reader
+from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import needs_extra
 
@@ -55,7 +56,7 @@ class Source(DataSource):
             sources.append(StreamSource(count, read, self.config.shuffle_buffer))
             try:
                 with naming_errors():  # labels are -1 where they are secret
-                    next(iter(read(ONLY_HOST, None)))
+                    next(iter(read(ONLY_HOST, None, 0)))
             except (tf.errors.OpError, ImportError) as error:
                 raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
         train, test = sources
@@ -125,10 +126,12 @@ def check_files(builder: Any, split: str) -> None:
 
 
 def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
-    def read(host: Host, order: tf.Tensor | None) -> tf.data.Dataset:
+    decoders = {"image": tfds.decode.SkipDecoding()}
+
+    def read(host: Host, order: tf.Tensor | None, first: int) -> tf.data.Dataset:
         records = builder.as_dataset(
             split=tfds.even_splits(split, host.count)[host.index] if host.count > 1 else split,
-            decoders={"image": tfds.decode.SkipDecoding()},
+            decoders=decoders,
             shuffle_files=order is not None,
             read_config=tfds.ReadConfig(
                 add_tfds_id=True,
@@ -137,7 +140,14 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
                 try_autocache=False,
             ),
         )
-        return records.map(record)
+        return records.skip(first).map(record)
+
+    @no_autograph
+    def parse(serialized: tf.Tensor, number: tf.Tensor, path: tf.Tensor) -> Record:
+        example = builder.info.features.deserialize_example(serialized, decoders=decoders)
+        file = tf.strings.regex_replace(path, ".*/", "")
+        example["tfds_id"] = tf.strings.join([file, tf.strings.as_string(number)], "__")
+        return record(example)
 
     @no_autograph
     def record(example: Record) -> Record:
@@ -153,4 +163,7 @@ def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
                 label = tf.minimum(tf.reduce_sum(tf.one_hot(label, classes), 0), 1)
             return {"image": example["image"], "label": tf.identity(label), "name": name}
 
-    return read
+    if builder.info.file_format.value != "tfrecord":  # a resumed run reads over what was seen
+        return read
+    parts = builder.info.splits[split].file_instructions
+    return reader([RecordFile(str(one.filename), one.skip, one.take) for one in parts], parse)

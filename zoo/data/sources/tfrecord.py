@@ -1,15 +1,18 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from pydantic import BaseModel
 
 from zoo.data.errors import no_autograph, reason
+from zoo.data.record_files import AT_ONCE, Parse, RecordFile, reader
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
-from zoo.devices import Host
 from zoo.errors import needs_extra
+from zoo.run_folder import INDEX, read_json
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
 TEXT, NAME = "image/class/text", "image/filename"
@@ -19,23 +22,37 @@ NEEDED = {
 }
 TRAIN, TEST = "train-*", "validation-*"
 SCAN_BATCH = 256
-AT_ONCE = 16  # files, and records of each, as TFDS reads its files
 
 
-class Contents(NamedTuple):
-    """Paths of record files, number of records of each, and names ("" without) by label."""
+class Contents(BaseModel):
+    """Paths of record files, bytes and records of each, and names ("" without) by label."""
 
     files: list[str]
+    sizes: list[int]
     counts: list[int]
-    texts: dict[int, str]
+    texts: dict[int, str] = {}
+
+
+class Index(BaseModel):
+    """Training and test files, as a run has found them."""
+
+    train: Contents
+    test: Contents
 
 
 class Source(DataSource):
-    """Shards `train-*` and `validation-*` of `tf.train.Example`, all of which are read once."""
+    """Shards `train-*` and `validation-*` of `tf.train.Example`.
+
+    All are read once, but for those of an index, which have the same sizes.
+    """
 
     def open(self, image_size: int) -> Split:
         folder, classes = self.config.dir or "", self.config.classes or 0
-        train, test = (_scan(folder, pattern) for pattern in (TRAIN, TEST))
+        known = (None, None)
+        if self.index is not None and self.index.is_file():
+            index = read_json(Index, self.index, f"output_dir: expected an intact {INDEX}")
+            known = index.train, index.test
+        train, test = map(partial(_contents, folder), (TRAIN, TEST), known)
         texts = test.texts | train.texts
         first = int(0 not in texts and classes in texts)
         wrong = sorted(label for label in texts if not first <= label < first + classes)
@@ -50,14 +67,11 @@ class Source(DataSource):
             record_stream(part.files, part.counts, parse_as(first), self.config.shuffle_buffer)
             for part in (train, test)
         )
-        return Split(train_records, test_records, names)
+        index = Index(train=train, test=test)
+        return Split(train_records, test_records, names, index=index.model_dump(mode="json"))
 
 
-def _scan(folder: str, pattern: str) -> Contents:
-    """Reads all labels, which checks the checksum of every record."""
-    with needs_extra("train"):
-        from rich.progress import Progress
-
+def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
     files = sorted(tf.io.gfile.glob(f"{folder.rstrip('/')}/{pattern}"))
     if not files:
         raise ValueError(
@@ -65,13 +79,23 @@ def _scan(folder: str, pattern: str) -> Contents:
             f"which has no {pattern}"
         )
     sizes = file_sizes(files)
-    contents = Contents(files, [0] * len(files), {})
+    if known is not None and (known.files, known.sizes) == (files, sizes):
+        return known
+    return _scan(Contents(files=files, sizes=sizes, counts=[0] * len(files)), pattern)
+
+
+def _scan(contents: Contents, pattern: str) -> Contents:
+    """Reads all labels, which checks the checksum of every record."""
+    with needs_extra("train"):
+        from rich.progress import Progress
+
+    files = contents.files
     scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
     scanned = scanned.interleave(
         _scan_file, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
     with Progress(transient=True) as progress:
-        task = progress.add_task(f"Counting {pattern[:-2]} images", total=sum(sizes))
+        task = progress.add_task(f"Counting {pattern[:-2]} images", total=sum(contents.sizes))
         try:
             for file, size, labels, texts in scanned.as_numpy_iterator():
                 progress.advance(task, size)
@@ -114,31 +138,12 @@ def _first_fault(files: Sequence[str]) -> str | None:
     return None
 
 
-# Takes a serialized example, its number in its file, and the file; returns a record.
-Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Record]
-
-
 def record_stream(
     files: Sequence[str], counts: Sequence[int], parse: Parse, shuffle_buffer: int
 ) -> StreamSource:
-    """Creates the stream of the records of files; those of hosts differ by at most one record."""
-
-    def read(host: Host, order: Any) -> tf.data.Dataset:
-        part: Any = tf.data.Dataset.from_tensor_slices(_part(files, counts, host))
-        if order is not None:
-            part = part.shuffle(len(files), order, reshuffle_each_iteration=False)
-        records = part.interleave(
-            read_file, AT_ONCE, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-        )
-        return records.map(parse)
-
-    @no_autograph
-    def read_file(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
-        numbers = tf.data.Dataset.range(skip, skip + take)
-        records = tf.data.TFRecordDataset(file).skip(skip)
-        return tf.data.Dataset.zip(records, numbers, tf.data.Dataset.from_tensors(file).repeat())
-
-    return StreamSource(sum(counts), read, shuffle_buffer)
+    """Creates the stream of the records of files, whose numbers are known."""
+    parts = [RecordFile(file, 0, count) for file, count in zip(files, counts, strict=True)]
+    return StreamSource(sum(counts), reader(parts, parse), shuffle_buffer)
 
 
 def parse_as(first_label: int) -> Parse:
@@ -153,16 +158,3 @@ def parse_as(first_label: int) -> Parse:
         return {"image": found[IMAGE], "label": found[LABEL] - first_label, "name": name}
 
     return parse
-
-
-def _part(
-    files: Sequence[str], counts: Sequence[int], host: Host
-) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Returns a host's files, and how many records of each to skip and to take."""
-    ends = np.cumsum(counts)
-    bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
-    starts = ends - counts
-    skip = np.clip(bounds[0] - starts, 0, counts)
-    take = np.clip(bounds[1] - starts, 0, counts) - skip
-    chosen = np.flatnonzero(take)
-    return [files[i] for i in chosen.tolist()], skip[chosen], take[chosen]

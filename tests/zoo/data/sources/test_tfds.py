@@ -40,7 +40,7 @@ def test_every_host_reads_its_own_part(hosts, order, imagenet):
     """Of files, and where there are more hosts than files, of their records."""
     source = load_data(config(imagenet), 24).train.source
     order = None if order is None else tf.constant(order, tf.int64)
-    parts = [list(source.read(Host(host, hosts), order)) for host in range(hosts)]
+    parts = [list(source.read(Host(host, hosts), order, 0)) for host in range(hosts)]
     assert {len(part) for part in parts} == {60 // hosts, -(-60 // hosts)}
     numbers = [int(record["label"]) for part in parts for record in part]
     assert sorted(numbers) == list(range(60))
