@@ -1,4 +1,4 @@
-"""Small folders of selected pseudo-labelled images, as `zoo.pseudo_label select` writes them."""
+"""Small folders of selected pseudo-labeled images, as `zoo.pseudo_label select` writes them."""
 
 import io
 from pathlib import Path

@@ -137,12 +137,12 @@ SOURCES = {
 
 
 class PseudoConfig(Section):
-    """Pseudo-labelled images in every training batch, in addition to `batch_size` labelled ones."""
+    """Pseudo-labeled images in every training batch, in addition to `batch_size` labeled ones."""
 
     dir: AnyPath | None = None
-    """Folder of zoo.pseudo_label select, local or gs://; None: labelled images alone."""
+    """Folder of zoo.pseudo_label select, local or gs://; None: labeled images alone."""
     ratio: float = Field(default=3, gt=0, le=1000)
-    """Pseudo-labelled images for each labelled one. The loss is the mean over the labelled images
+    """Pseudo-labeled images for each labeled one. The loss is the mean over the labeled images
     plus this times the mean over the others."""
     labels: Literal["soft", "hard"] = "soft"
     """soft: the teacher's probabilities; hard: its most probable class."""
@@ -411,7 +411,7 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
         images = self.data.pseudo.ratio * self.data.batch_size
         if round(images) < 1 or not math.isclose(images, round(images)):
             raise ValueError(
-                "data.pseudo.ratio: expected a whole number of pseudo-labelled images in a batch. "
+                "data.pseudo.ratio: expected a whole number of pseudo-labeled images in a batch. "
                 f"Received: {self.data.pseudo.ratio:g} times data.batch_size={self.data.batch_size}"
             )
         for name, is_set in {

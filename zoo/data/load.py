@@ -85,7 +85,7 @@ class TrainingImages(Images):
     """
 
     mix: Mix | None = None
-    pseudo: "PseudoLabelled | None" = None
+    pseudo: "PseudoLabeled | None" = None
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -97,7 +97,7 @@ class TrainingImages(Images):
         return self.count // batch_size
 
     def step_size(self, batch_size: int) -> int:
-        """Returns the images of a step, pseudo-labelled ones included."""
+        """Returns the images of a step, pseudo-labeled ones included."""
         pseudo = 0 if self.pseudo is None else self.pseudo.images_for(batch_size)
         return batch_size + pseudo
 
@@ -112,7 +112,7 @@ class TrainingImages(Images):
         """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
 
         Labels are probabilities of the classes: one-hot, unless images are mixed, or there are
-        pseudo-labelled ones, which come in addition to `batch_size`. A batch is of all hosts, of
+        pseudo-labeled ones, which come in addition to `batch_size`. A batch is of all hosts, of
         which each reads its part, divided into `parts` micro-batches.
         """
         batches = self._unmixed(batch_size, classes, first_step, host)
@@ -143,10 +143,10 @@ class TrainingImages(Images):
 
 
 @dataclass(frozen=True)
-class PseudoLabelled:
-    """Pseudo-labelled images that complete the batches of labelled ones.
+class PseudoLabeled:
+    """Pseudo-labeled images that complete the batches of labeled ones.
 
-    `ratio` is their number for each labelled image. The labels of the labelled images alone are
+    `ratio` is their number for each labeled image. The labels of the labeled images alone are
     smoothed, by `label_smoothing`.
     """
 
@@ -155,18 +155,18 @@ class PseudoLabelled:
     label_smoothing: float
 
     def images_for(self, batch_size: int) -> int:
-        """Returns the number of pseudo-labelled images in a batch of so many labelled ones."""
+        """Returns the number of pseudo-labeled images in a batch of so many labeled ones."""
         return round(self.ratio * batch_size)
 
     def added_to(
         self,
-        labelled: tf.data.Dataset,
+        labeled: tf.data.Dataset,
         batch_size: int,
         classes: int,
         first_step: int,
         host: Host,
     ) -> tf.data.Dataset:
-        """Adds pseudo-labelled images to the batches of labelled ones of a host."""
+        """Adds pseudo-labeled images to the batches of labeled ones of a host."""
         own, others = host.size(batch_size), self.images_for(batch_size)
         # Every part of a batch has both kinds in proportion: a device's, a micro-batch, a host's.
         places = [(np.arange(count) + 0.5) / count for count in (own, host.size(others))]
@@ -180,7 +180,7 @@ class PseudoLabelled:
             return tf.gather(images, order), tf.gather(tf.concat([smoothed, other[1]], 0), order)
 
         pseudo = self.images._unmixed(others, classes, first_step, host)
-        return tf.data.Dataset.zip(labelled, pseudo).map(joined)
+        return tf.data.Dataset.zip(labeled, pseudo).map(joined)
 
 
 class EvalImages(Images):

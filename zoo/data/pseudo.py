@@ -1,4 +1,4 @@
-"""Pseudo-labelled images for training, from a folder of `zoo.pseudo_label select`."""
+"""Pseudo-labeled images for training, from a folder of `zoo.pseudo_label select`."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from zoo.data.crops import convert
 from zoo.data.errors import no_autograph
 from zoo.data.load import (
     ImageData,
-    PseudoLabelled,
+    PseudoLabeled,
     TrainingImages,
     find_source,
     held_out_preprocessing,
@@ -26,7 +26,7 @@ OWN_SEEDS = 2**32  # added to the seed, so that images and their order are of ot
 def with_pseudo_labels(
     data: ImageData, config: DataConfig, image_size: int, seed: int, label_smoothing: float
 ) -> ImageData:
-    """Adds pseudo-labelled images to the training images; they are augmented alike.
+    """Adds pseudo-labeled images to the training images; they are augmented alike.
 
     Raises `ValueError` if the folder is incomplete, or its classes are not those of the data.
     """
@@ -60,7 +60,7 @@ def with_pseudo_labels(
         config, _of_files(find_source(config)), held_out_preprocessing(config, image_size)
     )
     images = TrainingImages(stream, read_image, seed + OWN_SEEDS)
-    labeled = replace(data.train, pseudo=PseudoLabelled(images, pseudo.ratio, label_smoothing))
+    labeled = replace(data.train, pseudo=PseudoLabeled(images, pseudo.ratio, label_smoothing))
     return replace(data, train=labeled)
 
 

@@ -1,4 +1,4 @@
-"""Records of pseudo-labelled images, which `zoo.pseudo_label` writes and training reads."""
+"""Records of pseudo-labeled images, which `zoo.pseudo_label` writes and training reads."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +132,7 @@ class Selection(BaseModel):
     teacher: str
     files: tuple[SelectedFile, ...] = Field(min_length=1)
     settings: dict[str, Any]
-    counts_before: tuple[int, ...]  # labelled images of each class
+    counts_before: tuple[int, ...]  # labeled images of each class
     counts_after: tuple[int, ...]  # selected records of each class, copies included
     left_out: dict[str, int]  # images by reason: digest, perceptual_hash, threshold
 
@@ -142,13 +142,13 @@ class Selection(BaseModel):
         return sum(file.records for file in self.files)
 
     def check_classes(self, class_names: Sequence[str], setting: str = "data.pseudo.dir") -> None:
-        """Checks that the teacher has the classes of the labelled images, in their order."""
+        """Checks that the teacher has the classes of the labeled images, in their order."""
         if list(class_names) == list(self.class_names):
             return
         pairs = zip(self.class_names, class_names, strict=False)
         different = [f"{one!r}, not {other!r}" for one, other in pairs if one != other]
         raise ValueError(
-            f"{setting}: expected pseudo-labels of the {len(class_names)} classes of the labelled "
+            f"{setting}: expected pseudo-labels of the {len(class_names)} classes of the labeled "
             f"images. Received: {len(self.class_names)} classes of {self.teacher}"
             + (f", such as {printable(different[0])}" if different else "")
         )

@@ -1,4 +1,4 @@
-"""Images that must not be pseudo-labelled: those of the labelled and the test sets."""
+"""Images that must not be pseudo-labeled: those of the labeled and the test sets."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A labelling job: its settings, teacher and ranges, and the files of its folder."""
+"""A labeling job: its settings, teacher and ranges, and the files of its folder."""
 
 from dataclasses import dataclass
 from io import BytesIO

@@ -26,7 +26,7 @@ class Meter:
             )
         self.images, self._begin, self._end = 0, time.monotonic(), None
         columns = (
-            TextColumn("Labelling"),
+            TextColumn("Labeling"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("images, {task.fields[rate]} images/s, left:"),

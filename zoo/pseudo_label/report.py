@@ -1,4 +1,4 @@
-"""Report of a labelling job: counts, and histograms of scores and classes."""
+"""Report of a labeling job: counts, and histograms of scores and classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,15 +37,15 @@ class Totals:
 
 
 def write(
-    folder: Any, task: Task, class_names: Sequence[str], labelled: int, seconds: float
+    folder: Any, task: Task, class_names: Sequence[str], labeled: int, seconds: float
 ) -> None:
-    """Writes and prints the report; `labelled` images took this command `seconds`."""
+    """Writes and prints the report; `labeled` images took this command `seconds`."""
     totals = Totals(np.zeros(len(class_names), "int64"))
     for number in range(task.count):
         totals.add(read_index(task, number))
     images = int(totals.classes.sum())
     mean = totals.sum_of_scores / images if images else None
-    rate = labelled / seconds if labelled else None
+    rate = labeled / seconds if labeled else None
     title = f"{task.teacher_id}: {images:,} images, mean score {mean or 0:.4f}"
     plot_labels(totals.scores, totals.classes, class_names, title, folder / SCORES)
     content = {
@@ -57,11 +57,11 @@ def write(
         "damaged_files": totals.damaged,
         "scores": {"bins": BINS, "images": totals.scores.tolist()},
         "classes": dict(zip(class_names, totals.classes.tolist(), strict=True)),
-        "last_command": {"images": labelled, "seconds": seconds, "images_per_second": rate},
+        "last_command": {"images": labeled, "seconds": seconds, "images_per_second": rate},
     }
     write_json(folder / REPORT, content, indent=1)
-    if labelled:
-        print(f"labelled {labelled:,} images in {seconds:,.1f} s, {rate:,.1f} images/s")
+    if labeled:
+        print(f"labeled {labeled:,} images in {seconds:,.1f} s, {rate:,.1f} images/s")
     print(title)
     if totals.unreadable:
         print(f"{totals.unreadable:,} unreadable images: {some(map(printable, totals.named), 5)}")

@@ -13,7 +13,7 @@ from zoo.pseudo_label.runners import LOCAL, beam_runner
 class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
     r"""Selects the pseudo-labels to train on, as Noisy Student does (arXiv:1911.04252).
 
-    Images with a score below the threshold are left out, and those of the labelled and test sets.
+    Images with a score below the threshold are left out, and those of the labeled and test sets.
     Of each class, the most confident ones are kept; rare classes get copies. The same command
     resumes a job that was killed, with any runner.
 
@@ -33,7 +33,7 @@ class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
     copies: bool = True
     """Repeat the images of classes that have fewer, the most confident ones once more."""
     exclude: list[str] = Field(default=[])
-    """Labelled and test images, which are left out: patterns as for --input of label."""
+    """Labeled and test images, which are left out: patterns as for --input of label."""
     hamming: int = Field(default=3, ge=0, le=15)
     """Different bits of perceptual hashes, up to which two images are the same, re-encoded."""
     empty_classes: Literal["refuse", "allow"] = "refuse"

@@ -1,4 +1,4 @@
-"""The passes over the shards of a labelling job that select its records."""
+"""The passes over the shards of a labeling job that select its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -76,7 +76,7 @@ class ClassificationRun(Run):
                 raise ValueError(
                     f"data.pseudo.ratio: expected a number of images in a batch that {parts} "
                     f"devices and micro-batches divide. Received: {others}, with data.batch_size="
-                    f"{config.data.batch_size} labelled ones"
+                    f"{config.data.batch_size} labeled ones"
                 )
         self.classes = len(self.data.class_names)
         self.images = self.data.train.count, self.data.test.count
@@ -170,8 +170,8 @@ class ClassificationRun(Run):
         if (pseudo := data.train.pseudo) is not None:
             lines.append(
                 f"and {pseudo.images_for(config.data.batch_size)} of {pseudo.images.count:,} "
-                f"pseudo-labelled images in every step ({config.data.pseudo.labels} labels); "
-                "epochs, rates and images/s count labelled images"
+                f"pseudo-labeled images in every step ({config.data.pseudo.labels} labels); "
+                "epochs, rates and images/s count labeled images"
             )
         lines += [f"warning: {one}" for one in data.warnings]
         cores = _intended_cores(config.config)

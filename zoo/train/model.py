@@ -84,8 +84,8 @@ class Objective(keras.layers.Layer):
     micro-batches. Mixed labels mix the weights of their classes. The teacher returns logits of the
     same images; temperature and share are those of `DistillationConfig`.
 
-    With `pseudo_ratio` pseudo-labelled images for each labelled one in a batch, it is the mean over
-    the labelled images plus `pseudo_ratio` times the mean over the others, as Noisy Student has it
+    With `pseudo_ratio` pseudo-labeled images for each labeled one in a batch, it is the mean over
+    the labeled images plus `pseudo_ratio` times the mean over the others, as Noisy Student has it
     (Xie et al., arXiv:1911.04252).
     """
 
@@ -99,7 +99,7 @@ class Objective(keras.layers.Layer):
         pseudo_ratio: float = 0.0,
     ) -> None:
         super().__init__(name="objective", trainable=False, dtype="float32")
-        # Each of the 1 + ratio images has the same weight then, 1 / labelled images.
+        # Each of the 1 + ratio images has the same weight then, 1 / labeled images.
         self.factor = 1 + pseudo_ratio
         self.loss = loss
         self.class_weights = None if class_weights is None else np.array(class_weights, "float32")

@@ -1,4 +1,4 @@
-"""Batches of labelled and pseudo-labelled images."""
+"""Batches of labeled and pseudo-labeled images."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from zoo.data.pseudo import with_pseudo_labels
 from zoo.devices import Host
 
 SIZE, BATCH, CLASSES = 8, 4, 10
-COUNT = 50  # pseudo-labelled images, of one gray level each: its number
+COUNT = 50  # pseudo-labeled images, of one gray level each: its number
 SMOOTHING = 0.1
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Pseudo-labelled images whose brightness is their number, with soft labels."""
+    """Pseudo-labeled images whose brightness is their number, with soft labels."""
     folder = tmp_path_factory.mktemp("selection") / "selected"
     images = np.arange(COUNT, dtype="uint8")[:, None, None, None] * np.ones((8, 8, 3), "uint8")
     probabilities = np.full((COUNT, CLASSES), 0.03)
@@ -69,7 +69,7 @@ def test_hard_and_softened_labels(folder, settings, highest):
     np.testing.assert_allclose(labels[is_pseudo(images)].max(-1), highest, rtol=1e-5)
 
 
-def test_every_pseudo_labelled_image_is_read(folder):
+def test_every_pseudo_labeled_image_is_read(folder):
     images, _ = batches(load(folder, ratio=3), 4)
     seen = images[is_pseudo(images)][:, 0, 0, 0]
     assert len(np.unique(seen)) == 48  # the first epoch of 50 images in batches of 12
@@ -90,16 +90,16 @@ def test_parts_and_hosts_divide_the_batch(folder):
     for index in (0, 1):
         own, _ = batches(load(folder, ratio=3), 3, host=Host(index, 2))
         assert (is_pseudo(own).sum(1) == 6).all()
-        labelled = np.where(is_pseudo(images)[..., None, None, None], 0, images)
+        labeled = np.where(is_pseudo(images)[..., None, None, None], 0, images)
         half = np.where(is_pseudo(own)[..., None, None, None], 0, own)
-        np.testing.assert_array_equal(half, np.split(labelled, 2, axis=1)[index])
+        np.testing.assert_array_equal(half, np.split(labeled, 2, axis=1)[index])
 
 
 def test_other_classes_are_refused(folder, tmp_path):
     write_selection(
         tmp_path / "other", np.zeros((4, 8, 8, 3), "uint8"), np.eye(2)[[0, 1, 0, 1]], "ab"
     )
-    with pytest.raises(ValueError, match=r"10 classes of the labelled images\. Received: 2"):
+    with pytest.raises(ValueError, match=r"10 classes of the labeled images\. Received: 2"):
         load(tmp_path / "other")
 
 
@@ -113,7 +113,7 @@ def test_a_batch_larger_than_the_selection_is_refused(folder):
     [
         ({"pseudo": {"ratio": 0}}, "greater than 0"),
         ({"pseudo": {"ratio": 2}}, "ratio needs dir"),
-        ({"pseudo": {"dir": "x", "ratio": 0.3}}, "whole number of pseudo-labelled images"),
+        ({"pseudo": {"dir": "x", "ratio": 0.3}}, "whole number of pseudo-labeled images"),
         ({"pseudo": {"dir": "x"}, "class_weights": "balanced"}, "expected no data.class_weights"),
         ({"pseudo": {"dir": "x", "labels": "hard", "temperature": 2}}, "needs labels=soft"),
     ],

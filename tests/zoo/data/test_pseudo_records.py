@@ -1,4 +1,4 @@
-"""Records of pseudo-labelled images, and the description of a selection."""
+"""Records of pseudo-labeled images, and the description of a selection."""
 
 from dataclasses import asdict, replace
 
@@ -117,7 +117,7 @@ def test_damaged_selection_is_refused(selected, change, part):
     ("names", "part"),
     [
         (["dog", "cat"], "2 classes of network-0123456789ab, such as 'cat', not 'dog'"),
-        (["cat", "dog", "fox"], "the 3 classes of the labelled images. Received: 2 classes"),
+        (["cat", "dog", "fox"], "the 3 classes of the labeled images. Received: 2 classes"),
     ],
 )
 def test_teacher_of_other_classes_is_refused(selected, names, part):

@@ -57,7 +57,7 @@ def test_images_become_records_and_a_report(arguments, tmp_path, capsys):
     assert (folder / "scores.png").stat().st_size > 1000
     printed = capsys.readouterr().out
     assert "21/21 images" in printed
-    assert "labelled 21 images in" in printed
+    assert "labeled 21 images in" in printed
 
 
 def test_killed_job_does_the_rest(arguments, tmp_path, capsys):

@@ -29,7 +29,7 @@ def photo(number: int, quality: int = 95) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def labelled():
+def labeled():
     """Pseudo-labels of 120 images: class 4 is rare, scores have ties."""
     rng = np.random.default_rng(0)
     classes = rng.integers(0, CLASSES - 1, COUNT)
@@ -110,27 +110,27 @@ def expected_names(labels, threshold, per_class, copies):
 @pytest.mark.parametrize(
     ("threshold", "per_class", "copies"), [(0.3, 10, True), (0.55, 8, False), (0, 1000, False)]
 )
-def test_selection(labelled, tmp_path, shards, threshold, per_class, copies):
-    source = write_labels(tmp_path / "labels", labelled, shards)
+def test_selection(labeled, tmp_path, shards, threshold, per_class, copies):
+    source = write_labels(tmp_path / "labels", labeled, shards)
     settings = {"threshold": threshold, "per_class": per_class, "copies": copies}
     select(SelectConfig(input=source, output=tmp_path / "selected", **settings))
-    assert names_in(tmp_path / "selected") == expected_names(labelled, **settings)
+    assert names_in(tmp_path / "selected") == expected_names(labeled, **settings)
     selection = read_selection(tmp_path / "selected")
     assert sum(selection.counts_before) == COUNT
     assert sum(selection.counts_after) == selection.count
-    assert selection.left_out["threshold"] == sum(one.score < threshold for one in labelled)
+    assert selection.left_out["threshold"] == sum(one.score < threshold for one in labeled)
     left = {path.name for path in (tmp_path / "selected").iterdir()}
     assert left >= {"select.json", "report.json", "images.png"}
     assert "unfinished" not in left
 
 
-def test_known_images_are_left_out(labelled, tmp_path):
+def test_known_images_are_left_out(labeled, tmp_path):
     """The same file by its digest, a re-encoded one by its perceptual hash."""
     (tmp_path / "known").mkdir()
-    confident = [i for i, one in enumerate(labelled) if one.score > 0.8][:2]
+    confident = [i for i, one in enumerate(labeled) if one.score > 0.8][:2]
     (tmp_path / "known" / "same.jpg").write_bytes(photo(confident[0]))
     (tmp_path / "known" / "again.jpg").write_bytes(photo(confident[1], quality=60))
-    source = write_labels(tmp_path / "labels", labelled, 3)
+    source = write_labels(tmp_path / "labels", labeled, 3)
     config = SelectConfig(
         input=source,
         output=tmp_path / "selected",
@@ -141,14 +141,14 @@ def test_known_images_are_left_out(labelled, tmp_path):
     select(config)
     left_out = read_selection(tmp_path / "selected").left_out
     assert (left_out["digest"], left_out["perceptual_hash"]) == (1, 1)
-    others = [one for i, one in enumerate(labelled) if i not in confident]
+    others = [one for i, one in enumerate(labeled) if i not in confident]
     assert names_in(tmp_path / "selected") == expected_names(others, 0.3, 1000, False)
 
 
-def test_killed_selection_goes_on(labelled, tmp_path, monkeypatch):
+def test_killed_selection_goes_on(labeled, tmp_path, monkeypatch):
     from zoo.pseudo_label import selection
 
-    source = write_labels(tmp_path / "labels", labelled, 5)
+    source = write_labels(tmp_path / "labels", labeled, 5)
     config = SelectConfig(input=source, output=tmp_path / "selected", per_class=10)
     write, seen = selection._write_shard, []
 
@@ -167,13 +167,13 @@ def test_killed_selection_goes_on(labelled, tmp_path, monkeypatch):
         select(config.model_copy(update={"per_class": 9}))
     select(config)
     assert (tmp_path / "selected" / "train-00000-of-00005").stat().st_mtime_ns == first
-    assert names_in(tmp_path / "selected") == expected_names(labelled, 0.3, 10, True)
+    assert names_in(tmp_path / "selected") == expected_names(labeled, 0.3, 10, True)
     with pytest.raises(ValueError, match="expected a new folder"):
         select(config)
 
 
-def test_bad_input(labelled, tmp_path):
-    source = write_labels(tmp_path / "labels", labelled, 2)
+def test_bad_input(labeled, tmp_path):
+    source = write_labels(tmp_path / "labels", labeled, 2)
 
     def message(**settings):
         config = SelectConfig(**{"input": source, "output": tmp_path / "selected"} | settings)

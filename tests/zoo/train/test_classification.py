@@ -327,8 +327,8 @@ def test_interrupted_run_on_pseudo_labels_gives_the_same_weights(tmp_path, monke
     }
     whole, folder = (TrainConfig(output_dir=tmp_path / name, **settings) for name in ("a", "b"))
     metrics = classification.train(whole)
-    assert metrics["training_images"] == 1437  # labelled ones
-    assert "128 of 200 pseudo-labelled images in every step" in capsys.readouterr().out
+    assert metrics["training_images"] == 1437  # labeled ones
+    assert "128 of 200 pseudo-labeled images in every step" in capsys.readouterr().out
 
     def terminate(self, batch, logs=None):
         if self.model.steps_done == 6:

@@ -73,16 +73,16 @@ def test_objective_weighs_classes_and_hears_the_teacher():
         np.testing.assert_array_equal(value, now)
 
 
-def test_objective_of_pseudo_labelled_images():
-    """The mean over the labelled images plus the ratio times the mean over the others."""
+def test_objective_of_pseudo_labeled_images():
+    """The mean over the labeled images plus the ratio times the mean over the others."""
     ratio, rng = 3, np.random.default_rng(0)
     logits = rng.normal(size=(2 * (1 + ratio), 3)).astype("float32")
     labels = softmax(rng.normal(size=logits.shape)).astype("float32")
     loss = create_loss(TrainingConfig(label_smoothing=0), "sum_over_batch_size")
     received = float(Objective(loss, pseudo_ratio=ratio).of(None, labels, logits))
     entropy = -(labels * np.log(softmax(logits.astype("float64")))).sum(-1)
-    labelled = np.arange(len(labels)) % (1 + ratio) == 0
-    expected = entropy[labelled].mean() + ratio * entropy[~labelled].mean()
+    labeled = np.arange(len(labels)) % (1 + ratio) == 0
+    expected = entropy[labeled].mean() + ratio * entropy[~labeled].mean()
     assert received == pytest.approx(expected, rel=1e-5)
 
 

@@ -1,5 +1,7 @@
 """Shards of tf.train.Example."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,9 @@ from support.record_files import jpeg, write_tfrecords
 
 from zoo.config import DataConfig
 from zoo.data.load import load_data
+from zoo.data.sources import tfrecord
 from zoo.devices import Host
+from zoo.files import write_json
 
 
 def config(folder, **settings):
@@ -23,6 +27,30 @@ def test_counts_names_and_labels(records):
     assert sorted(labels) == list(range(21))
     # Red is the number of the image, and the label counts from 1 in the file.
     np.testing.assert_allclose(images.mean((1, 2))[:, 0], np.maximum(labels, 2.3), atol=4)
+
+
+def test_a_resumed_run_counts_only_what_has_changed(records, tmp_path, monkeypatch):
+    """Its run folder has the counts; files of other sizes are counted again."""
+    folder, index = tmp_path / "records", tmp_path / "records.json"
+    shutil.copytree(records, folder)
+    data = load_data(config(folder), 24)
+    write_json(index, data.index)
+    scan, scanned = tfrecord._scan, []
+
+    def counted(contents, pattern):
+        scanned.append(pattern)
+        return scan(contents, pattern)
+
+    monkeypatch.setattr(tfrecord, "_scan", counted)
+    again = load_data(config(folder), 24, index=index)
+    assert (again.train.count, again.test.count, again.class_names) == (60, 21, data.class_names)
+    assert scanned == []
+    write_tfrecords(folder / "train-new", [(jpeg(i), i + 1) for i in range(5)])
+    assert load_data(config(folder), 24, index=index).train.count == 65
+    assert scanned == ["train-*"]
+    index.write_text("{")
+    with pytest.raises(ValueError, match=r"output_dir: expected an intact records\.json"):
+        load_data(config(folder), 24, index=index)
 
 
 def test_labels_from_zero_without_names(tmp_path):
