@@ -463,8 +463,8 @@ def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
 
 
 def test_plan_of_digits(monkeypatch):
-    def load(*arguments):
-        return replace(load_data(*arguments), warnings=("something is odd",))
+    def load(*arguments, **others):
+        return replace(load_data(*arguments, **others), warnings=("something is odd",))
 
     monkeypatch.setattr(classification, "load_data", load)
     _, lines = compiled(
