@@ -49,7 +49,8 @@ def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
         if first:
             with tf.init_scope():  # the seed is known
                 shuffled = _shuffled(len(part), order).numpy()
-            columns, over = _seek(*(values[shuffled] for values in columns), first)
+            paths, skips, takes, offsets = (values[shuffled] for values in columns)
+            columns, over = _seek(paths, skips, takes, offsets, first)
         elif order is not None:
             shuffled = _shuffled(len(part), order)
             columns = tuple(tf.gather(values, shuffled) for values in columns)
@@ -58,7 +59,8 @@ def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
 
     @no_autograph
     def interleave(*group: tf.data.Dataset) -> tf.data.Dataset:
-        return tf.data.Dataset.zip(*group).interleave(
+        files: Any = tf.data.Dataset.zip(*group)
+        return files.interleave(
             _read_file, AT_ONCE, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
 
@@ -67,7 +69,9 @@ def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
 
 def _shuffled(count: int, seed: Any) -> Any:
     both = tf.stack([seed, tf.zeros_like(seed)])
-    return tf.random.experimental.stateless_shuffle(tf.range(count), both)
+    return tf.random.experimental.stateless_shuffle(  # pyright: ignore
+        tf.range(count), both
+    )
 
 
 @no_autograph
