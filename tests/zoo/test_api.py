@@ -139,7 +139,7 @@ def test_run_and_published_network_are_measured_alike(run, published):
 
 def test_evaluation_of_other_images(run, photos):
     data = {"source": "image_folder", "dir": str(photos)}
-    with pytest.raises(ValueError, match="expected images of 10 classes"):
+    with pytest.raises(ValueError, match="expected images of the 10 classes"):
         evaluate(run, data)
     with pytest.raises(ValueError, match=r"data\.batch_sice: no such setting"):
         evaluate(run, {"batch_sice": 3})
