@@ -89,6 +89,7 @@ LocalPath = Annotated[Path, BeforeValidator(_local)]
 OutputFolder = Annotated[LocalPath, checked_by(check_output)]
 OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.parent, path.name))]
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
+AnyOutputFolder = Annotated[AnyPath, checked_by(check_output)]
 
 
 def load_yaml(text: str) -> Any:

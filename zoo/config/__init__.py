@@ -417,7 +417,7 @@ class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
         for name, is_set in {
             "data.class_weights": self.data.class_weights is not None,
             "training.binary_threshold": self.training.binary_threshold is not None,
-            "a teacher in distillation": bool(self.distillation.run or self.distillation.model),
+            "teacher in distillation": bool(self.distillation.run or self.distillation.model),
         }.items():
             if is_set:
                 raise ValueError(f"data.pseudo.dir: expected no {name} with pseudo-labels")

@@ -366,9 +366,9 @@ def _replace_unreadable(
 def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
     @no_autograph
     def one_hot(images: tf.Tensor, labels: tf.Tensor, *readable: tf.Tensor):
-        several = labels.shape.rank == 2  # vectors already, as some images have several labels
-        one_hot_labels = labels if several else tf.one_hot(labels, classes)
-        return images, one_hot_labels, *(tf.cast(r, tf.float32) for r in readable)
+        if labels.shape.rank == 1:  # else of several classes, or soft
+            labels = tf.one_hot(labels, classes)
+        return images, labels, *(tf.cast(r, tf.float32) for r in readable)
 
     return one_hot
 

@@ -33,12 +33,7 @@ def with_pseudo_labels(
     pseudo = config.pseudo
     selection = pseudo_records.read_selection(pseudo.dir)
     selection.check_classes(data.class_names)
-    classes, added = len(data.class_names), round(pseudo.ratio * config.batch_size)
-    if selection.count < added:
-        raise ValueError(
-            f"data.pseudo.ratio: expected at most {selection.count} pseudo-labeled images in a "
-            f"batch, the number in {printable(pseudo.dir)}. Received: {added}"
-        )
+    classes = len(data.class_names)
 
     @no_autograph
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
@@ -51,8 +46,8 @@ def with_pseudo_labels(
         return {"image": found["image"], "label": label, "name": found["name"] + place}
 
     stream = record_stream(
-        [f"{pseudo.dir}/{file.name}" for file in selection.files if file.records],
-        [file.records for file in selection.files if file.records],
+        [f"{pseudo.dir}/{file.name}" for file in selection.files],
+        [file.records for file in selection.files],
         parse,
         config.shuffle_buffer,
     )
@@ -60,8 +55,13 @@ def with_pseudo_labels(
         config, _of_files(find_source(config)), held_out_preprocessing(config, image_size)
     )
     images = TrainingImages(stream, read_image, seed + OWN_SEEDS)
-    labeled = replace(data.train, pseudo=PseudoLabeled(images, pseudo.ratio, label_smoothing))
-    return replace(data, train=labeled)
+    added = PseudoLabeled(images, pseudo.ratio, label_smoothing)
+    if (wanted := added.images_for(config.batch_size)) > selection.count:
+        raise ValueError(
+            f"data.pseudo.ratio: expected at most {selection.count} pseudo-labeled images in a "
+            f"batch, the number in {printable(pseudo.dir)}. Received: {wanted}"
+        )
+    return replace(data, train=replace(data.train, pseudo=added))
 
 
 def _of_files(source: DataSource) -> DataSource:

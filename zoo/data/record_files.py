@@ -1,9 +1,9 @@
 """TFRecord files of known counts, whose records are read in order from any position on."""
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from io import FileIO
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ def _read_file(
 
 
 def _part(files: Sequence[RecordFile], host: Host) -> list[RecordFile]:
-    """Returns what a host reads, consecutive records of consecutive files."""
+    """Returns the part of a host: consecutive records of consecutive files."""
     takes = np.array([file.take for file in files])
     ends = np.cumsum(takes)
     bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
@@ -126,20 +126,34 @@ def _seek(
     return columns, rest
 
 
+def record_ends(path: str) -> Iterator[int]:
+    """Yields the end of each record in bytes, up to the first one that is not there as a whole.
+
+    Reads the lengths alone, not the contents, unless the file is in a bucket, whose blocks are
+    larger.
+    """
+    size, end = tf.io.gfile.stat(path).length, 0
+    # Without a buffer, which every seek would fill.
+    opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
+    with opened as file:
+        while end < size:
+            file.seek(end)
+            end += HEADER + int.from_bytes(file.read(HEADER)[:8], "little") + FOOTER
+            if end > size:
+                return
+            yield end
+
+
 def _offset(path: str, number: int) -> int:
     """Returns the place of a record in its file in bytes, by the lengths of those before."""
-    offset = 0
+    why = "cut off"
     try:
-        bucket = in_bucket(path)
-        with tf.io.gfile.GFile(path, "rb") if bucket else Path(path).open("rb", 0) as file:
-            for _ in range(number):
-                file.seek(offset)
-                (length,) = struct.unpack("<Q4x", file.read(HEADER))
-                offset += HEADER + length + FOOTER
-    except (OSError, OverflowError, struct.error, tf.errors.OpError) as error:
-        why = reason(error) if isinstance(error, tf.errors.OpError | OSError) else "cut off"
+        end = 0 if number == 0 else next(islice(record_ends(path), number - 1, None), None)
+    except (OSError, tf.errors.OpError) as error:
+        end, why = None, reason(error)
+    if end is None:
         raise ValueError(
             f"data.dir: expected {number} records or more in {printable(path)}. Received: a "
             f"damaged or other file ({why})"
-        ) from None
-    return offset
+        )
+    return end

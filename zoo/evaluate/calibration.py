@@ -47,7 +47,7 @@ class Selection(NamedTuple):
 
 
 def selection(confidence: np.ndarray, right: np.ndarray) -> Selection:
-    """Returns what each threshold keeps; images of the same score are kept together."""
+    """Returns the images that each threshold keeps; those of one score are kept together."""
     order = np.argsort(-confidence, kind="stable")
     scores, hits = confidence[order], np.cumsum(right[order])
     last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))  # of each score

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import FileIO
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from google.protobuf.message import DecodeError
 from zoo.data.errors import reason
 from zoo.data.image_files import divide, name_left_out
 from zoo.data.pseudo_records import IMAGE, NAME
+from zoo.data.record_files import record_ends
 from zoo.data.sources import tfds
 from zoo.errors import needs_extra, printable, some
 from zoo.files import answering, in_bucket, location, why_no_file
@@ -22,7 +22,6 @@ from zoo.pseudo_label.hashes import digest
 
 TFDS = "tfds:"
 AT_ONCE = 16  # files whose headers are read: a bucket answers slowly
-HEAD, TAIL = 12, 4  # bytes around each record: its length and two checksums
 
 
 class DamagedError(ValueError):
@@ -155,24 +154,13 @@ def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> It
 
 
 def _count_records(path: str) -> tuple[int, bool]:
-    """Returns the number of intact records, and whether there is nothing else in the file.
-
-    Reads lengths alone, not contents, unless the file is in a bucket, whose blocks are larger.
-    """
+    """Returns the number of intact records, and whether there is nothing else in the file."""
     if not in_bucket(path) and (why := why_no_file(path)):
         raise ValueError(f"input: expected a file of records. Received: {printable(path)} ({why})")
-    size, end, count = tf.io.gfile.stat(path).length, 0, 0
-    # Without a buffer, which every seek would fill.
-    opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
-    with opened as file:
-        while end < size:
-            file.seek(end)
-            length = int.from_bytes(file.read(HEAD)[:8], "little")
-            if end + HEAD + length + TAIL > size:
-                return count, False
-            end += HEAD + length + TAIL
-            count += 1
-    return count, True
+    end, count = 0, 0
+    for end in record_ends(path):  # noqa: B007  # the last one is used
+        count += 1
+    return count, end == tf.io.gfile.stat(path).length
 
 
 def _check_key(file: str) -> None:

@@ -32,7 +32,7 @@ class Job(BaseModel):
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker has to know of a job to label any of its ranges."""
+    """The settings of a job with which a worker can label any of its ranges."""
 
     teacher: str  # place
     teacher_id: str
@@ -48,22 +48,25 @@ class Task:
         return location(self.output) / (LABELS.format(number, self.count) + suffix)
 
 
-def start(folder: Any, job: Job) -> None:
-    """Writes `job.json` to a new folder, or checks that the folder has the same job."""
+def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
+    """Writes the file of a job to a new folder, or checks that the folder has the same job.
+
+    `holds` names what a folder of another job has, for the message.
+    """
+    wanted = job.model_dump(mode="json")
     with answering(folder):
-        if not (folder / JOB).is_file():
+        if not (folder / name).is_file():
             if folder.exists() and not all(is_partial(path) for path in folder.iterdir()):
                 raise ValueError(
                     f"output: expected a new folder. Received: {str(folder)!r} with other files"
                 )
-            write_json(folder / JOB, job.model_dump(mode="json"))
+            write_json(folder / name, wanted)
             return
-    before = read_job(folder)
-    if different := [
-        name for name in Job.model_fields if getattr(before, name) != getattr(job, name)
-    ]:
+    found = read_json(type(job), folder / name, f"output: expected an intact {name}")
+    before = found.model_dump(mode="json")
+    if different := [key for key in wanted if before.get(key) != wanted[key]]:
         raise ValueError(
-            f"output: {folder} holds the labels of another job (other {', '.join(different)}); "
+            f"output: {folder} holds {holds} (other {', '.join(different)}); "
             "repeat its command to resume it, or choose another folder"
         )
     remove_partial(folder)

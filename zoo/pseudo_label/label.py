@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from zoo.cli.model_options import HUB
-from zoo.cli.settings import AnyPath, Settings, TypedValues, checked_by
-from zoo.files import check_output, location
+from zoo.cli.settings import AnyOutputFolder, AnyPath, Settings, TypedValues, checked_by
+from zoo.files import location
 from zoo.pseudo_label.meter import Meter
-from zoo.pseudo_label.runners import LOCAL, Numbered, choose
+from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, choose
 
 
 def _check_place(teacher: str) -> None:
@@ -41,9 +41,9 @@ class LabelConfig(Settings, cli_prog_name="python -m zoo.pseudo_label label"):
     input: str = Field(min_length=1)
     """Images to label: a pattern of image files (** are folders of any depth) or of TFRecord files
     with image/encoded, local or gs://; or tfds:NAME or tfds:NAME:SPLIT."""
-    output: AnyPath
+    output: AnyOutputFolder
     """New folder for the labels, or the folder of the same job, to resume it; local or gs://."""
-    runner: Literal["local", "direct", "dataflow", "flink", "spark"] = LOCAL
+    runner: Runner = LOCAL
     """local: this process, without Apache Beam; direct: Beam on this machine; the others are
     Beam's, and take --beam options."""
     beam: TypedValues = Field(default={})
@@ -66,10 +66,6 @@ def label(config: LabelConfig) -> None:
     """Checks all that a job needs, labels the ranges that are not done, and reports."""
     output = config.output
     run = choose(config.runner, config.beam)
-    try:
-        check_output(output)
-    except ValueError as error:
-        raise ValueError(f"output: {error}") from None
     import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
     from zoo.pseudo_label import job, report
     from zoo.pseudo_label.inputs import find_ranges
@@ -90,18 +86,16 @@ def label(config: LabelConfig) -> None:
         config.batch_size,
         skip,
     )
-    job.start(
-        output,
-        job.Job(
-            teacher=teacher.id,
-            class_names=tuple(teacher.class_names),
-            top_k=top_k,
-            temperature=config.temperature,
-            batch_size=config.batch_size,
-            input=config.input,
-            ranges=tuple(images.describe() for images in ranges),
-        ),
+    wanted = job.Job(
+        teacher=teacher.id,
+        class_names=tuple(teacher.class_names),
+        top_k=top_k,
+        temperature=config.temperature,
+        batch_size=config.batch_size,
+        input=config.input,
+        ranges=tuple(images.describe() for images in ranges),
     )
+    job.start(output, job.JOB, wanted, "the labels of another job")
     done = job.finished(output, len(ranges))
     rest: list[Numbered] = [(i, images) for i, images in enumerate(ranges) if i not in done]
     if done:

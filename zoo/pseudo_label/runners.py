@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.errors import needs_extra, unknown
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LOCAL, DIRECT = "local", "direct"
 BEAM = {"dataflow": "DataflowRunner", "flink": "FlinkRunner", "spark": "SparkRunner"}
-RUNNERS = (LOCAL, DIRECT, *BEAM)
+Runner = Literal["local", "direct", "dataflow", "flink", "spark"]
 # Last line of a traceback for errors that end a command with one line.
 _BAD_INPUT = r"^(?:[\w.]*\.)?(?:ValueError|OSError|FullDiskError): (.*)$"
 POLL_S = 2.0  # between two looks for finished files

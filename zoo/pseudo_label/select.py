@@ -1,13 +1,17 @@
 """Selects the pseudo-labels to train on: `python -m zoo.pseudo_label select`."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from zoo.cli.settings import AnyPath, Settings, TypedValues
-from zoo.errors import needs_extra, printable, some
-from zoo.files import check_output
-from zoo.pseudo_label.runners import LOCAL, beam_runner
+from zoo.cli.settings import AnyOutputFolder, AnyPath, Settings, TypedValues
+from zoo.errors import printable, some
+from zoo.files import remove
+from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
@@ -24,7 +28,7 @@ class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
 
     input: AnyPath
     """Folder of zoo.pseudo_label label, whose job is finished; local or gs://."""
-    output: AnyPath
+    output: AnyOutputFolder
     """New folder for the selected records, or the folder of the same job, to resume it."""
     threshold: float = Field(default=0.3, ge=0, lt=1)
     """Lowest score: probability of the most probable class."""
@@ -38,7 +42,7 @@ class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
     """Different bits of perceptual hashes, up to which two images are the same, re-encoded."""
     empty_classes: Literal["refuse", "allow"] = "refuse"
     """Classes without an image to select."""
-    runner: Literal["local", "direct", "dataflow", "flink", "spark"] = LOCAL
+    runner: Runner = LOCAL
     """As for label."""
     beam: TypedValues = Field(default={})
     """Pipeline options of Beam, e.g. --beam direct_num_workers=2"""
@@ -49,12 +53,7 @@ class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
 def select(config: SelectConfig) -> None:
     """Checks the labels, selects among them, and writes the records and a report."""
     beam = beam_runner(config.runner, config.beam)
-    try:
-        check_output(config.output)
-    except ValueError as error:
-        raise ValueError(f"output: {error}") from None
-    with needs_extra("train"):
-        import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
+    import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
     from zoo.pseudo_label import selection
     from zoo.pseudo_label.job import finished, read_job
     from zoo.pseudo_label.spread import Spread
@@ -68,16 +67,24 @@ def select(config: SelectConfig) -> None:
         )
     work = selection.start(config, job)
     spread = Spread(count, work.scratch, beam)
-    counts = work.filter(spread)
-    kept = counts[-1]
+    try:
+        counts = work.filter(spread)
+        _check_kept(config, job.class_names, counts[selection.KEPT])
+    except ValueError:  # with better settings, the same folder can be tried again
+        remove(work.scratch)
+        remove(config.output / selection.SETTINGS)
+        raise
+    work.write(spread, counts)
+
+
+def _check_kept(config: SelectConfig, class_names: Sequence[str], kept: "np.ndarray") -> None:
     if not kept.any():
         raise ValueError(
             f"threshold: expected one below the scores of some images. Received: {config.threshold}"
         )
-    empty = [job.class_names[i] for i in (kept == 0).nonzero()[0]]
+    empty = [name for name, count in zip(class_names, kept, strict=True) if not count]
     if empty and config.empty_classes == "refuse":
         raise ValueError(
             f"input: expected images to select for every class. Received: none for {len(empty)} "
             f"({printable(some(empty))}); --empty_classes allow goes on without them"
         )
-    work.write(spread, counts)

@@ -11,19 +11,11 @@ import tensorflow as tf
 from pydantic import BaseModel
 
 from zoo.data.pseudo_records import LABELS, SELECTED, SELECTION, SelectedFile, Selection, parse
-from zoo.files import (
-    answering,
-    atomic_write,
-    is_partial,
-    location,
-    remove,
-    remove_partial,
-    write_json,
-)
+from zoo.files import atomic_write, location, remove, write_json
 from zoo.pseudo_label.exclude import Excluded, read_excluded
 from zoo.pseudo_label.job import INDEX, RECORDS, REPORT, Job
+from zoo.pseudo_label.job import start as start_job
 from zoo.pseudo_label.ranking import Cut, Partial, Ranks, find_cut, ranks
-from zoo.run_folder import read_json
 
 SETTINGS, SCRATCH, EXCLUDED = "selection_job.json", "unfinished", "excluded.npz"
 IMAGES = "images.png"
@@ -32,10 +24,21 @@ RANGES = 40  # bits below the number of a shard in the place of an image
 SHOWN_CLASSES, SHOWN = 4, 8  # of the figure: classes, and images of each, at both ends
 
 
-class Selecting(BaseModel, extra="forbid"):
-    """The contents of `selection_job.json`: all that decides the selection."""
+class Selecting(BaseModel, extra="allow"):
+    """The contents of `selection_job.json`: the settings that decide the selection."""
 
-    settings: dict[str, Any]
+
+@dataclass(frozen=True)
+class Copies:
+    """The records of each selected image: as often as its class says, or once more."""
+
+    first: Cut  # the selected images
+    times: np.ndarray  # (classes,)
+    more: Cut  # those with one more
+
+    def number(self, of: Ranks) -> np.ndarray:
+        """Returns the number of records of each image, `(n,)`."""
+        return np.where(self.first.holds(of), self.times[of.label] + self.more.holds(of), 0)
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,12 @@ class Work:
         """Finds the most confident images, writes their records, `select.json` and a report."""
         config, kept = self.config, counts[KEPT]
         first = find_cut(np.minimum(kept, config.per_class), self._total(spread))
-        more, again = np.zeros(self.classes, "int64"), first
-        if config.copies:
-            few = (kept > 0) & (kept < config.per_class)
-            more[few] = config.per_class // kept[few] - 1
-            once_more = np.where(few, config.per_class % np.maximum(kept, 1), 0)
-            again = find_cut(once_more, self._total(spread))
-        else:
-            again = Cut(first.words, np.zeros(self.classes, "int64"))
-        spread.each(partial(_write_shard, self, first, again, more))
-        after = first.count * (1 + more) + again.count
-        files = [self._file(number) for number in range(spread.count)]
+        few = (kept > 0) & (kept < config.per_class) & config.copies
+        times, rest = np.divmod(config.per_class, np.where(few, kept, config.per_class))
+        copies = Copies(first, times, find_cut(rest, self._total(spread)))
+        spread.each(partial(_write_shard, self, copies))
+        after = first.count * times + copies.more.count
+        files = [self._file(number, copies) for number in range(spread.count)]
         left_out = {
             name: int(counts[row].sum())
             for name, row in (
@@ -110,9 +108,9 @@ class Work:
     def _total(self, spread: Any) -> Any:
         return lambda cut: spread.total(partial(_histogram, self, cut))
 
-    def _file(self, number: int) -> SelectedFile:
-        path = self.path(number)
-        records = sum(1 for _ in tf.data.TFRecordDataset(str(path)))
+    def _file(self, number: int, copies: Copies) -> SelectedFile:
+        path, of = self.path(number), self.candidates(number)[0]
+        records = int(copies.number(of).sum())
         return SelectedFile(name=path.name, records=records, bytes=path.stat().st_size)
 
     def path(self, number: int) -> Any:
@@ -131,28 +129,14 @@ class Work:
 
 def start(config: Any, job: Job) -> Work:
     """Creates the output folder, or checks that it has the same selection, unfinished."""
-    output, settings = config.output, _settings(config)
-    with answering(output):
-        if (output / SETTINGS).is_file():
-            expected = f"output: expected an intact {SETTINGS}"
-            before = read_json(Selecting, output / SETTINGS, expected).settings
-            if different := [name for name in settings if before.get(name) != settings[name]]:
-                raise ValueError(
-                    f"output: {output} holds another selection (other {', '.join(different)}); "
-                    "repeat its command to resume it, or choose another folder"
-                )
-            if (output / SELECTION).is_file():
-                raise ValueError(f"output: expected a new folder. Received: {output}, finished")
-            remove_partial(output)
-        elif output.exists() and not all(is_partial(path) for path in output.iterdir()):
-            raise ValueError(f"output: expected a new folder. Received: {output} with other files")
-        else:
-            write_json(output / SETTINGS, Selecting(settings=settings).model_dump())
+    start_job(config.output, SETTINGS, Selecting(**_settings(config)), "another selection")
+    if (config.output / SELECTION).is_file():
+        raise ValueError(f"output: expected a new folder. Received: {config.output}, finished")
     return Work(config, job)
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    """Returns what decides the selection."""
+    """Returns the settings that decide the selection."""
     return config.model_dump(mode="json", exclude={"output", "runner", "beam", "config"})
 
 
@@ -194,20 +178,19 @@ def _histogram(work: Work, cut: Partial, number: int) -> np.ndarray:
     return cut.histogram(work.candidates(number)[0])
 
 
-def _write_shard(work: Work, first: Cut, again: Cut, more: np.ndarray, number: int) -> None:
+def _write_shard(work: Work, copies: Copies, number: int) -> None:
     """Writes the selected records of a range, copies after all others, unless that was done."""
     path = work.path(number)
     if path.exists():
         return
     of, record = work.candidates(number)
-    held = first.holds(of)
-    copies = np.zeros(int(record.max()) + 1 if len(record) else 0, "int64")
-    copies[record[held]] = 1 + more[of.label[held]] + again.holds(of)[held]
+    wanted_of = np.zeros(int(record.max(initial=-1)) + 1, "int64")
+    wanted_of[record] = copies.number(of)
     source = str(work.labels(number))
     with atomic_write(path) as beside, tf.io.TFRecordWriter(str(beside)) as file:
-        for times in range(copies.max(initial=0)):
+        for times in range(wanted_of.max(initial=0)):
             records: Any = tf.data.TFRecordDataset(source).as_numpy_iterator()
-            for content, wanted in zip(records, copies, strict=False):
+            for content, wanted in zip(records, wanted_of, strict=False):
                 if wanted > times:
                     file.write(content)
 

@@ -71,11 +71,11 @@ class ClassificationRun(Run):
                 self.data, config.data, config.model.size, training.seed, training.label_smoothing
             )
             parts = self.devices.replicas * training.gradient_accumulation_steps
-            others = self.data.train.step_size(config.data.batch_size)
-            if others % parts:
+            size = self.data.train.step_size(config.data.batch_size)
+            if size % parts:
                 raise ValueError(
                     f"data.pseudo.ratio: expected a number of images in a batch that {parts} "
-                    f"devices and micro-batches divide. Received: {others}, with data.batch_size="
+                    f"devices and micro-batches divide. Received: {size}, with data.batch_size="
                     f"{config.data.batch_size} labeled ones"
                 )
         self.classes = len(self.data.class_names)
