@@ -12,11 +12,12 @@ from zoo.config import (
     DistillationConfig,
     ModelConfig,
     OptimizerConfig,
+    PseudoConfig,
     TrainConfig,
     TrainingConfig,
 )
 
-SECTIONS = ("model", "data", "optimizer", "training", "distillation")
+SECTIONS = ("model", "data", "pseudo", "optimizer", "training", "distillation")
 
 
 def parse(*arguments):
@@ -110,7 +111,15 @@ def test_wrong_files_are_named_in_one_line(tmp_path, text, parts):
 
 @pytest.mark.parametrize(
     "section",
-    [ModelConfig, DataConfig, OptimizerConfig, TrainingConfig, DistillationConfig, TrainConfig],
+    [
+        ModelConfig,
+        DataConfig,
+        PseudoConfig,
+        OptimizerConfig,
+        TrainingConfig,
+        DistillationConfig,
+        TrainConfig,
+    ],
 )
 def test_every_setting_is_described(section):
     undescribed = [
