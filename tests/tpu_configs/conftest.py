@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
+from support.pseudo_labels import write_selection
 
 IMAGENET = "imagenet2012"
 SHARDS = {"train": 1024, "validation": 64}  # of one image each; the real ones have more
@@ -32,6 +33,15 @@ def imagenet(tmp_path):
             with tf.io.TFRecordWriter(str(path)) as writer:
                 writer.write(features.serialize_example(features.encode_example(example)))
     return folder
+
+
+@pytest.fixture
+def pseudo_labels(tmp_path) -> Path:
+    """Folder of selected images, which are noise, with hard labels of ImageNet's classes."""
+    images = np.random.default_rng(1).integers(0, 256, (32, 40, 40, 3), "uint8")
+    names = tfds.builder(IMAGENET, data_dir=tmp_path).info.features["label"].names
+    write_selection(tmp_path / "selected", images, np.eye(len(names))[:32], names)
+    return tmp_path / "selected"
 
 
 @pytest.fixture

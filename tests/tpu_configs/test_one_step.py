@@ -50,6 +50,7 @@ def kinds(file: Path) -> set[tuple]:
         ("source", config.data.source),
         ("optimizer", config.optimizer.name),
         ("frozen", config.model.freeze_backbone),
+        ("pseudo-labels", config.data.pseudo.dir is not None),
     }
 
 
@@ -113,9 +114,11 @@ def folders(imagenet, photos):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly")
 @pytest.mark.parametrize("file", often(covering(), is_fine_tuning))
-def test_one_step(file, folders, eagerly, tmp_path):
+def test_one_step(file, folders, pseudo_labels, eagerly, tmp_path):
     folder = folders[TrainConfig.from_file(file).data.source]
     where = ["--data.dir", str(folder)] if folder else []
+    if TrainConfig.from_file(file).data.pseudo.dir:
+        where += ["--data.pseudo.dir", str(pseudo_labels)]
     config = shrunk(file, "--output_dir", str(tmp_path / "run"), *where)
     metrics = train(config)
     assert metrics["training_images"] // config.data.batch_size <= 2

@@ -14,7 +14,7 @@ from lambda_keras.models import specs
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
 from zoo.cli.settings import configurations
-from zoo.config import TrainConfig
+from zoo.config import PseudoConfig, TrainConfig
 from zoo.list import RESULTS
 from zoo.registry import create_model, find_model
 from zoo.train.network import create_network
@@ -24,6 +24,7 @@ ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
 FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
 WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
 PHOTOS = Path("tpu_configs/fine_tune.yaml")  # of any network
+OF_PSEUDO_LABELS = "_pseudo_labels"  # at the end of the names of their recipes
 STRIKES_BACK = "_rsb_a"  # in the names of recipes of ResNet Strikes Back
 IMAGENET_IMAGES = 1_281_167
 
@@ -135,10 +136,11 @@ def test_file_name_agrees_with_contents(file):
     config = load(file.stem)
     assert file.stem.startswith(config.model.name) or file == PHOTOS
     rest = file.stem.removeprefix(config.model.name).removeprefix("_clll")
-    described = re.fullmatch(r"_i(\d+)_(\d+)ep", rest)
+    described = re.fullmatch(rf"_i(\d+)_(\d+)ep(?:{OF_PSEUDO_LABELS})?", rest)
     of_paper = config.data.source == "tfds" and config.model.weights is None
     of_paper &= STRIKES_BACK not in file.stem
     assert bool(described) == of_paper
+    assert file.stem.endswith(OF_PSEUDO_LABELS) == (config.data.pseudo.dir is not None)
     if described:
         assert tuple(map(int, described.groups())) == (config.model.size, config.training.epochs)
         assert config.output_dir == Path("runs") / file.stem
@@ -165,7 +167,7 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
     assert config.model.batch_norm_momentum == (0.99 if mobile else 0)
     assert (config.data.randaugment_magnitude is None) == (mobile or config.training.epochs == 90)
     cores, images = map(int, re.findall(r"(\d+) (?:TPU|images)", head(file)[1]))
-    assert cores * images == config.data.batch_size
+    assert cores * images == config.data.batch_size  # of labeled images
     assert cores in (32, 64)
     assert config.data.batch_size in (2048, 4096)
 
@@ -206,6 +208,34 @@ def test_table_20(row):
     cores, hours = re.search(r"(\d+) TPU v3 cores, .* ([\d.]+) hours", hardware).groups()
     seconds = 350 * IMAGENET_IMAGES * latency / 1024 * 8 / int(cores)
     assert float(hours) == pytest.approx(seconds / 3600, rel=5e-3)
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE_20 if TABLE_20[row][-1]], ids=str)
+def test_pseudo_labels_of_table_19(row):
+    """Recipes with pseudo-labels differ from those without in these settings alone."""
+    depth, size = row
+    same = f"lambda_resnet{depth}_i{size}_350ep"
+    name = same + OF_PSEUDO_LABELS
+    config, ratio = load(name), 3
+    pseudo = PseudoConfig(dir="selected", ratio=ratio, labels="soft")
+    assert config == load(same).model_copy(
+        update={
+            "data": load(same).data.model_copy(update={"pseudo": pseudo}),
+            "training": load(same).training.model_copy(
+                update={"gradient_accumulation_steps": 1 + ratio}
+            ),
+            "output_dir": Path("runs") / name,
+            "config": config.config,
+        }
+    )
+    command, hardware, expected, *_ = head(Path(f"tpu_configs/{name}.yaml"))
+    assert "--data.pseudo.dir gs://BUCKET/selected " in command
+    assert f" {TABLE_20[row][-1]} % " in expected
+    hours, alone = (
+        float(re.search(r"([\d.]+) hours", text)[1])
+        for text in (hardware, head(Path(f"tpu_configs/{same}.yaml"))[1])
+    )
+    assert hours == pytest.approx((1 + ratio) * alone, rel=5e-3)
 
 
 @pytest.mark.parametrize("row", TABLE_14, ids=str)
