@@ -37,6 +37,17 @@ class Host:
             )
         return batch_size // self.count
 
+    def split(self, count: int) -> "list[Host]":
+        """Returns its share of `count` smaller hosts; itself if the number of hosts does not divide them.
+
+        >>> Host(1, 2).split(4)
+        [Host(index=2, count=4), Host(index=3, count=4)]
+        """
+        if count % self.count:
+            return [self]
+        each = count // self.count
+        return [Host(self.index * each + i, count) for i in range(each)]
+
     def number(self, position: Any, batch_size: int) -> Any:
         """Converts a position among this host's examples to one among those of all hosts."""
         size = self.size(batch_size)

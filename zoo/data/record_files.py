@@ -14,7 +14,8 @@ from zoo.devices import Host
 from zoo.errors import printable
 from zoo.files import in_bucket
 
-AT_ONCE = 16  # files, and records of each, in a round
+AT_ONCE = 4  # files in a group
+ROUND = 4  # records of each file
 BUFFER = 256 * 1024  # bytes, as in `tf.data.TFRecordDataset`
 HEADER, FOOTER = 12, 4  # length with its checksum, checksum of the record
 
@@ -37,9 +38,9 @@ Read = Callable[[Host, tf.Tensor | None, int], tf.data.Dataset]
 def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
     """Creates the reader of a host's records; their number differs by at most one by host.
 
-    Files are read in groups of 16, the shuffled ones one group after the other. A group is read in
-    rounds of 16 records of each file, so that the position in all files follows from the number of
-    records. The bytes before that position are not read.
+    Files are read in groups of `AT_ONCE`, the shuffled ones one group after the other. A group is
+    read in rounds of `ROUND` records of each file, so that the position in all files follows from
+    the number of records. The bytes before that position are not read.
     """
 
     def read(host: Host, order: Any, first: int = 0) -> tf.data.Dataset:
@@ -61,7 +62,7 @@ def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
     def interleave(*group: tf.data.Dataset) -> tf.data.Dataset:
         files: Any = tf.data.Dataset.zip(*group)
         return files.interleave(
-            _read_file, AT_ONCE, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            _read_file, AT_ONCE, ROUND, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
 
     return read
@@ -114,7 +115,7 @@ def _seek(
     columns = tuple(values[group * AT_ONCE :] for values in (paths, skips, takes, offsets))
     paths, skips, takes, offsets = columns
     size = len(takes[:AT_ONCE])
-    rounds = np.arange(takes[:size].max() // AT_ONCE + 1)[:, None] * AT_ONCE
+    rounds = np.arange(takes[:size].max() // ROUND + 1)[:, None] * ROUND
     read = np.minimum(takes[:size], rounds)  # (round, file)
     read = read[np.searchsorted(read.sum(1), rest, "right") - 1]
     rest -= int(read.sum())

@@ -77,19 +77,16 @@ def test_epochs_differ_in_order_and_augmentation(data):
     assert len(rows & {image.tobytes() for image in second.reshape(2 * BATCH, -1)}) <= 2
 
 
-def test_hosts_see_different_images_that_make_up_an_epoch(data, every_config):
-    steps = min(data.train.steps_per_epoch(BATCH), 8)
-    parts = [batches(data, steps, 0, Host(i, 2)) for i in range(2)]
-    assert all(images.shape == (steps, BATCH // 2, SIZE, SIZE, 3) for images, _ in parts)
-    if every_config.source in ("digits", "pathfinder", "image_folder"):
-        whole, labels = batches(data, steps)
-        np.testing.assert_array_equal(np.concatenate([part[0] for part in parts], 1), whole)
-        np.testing.assert_array_equal(np.concatenate([part[1] for part in parts], 1), labels)
-    else:  # image i is of class i
-        seen = np.concatenate([part[1].ravel() for part in parts])
-        assert len(np.unique(seen)) == len(seen) == steps * BATCH
-        tail = batches(data, 2, steps - 1, Host(1, 2))  # of the next epoch, too
-        np.testing.assert_array_equal(tail[0][0], parts[1][0][-1])
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_parts_of_hosts_make_up_the_batch_of_one(data, hosts):
+    steps = min(data.train.steps_per_epoch(BATCH), 8) + 1  # with one of the next epoch
+    whole, labels = batches(data, steps)
+    parts = [batches(data, steps, 0, Host(i, hosts)) for i in range(hosts)]
+    assert all(images.shape == (steps, BATCH // hosts, SIZE, SIZE, 3) for images, _ in parts)
+    np.testing.assert_array_equal(np.concatenate([part[0] for part in parts], 1), whole)
+    np.testing.assert_array_equal(np.concatenate([part[1] for part in parts], 1), labels)
+    tail, _ = batches(data, 2, steps - 2, Host(1, hosts))
+    np.testing.assert_array_equal(tail, parts[1][0][-2:])
 
 
 def test_test_batches_are_full_and_the_same_number_on_every_host(data):

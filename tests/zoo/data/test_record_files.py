@@ -51,7 +51,7 @@ def files(tmp_path_factory):
     return [*files[:-1], RecordFile(files[-1].path, 2, files[-1].take - 4)]
 
 
-@pytest.mark.parametrize("host", [ONLY_HOST, Host(1, 3)])
+@pytest.mark.parametrize("host", [ONLY_HOST, Host(1, 2), Host(1, 3)])
 def test_resumed_stream_equals_an_undisturbed_one(files, host):
     stream = source(files)
     steps = stream.count // 6

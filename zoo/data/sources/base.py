@@ -1,5 +1,6 @@
 """The interface of data sources, and the order and distribution of their records to hosts."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from zoo.files import in_bucket, why_no_file
 Record = dict[str, tf.Tensor]
 Decoder = Callable[[tf.Tensor], tf.Tensor]
 
+PARTS = 8  # of streams of records, which up to as many hosts share
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
 
@@ -101,11 +103,15 @@ def file_sizes(paths: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Records that are read sequentially; every host reads a part of its own.
+    """Records that are read sequentially, in parts whose sizes differ by at most one record.
 
-    The sizes of parts differ by at most one record. Undecoded records are shuffled in chunks, half
-    of `shuffle_buffer` each, of which one is used while the next one is read. A run that is resumed
-    within an epoch starts to read at its chunk.
+    A training batch has as many records of each part, and a host reads some of the parts, so that
+    the parts of the batches of all hosts make up the batch of a single host: for 1, 2, 4 and 8
+    hosts, if 8 divides the batch size. Otherwise each host is a part.
+
+    Undecoded records of a part are shuffled in chunks, of which one is used while the next one is
+    read; those of all parts have `shuffle_buffer` records. A run that is resumed within an epoch
+    starts to read at its chunks.
     """
 
     count: int
@@ -114,9 +120,19 @@ class StreamSource:
 
     def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
         """See `IndexedSource`."""
-        size, steps = host.size(batch_size), self.count // batch_size
+        parts = math.gcd(batch_size, PARTS)
+        own = host.split(parts)
+        streams = [self._part(batch_size, first_step, part, seed) for part in own]
+        if len(streams) == 1:
+            return streams[0]
+        turns = np.repeat(np.arange(len(streams)), own[0].size(batch_size))
+        choices = tf.data.Dataset.from_tensor_slices(turns.astype("int64")).repeat()
+        return tf.data.Dataset.choose_from_datasets(streams, choices)
+
+    def _part(self, batch_size: int, first_step: int, part: Host, seed: int) -> tf.data.Dataset:
+        size, steps = part.size(batch_size), self.count // batch_size
         first_epoch, done = divmod(first_step, steps)
-        chunk_size = max(self.shuffle_buffer // 2, 1)
+        chunk_size = max(self.shuffle_buffer // 2 // part.count, 1)
 
         @no_autograph
         def seeds(number: tf.Tensor) -> Any:
@@ -128,14 +144,14 @@ class StreamSource:
             # The seed of this function alone: the order must not depend on the global seed.
             tf.random.set_seed(1)
             first = over // chunk_size
-            records: Any = self.read(host, seeds[0], first * chunk_size)
+            records: Any = self.read(part, seeds[0], first * chunk_size)
             chunks = records.window(chunk_size).enumerate(first).prefetch(1)
             shuffled = chunks.flat_map(partial(_shuffled, seeds[1], chunk_size))
             return shuffled.skip(over - first * chunk_size).take(steps * size - over)
 
         @no_autograph
         def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
-            return record, host.number(position, batch_size)
+            return record, part.number(position, batch_size)
 
         numbers = tf.data.Dataset.range(first_epoch + (done > 0), tf.int64.max)
         epochs = numbers.map(seeds).flat_map(epoch)

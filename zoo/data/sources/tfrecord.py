@@ -9,7 +9,7 @@ import tensorflow as tf
 from pydantic import BaseModel
 
 from zoo.data.errors import no_autograph, reason
-from zoo.data.record_files import AT_ONCE, Parse, RecordFile, reader
+from zoo.data.record_files import Parse, RecordFile, reader
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.errors import needs_extra
 from zoo.run_folder import INDEX, read_json
@@ -21,7 +21,7 @@ NEEDED = {
     LABEL: tf.io.FixedLenFeature([], tf.int64),
 }
 TRAIN, TEST = "train-*", "validation-*"
-SCAN_BATCH = 256
+SCAN_FILES, SCAN_BATCH = 16, 256  # files at once, and records of one
 
 
 class Contents(BaseModel):
@@ -92,7 +92,7 @@ def _scan(contents: Contents, pattern: str) -> Contents:
     files = contents.files
     scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
     scanned = scanned.interleave(
-        _scan_file, AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+        _scan_file, SCAN_FILES, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
     with Progress(transient=True) as progress:
         task = progress.add_task(f"Counting {pattern[:-2]} images", total=sum(contents.sizes))
