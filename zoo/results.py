@@ -11,7 +11,11 @@ from typing import Any
 from zoo.model_card import table
 from zoo.registry import TABLE
 
-TIMM = "https://github.com/huggingface/pytorch-image-models/tree/main/results"
+# Folder of timm's files, at the commit of the snapshot.
+TIMM = (
+    "https://github.com/huggingface/pytorch-image-models/tree/"
+    "aa4b5850c1543fa488abf260f18390eda46cf85d/results"
+)
 TEST_SETS = {
     "results-imagenet.csv": "ImageNet",
     "results-imagenet-real.csv": "ImageNet ReaL",
@@ -59,7 +63,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy in percent that timm published for its weights of a network: a row of `timm.csv`."""
+    """Accuracy in percent that timm published of its weights: a row of `timm.csv`."""
 
     network: str
     test_set: str  # "classes of A" and "of R": ImageNet's images of the 200 classes of these sets
@@ -67,7 +71,7 @@ class Accuracy:
     top5: float
     image_size: int
     file: str  # of timm's, in the folder `TIMM`
-    snapshot: str  # date of timm's files
+    snapshot: str  # date of that commit
 
     @property
     def measured(self) -> tuple[str, str]:

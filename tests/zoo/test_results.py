@@ -14,7 +14,7 @@ from lambda_keras import applications
 from lambda_keras.applications import count_flops
 from zoo import list as command
 from zoo.registry import TABLE, create_model, trainable_parameters
-from zoo.results import DEVICES, OF_TIMM, RESULTS, TEST_SETS, Accuracy, Speed, compare
+from zoo.results import DEVICES, OF_TIMM, RESULTS, TEST_SETS, TIMM, Accuracy, Speed, compare
 
 IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 
@@ -25,7 +25,7 @@ NETWORKS = {(one.network, str(one.arguments), one.image_size): one for one in RE
 ROOT = Path(__file__).parents[2]
 LAMBDA_26, LAMBDA_50 = "lambda_resnet26t", "lambda_resnet50ts"
 ATTENTION = {LAMBDA_26: ("botnet26t_256", "halonet26t"), LAMBDA_50: ("halonet50ts",)}
-TIMM = {*ATTENTION, "lambda_resnet26rpt_256", *ATTENTION[LAMBDA_26], *ATTENTION[LAMBDA_50]}
+NAMES = {*ATTENTION, "lambda_resnet26rpt_256", *ATTENTION[LAMBDA_26], *ATTENTION[LAMBDA_50]}
 ACCURACIES = {(one.network, one.test_set): one.top1 for one in OF_TIMM if isinstance(one, Accuracy)}
 SPEEDS = {(one.network, one.measured): one for one in OF_TIMM if isinstance(one, Speed)}
 # Images of the test sets, as their authors state them.
@@ -118,9 +118,9 @@ def test_command_prints_them(capsys):
 
 
 def test_timm_measured_all_of_its_networks():
-    assert ACCURACIES.keys() == set(product(TIMM, TEST_SETS.values()))
+    assert ACCURACIES.keys() == set(product(NAMES, TEST_SETS.values()))
     conditions = {conditions for _, conditions in SPEEDS}
-    for name, one in product(TIMM, conditions):
+    for name, one in product(NAMES, conditions):
         # Those with 3-d convolutions were not measured with channels last.
         assert ((name, one) in SPEEDS) == ("channels last" not in one[1] or name not in ATTENTION)
     assert len(OF_TIMM) == len(ACCURACIES) + len(SPEEDS)
@@ -164,7 +164,7 @@ def test_best_of_equal_blocks_is_bold():
     head, rows = compare(["halonet50ts", LAMBDA_26, "resnet50", "botnet26t_256"], bold=True)
     assert head[2:] == ["halonet50ts", LAMBDA_26, "botnet26t_256"]
     assert rows[0] == ["top-1, %", "ImageNet", "81.64", "79.13", "**79.26**"]
-    assert "**" not in str(compare([LAMBDA_26], bold=True) + compare(TIMM))
+    assert "**" not in str(compare([LAMBDA_26], bold=True) + compare(NAMES))
     _, rows = compare([LAMBDA_26, "halonet26t"], bold=True)
     assert rows[0][2:] == ["**79.13**"] * 2  # 79.126 and 79.134
     _, rows = compare([LAMBDA_26])
@@ -241,6 +241,9 @@ def test_speeds_in_docs_are_those_of_timm():
     ratios = [speed(name, one) / speed(other, one) for one in new for name, other in pairs]
     assert f"run at {min(ratios):.2f} to {max(ratios):.2f} of the speed" in page
     before, after = (f"RTX 4090, PyTorch {version}, amp" for version in ("2.4.0", "2.9.1"))
+    assert f"({TIMM}), as of {OF_TIMM[0].snapshot})" in page
+    batches = {one.batch_size for one in SPEEDS.values() if one.cuda and not one.training}
+    assert f"from {min(batches)} to {max(batches)} images on GPUs in inference" in page
     assert all(speed(name, before) > speed(other, before) for name, other in pairs)
     without = [speed("lambda_resnet26rpt_256", one) for one in (before, after)]
     assert without[0] == pytest.approx(without[1], rel=1e-2)
