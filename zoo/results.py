@@ -194,9 +194,10 @@ def card_sections(network: str) -> dict[str, str]:
     dates = sorted({one.snapshot for one in OF_TIMM if one.network == network})
     if not dates:
         return {}
+    size = TABLE[network].image_size
     text = (
-        f"Published by timm ({TIMM}, {', '.join(dates)}), for {TABLE[network].image_size} x "
-        f"{TABLE[network].image_size} pixels by PyTorch. They were not measured again here."
+        f"Published by timm ({TIMM}, {', '.join(dates)}) of its own network in PyTorch, for images "
+        f"of {size} x {size} pixels. Not measured again with this project."
     )
     return {"Published results": f"{text}\n\n{table(*compare([network]))}"}
 
