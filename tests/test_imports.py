@@ -25,7 +25,7 @@ ROOMS = (
 FLOORS = (
     ("errors",),
     ("files", "registry", "model_card"),
-    ("cli",),
+    ("cli", "results"),
     ("list", "flops", "convert"),
     ("config",),
     ("run_folder", "devices"),

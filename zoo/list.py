@@ -1,9 +1,8 @@
-"""Tables of the models, published accuracies or the paper's statements: `python -m zoo.list`."""
+"""Tables of the models, published results or the paper's statements: `python -m zoo.list`."""
 
-import csv
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -18,6 +17,7 @@ from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import Settings, quoted
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
+from zoo.results import OF_TIMM, RESULTS, Result, compare
 
 if TYPE_CHECKING:
     from lambda_keras.models.specs import Network
@@ -27,47 +27,6 @@ OF_NETWORKS = (*HEAD, "recipe", "weights")
 OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
 OF_COVERAGE = ("place", "statement", "shown by", "not shown")
 STATES = {"works": "work", "partly": "partly", "not": "not"}  # and their names in a sum
-
-
-@dataclass(frozen=True)
-class Result:
-    """One published accuracy: a row of `results.csv`, whose columns are timm's where it has them.
-
-    The file states counts for other arguments or sizes than the registry's only, parameters in
-    millions. Times are on 8 TPUv3 cores: seconds of a training step of 1024 images (Table 19;
-    milliseconds in the file), and images per second of inference (Tables 4, 13 and 14).
-    """
-
-    network: str
-    arguments: Mapping[str, Any]
-    image_size: int
-    top1: float
-    parameters: int
-    gflops: float
-    seconds: float | None
-    images_per_second: int | None
-    data: str
-    table: str
-
-
-def _result(row: Mapping[str, str]) -> Result:
-    network = TABLE[row["model"]]
-    return Result(
-        network.name,
-        json.loads(row["arguments"] or "{}"),
-        int(row["img_size"]),
-        float(row["top1"]),
-        round(1e6 * float(row["param_count"])) if row["param_count"] else network.parameters,
-        float(row["gflops"] or network.gflops),
-        float(row["train_step_time"]) / 1e3 if row["train_step_time"] else None,
-        int(row["infer_samples_per_sec"]) if row["infer_samples_per_sec"] else None,
-        row["data"],
-        row["table"],
-    )
-
-
-with Path(__file__).with_name("results.csv").open(encoding="utf-8", newline="") as _file:
-    RESULTS = tuple(map(_result, csv.DictReader(_file)))
 
 
 @dataclass(frozen=True)
@@ -115,6 +74,10 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     results: bool = False
     """Every published accuracy of these models instead of one of each, with the times that stand
     beside it: s/step trains 1024 images, images/s is inference, on 8 TPUv3 cores."""
+    timm: bool = False
+    """timm's results of its networks among these models: top-1 on ImageNet and robustness test
+    sets, and images/s by device and compiler. In markdown the best of equal blocks are bold; json
+    has top-5, batches, and timm's files with their date, too."""
     coverage: bool = False
     """The paper's statements instead of models: which tests, commands and pages show each of them,
     and what is missing."""
@@ -128,10 +91,10 @@ def main(arguments: Sequence[str]) -> None:
     """Prints the list."""
     config = ListConfig.from_command_line(quoted(arguments))
     if config.coverage:
-        if config.results or config.pretrained:
+        if config.results or config.timm or config.pretrained:
             raise ValueError(
-                "expected --coverage without --results and --pretrained. Received: "
-                f"results={config.results}, pretrained={config.pretrained}"
+                "expected --coverage without --results, --timm and --pretrained. Received: "
+                f"results={config.results}, timm={config.timm}, pretrained={config.pretrained}"
             )
         print(_coverage(config))
         return
@@ -145,6 +108,9 @@ def main(arguments: Sequence[str]) -> None:
             f"expected patterns of names of models. Received: "
             f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
         )
+    if config.timm:
+        print(_timm(config, list(names)))
+        return
     rows = [TABLE[name] for name in names]
     if config.results:
         rows = [one for one in RESULTS if one.network in names]
@@ -153,6 +119,24 @@ def main(arguments: Sequence[str]) -> None:
     else:
         write = as_columns if config.format == "table" else table
         print(write(OF_RESULTS if config.results else OF_NETWORKS, list(map(_cells, rows))))
+
+
+def _timm(config: ListConfig, names: Sequence[str]) -> str:
+    if config.results:
+        raise ValueError("expected either --results or --timm. Received: both")
+    rows = [one for one in OF_TIMM if one.network in names]
+    if not rows:
+        allowed = ", ".join(dict.fromkeys(one.network for one in OF_TIMM))
+        raise ValueError(
+            "expected patterns of networks of timm. Received: "
+            f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}"
+        )
+    if config.format == "json":
+        return json.dumps(list(map(vars, rows)), indent=1)
+    if config.format == "markdown":
+        return table(*compare(names, bold=True))
+    head, cells = compare(names)
+    return as_columns(head, cells, range(2, len(head)))
 
 
 def _coverage(config: ListConfig) -> str:

@@ -32,6 +32,13 @@ COMMANDS = [
         ["--coverage", "true", "--results", "true"],
         "expected --coverage without --results",
     ),
+    ("list of timm's and the paper's", "list", ["--timm", "true", "--results", "true"], "both"),
+    (
+        "list of none of timm's",
+        "list",
+        ["resnet50", "--timm", "true"],
+        "match none of lambda_",
+    ),
     ("list by a file", "list", ["--config", "a.yaml"], "Received: 'a.yaml', not found"),
     ("flops of nothing", "flops", [], "the following arguments are required: MODEL"),
     ("flops of no name", "flops", [""], f"Received: ''. {MODELS}"),

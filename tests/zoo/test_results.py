@@ -1,8 +1,10 @@
-"""The published accuracies: of networks of the zoo, counted, and equal to the paper's tables."""
+"""The published results: of the zoo's networks, counted; tables of the paper and docs agree."""
 
 import csv
 import inspect
 import json
+from itertools import product
+from math import sqrt
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,30 @@ from support.networks import GOLDEN
 from lambda_keras import applications
 from lambda_keras.applications import count_flops
 from zoo import list as command
-from zoo.list import RESULTS
 from zoo.registry import TABLE, create_model, trainable_parameters
+from zoo.results import DEVICES, OF_TIMM, RESULTS, TEST_SETS, TIMM, Accuracy, Speed, compare
 
 IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 
 pytestmark = pytest.mark.one_backend
 # Of each network with its arguments, one: counts differ by the image size alone.
 NETWORKS = {(one.network, str(one.arguments), one.image_size): one for one in RESULTS}
+
+ROOT = Path(__file__).parents[2]
+LAMBDA_26, LAMBDA_50 = "lambda_resnet26t", "lambda_resnet50ts"
+ATTENTION = {LAMBDA_26: ("botnet26t_256", "halonet26t"), LAMBDA_50: ("halonet50ts",)}
+NAMES = {*ATTENTION, "lambda_resnet26rpt_256", *ATTENTION[LAMBDA_26], *ATTENTION[LAMBDA_50]}
+ACCURACIES = {(one.network, one.test_set): one.top1 for one in OF_TIMM if isinstance(one, Accuracy)}
+SPEEDS = {(one.network, one.measured): one for one in OF_TIMM if isinstance(one, Speed)}
+# Images of the test sets, as their authors state them.
+IMAGES = {
+    "ImageNet": 50_000,
+    "ImageNet ReaL": 46_837,
+    "ImageNet-Sketch": 50_889,
+    "ImageNet-R": 30_000,
+    "ImageNetV2": 10_000,
+    "ImageNet-A": 7_500,
+}
 
 
 def of(table: str) -> list:
@@ -97,3 +115,138 @@ def test_command_prints_them(capsys):
     assert "84  Table 15" in next(line for line in lines if "Table 15" in line)
     command.main(["--results", "true", "--format", "json"])
     assert json.loads(capsys.readouterr().out) == [vars(one) for one in RESULTS]
+
+
+def test_timm_measured_all_of_its_networks():
+    assert ACCURACIES.keys() == set(product(NAMES, TEST_SETS.values()))
+    conditions = {conditions for _, conditions in SPEEDS}
+    for name, one in product(NAMES, conditions):
+        # Those with 3-d convolutions were not measured with channels last.
+        assert ((name, one) in SPEEDS) == ("channels last" not in one[1] or name not in ATTENTION)
+    assert len(OF_TIMM) == len(ACCURACIES) + len(SPEEDS)
+    assert {one.device for one in SPEEDS.values()} == set(DEVICES.values())
+
+
+def test_values_of_timm_are_in_range():
+    for one in OF_TIMM:
+        assert one.image_size == TABLE[one.network].image_size
+        assert one.snapshot == "2026-08-08"
+        if isinstance(one, Accuracy):
+            assert 10 < one.top1 < one.top5 < 99
+        else:
+            # Without a GPU images come one by one.
+            assert (one.cuda is None) == one.device.startswith("Core") == (one.batch_size == 1)
+            low, high = (10, 120) if one.cuda is None else (500, 13_000)
+            assert low < one.images_per_second < high
+
+
+def test_accuracy_of_the_weights_is_that_of_timm():
+    with ROOT.joinpath("zoo", "timm.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["file"] in TEST_SETS]
+    for row in rows:
+        weights = TABLE[row["model"].partition(".")[0]].weights["imagenet"]
+        assert weights.repository == f"timm/{row['model']}"
+        if row["file"] == "results-imagenet.csv":
+            assert weights.top1 == float(row["top1"])
+
+
+def test_conditions_are_those_of_the_name_of_the_file():
+    (one,) = [one for one in SPEEDS.values() if (one.network, one.batch_size) == (LAMBDA_50, 192)]
+    assert one.file == "benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv"
+    assert (one.device, one.pytorch, one.cuda, one.compiled) == ("RTX 3090", "1.12", "11.3", False)
+    assert one.measured == ("training images/s", "RTX 3090, PyTorch 1.12, amp")
+    one = SPEEDS["botnet26t_256", ("images/s", "RTX PRO 6000 Max-Q, PyTorch 2.9.1 compiled, bf16")]
+    assert one.file == "benchmark-infer-bf16-nchw-pt291-cu130-pro6000maxq-dynamo.csv"
+    assert (one.cuda, one.images_per_second, one.batch_size) == ("13.0", 12319.93, 2048)
+
+
+def test_best_of_equal_blocks_is_bold():
+    head, rows = compare(["halonet50ts", LAMBDA_26, "resnet50", "botnet26t_256"], bold=True)
+    assert head[2:] == ["halonet50ts", LAMBDA_26, "botnet26t_256"]
+    assert rows[0] == ["top-1, %", "ImageNet", "81.64", "79.13", "**79.26**"]
+    assert "**" not in str(compare([LAMBDA_26], bold=True) + compare(NAMES))
+    _, rows = compare([LAMBDA_26, "halonet26t"], bold=True)
+    assert rows[0][2:] == ["**79.13**"] * 2  # 79.126 and 79.134
+    _, rows = compare([LAMBDA_26])
+    assert not [row for row in rows if "channels last" in row[1]]
+
+
+def test_command_prints_those_of_timm(capsys):
+    command.main(["lambda_resnet26*", "--timm", "true"])
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[-2:] == [LAMBDA_26, "lambda_resnet26rpt_256"]
+    assert lines[0].split() == ["top-1,", "%", "ImageNet", "79.13", "78.96"]
+    command.main(["--timm", "true", "--format", "json"])
+    assert json.loads(capsys.readouterr().out) == [vars(one) for one in OF_TIMM]
+
+
+def lead(network: str, other: str, test_set: str) -> float:
+    """Points by which a network is ahead of another one."""
+    return ACCURACIES[network, test_set] - ACCURACIES[other, test_set]
+
+
+def speed(network: str, conditions: str) -> float:
+    return SPEEDS[network, ("images/s", conditions)].images_per_second
+
+
+def text_of(page: str) -> str:
+    return " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+
+
+def test_accuracies_in_docs_are_those_of_timm():
+    page, bot, halo, halo_50 = text_of("models.md"), *ATTENTION[LAMBDA_26], *ATTENTION[LAMBDA_50]
+    sketch = "ImageNet-Sketch"
+    assert (
+        f"On {sketch} `{LAMBDA_26}` is {lead(LAMBDA_26, bot, sketch):.2f} points ahead of `{bot}` "
+        f"and {lead(LAMBDA_26, halo, sketch):.2f} ahead of `{halo}`, and `{LAMBDA_50}` "
+        f"{lead(LAMBDA_50, halo_50, sketch):.2f} ahead of `{halo_50}`."
+    ) in page
+    others = set(TEST_SETS.values()) - {sketch}
+    behind = {name: lead(halo_50, LAMBDA_50, name) for name in others}
+    assert min(behind.values()) > 0
+    assert (
+        f"by {behind['ImageNet']:.2f} points on ImageNet, {behind['ImageNet-R']:.2f} on ImageNet-R "
+        f"and {behind['ImageNet-A']:.2f} on ImageNet-A."
+    ) in page
+    most = max(abs(lead(LAMBDA_26, bot, name)) for name in others)
+    assert f"`{LAMBDA_26}` and `{bot}` differ by {most:.2f} points at most there." in page
+    one, two, three, four = (
+        f"{ACCURACIES[name, 'ImageNet']:.2f} %" for name in (LAMBDA_26, bot, LAMBDA_50, halo_50)
+    )
+    assert (
+        f"have {one} with lambda layers, {two} as a BoTNet, and {three} with lambda layers, {four} "
+        "as a HaloNet"
+    ) in text_of("guide.md")
+
+
+def test_chance_in_docs_is_that_of_as_many_images():
+    found = {}
+    for name, images in IMAGES.items():
+        shares = [top1 / 100 for (_, test_set), top1 in ACCURACIES.items() if test_set == name]
+        errors = [200 * sqrt(2 * share * (1 - share) / images) for share in shares]
+        found[name] = f"{min(errors):.1f}", f"{max(errors):.1f}"
+    a, b = zip(*(found.pop(name) for name in list(IMAGES)[:3]), strict=True)
+    assert found["ImageNet-R"] == ("0.8", "0.8")
+    assert found["ImageNetV2"] == ("1.3", "1.3")
+    assert (
+        f"are {min(a)} to {max(b)} points on ImageNet, ReaL and Sketch, 0.8 on R, 1.3 on V2, and "
+        f"{' to '.join(found['ImageNet-A'])} on A."
+    ) in text_of("models.md")
+
+
+def test_speeds_in_docs_are_those_of_timm():
+    page = text_of("models.md")
+    pairs = [(name, other) for name, others in ATTENTION.items() for other in others]
+    new = {one for _, (_, one) in SPEEDS if "PyTorch 2.9.1" in one}
+    ratios = [speed(name, one) / speed(other, one) for one in new for name, other in pairs]
+    assert f"run at {min(ratios):.2f} to {max(ratios):.2f} of the speed" in page
+    before, after = (f"RTX 4090, PyTorch {version}, amp" for version in ("2.4.0", "2.9.1"))
+    assert f"({TIMM}), as of {OF_TIMM[0].snapshot})" in page
+    batches = {one.batch_size for one in SPEEDS.values() if one.cuda and not one.training}
+    assert f"from {min(batches)} to {max(batches)} images on GPUs in inference" in page
+    assert all(speed(name, before) > speed(other, before) for name, other in pairs)
+    without = [speed("lambda_resnet26rpt_256", one) for one in (before, after)]
+    assert without[0] == pytest.approx(without[1], rel=1e-2)
+    # The guide: as fast, then half as fast.
+    ratios = [speed(LAMBDA_26, one) / speed("botnet26t_256", one) for one in (before, after)]
+    assert ratios == pytest.approx([1, 0.5], abs=0.02)

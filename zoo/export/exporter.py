@@ -1,7 +1,7 @@
 """Exports of all tasks: written, compared with the network in a new process, described."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,7 @@ class Export:
     allowed: float  # largest difference of equal outputs
     precision: str = "float32"  # of the weights
     summary: Callable[[Outputs], Sequence[str]] = lambda outputs: ()  # lines of further results
+    sections: Mapping[str, str] = field(default_factory=dict)  # further ones of the model card
 
     def to(self, parent: Path) -> Path:
         """Writes the next version in a folder, and returns its folder."""
@@ -73,7 +74,7 @@ class Export:
             ]
             heads = ("signature", "inputs", "outputs", "largest difference from Keras")
             text = "\n\n".join((model_card.table(heads, rows), *lines))
-            sections = {"Inputs and outputs": text, "Use": self.use}
+            sections = {"Inputs and outputs": text, **self.sections, "Use": self.use}
             model_card.write(beside / "model_card.md", self.title, fields, sections)
             model_card.write_labels(beside, self.labels)
         print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")

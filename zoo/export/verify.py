@@ -59,6 +59,7 @@ def export_of(
         allowed=MAX_DIFFERENCE[quantize],
         summary=summary,
         precision=quantize or "float32",
+        sections=source.card_sections(),
     )
 
 

@@ -10,7 +10,7 @@ from zoo.benchmark import attention
 from zoo.benchmark.attention import Config
 from zoo.benchmark.layer import MixerLayer
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
-from zoo.list import RESULTS
+from zoo.results import RESULTS
 
 ALL = ("lambda", *Config().mixers)
 

@@ -12,6 +12,7 @@ from zoo.export import exporter
 from zoo.export.runtimes import run
 from zoo.export.verify import export_of
 from zoo.inference.source.weights import Weights
+from zoo.results import card_sections
 
 
 @pytest.fixture
@@ -55,6 +56,15 @@ def test_card_of_a_saved_model(servable, write):
     assert "| `image_bytes` string (batch) |" in card
     assert "`labels` string (batch, 5)" in card
     assert "`c2` float32 (batch, 16, 16, 64)" in card
+
+
+def test_card_of_published_weights_has_their_results(write, monkeypatch):
+    monkeypatch.setattr(Weights, "card_sections", lambda _: card_sections("lambda_resnet26t"))
+    card = write("litert", {})
+    headings = re.findall(r"^## (.*)", card, re.MULTILINE)
+    assert headings == ["Inputs and outputs", "Published results", "Use"]
+    assert "| top-1, % | ImageNet-A | 11.29 |" in card
+    assert "| images/s | RTX 4090, PyTorch 2.9.1 compiled, amp | 5,121 |" in card
 
 
 def test_card_of_another_format(write):

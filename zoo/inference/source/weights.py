@@ -17,6 +17,7 @@ from zoo.data.load import ImageData
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource, load_images
 from zoo.registry import create_model, find_model
+from zoo.results import card_sections
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Weights(ClassifierSource):
             return {"Weights": self.weights, "License": LICENSE}
         path = find_weights(self.weights, self.model)
         return {"Weights": f"{path.name}, SHA-256 {sha256(path)}", "License": LICENSE}
+
+    def card_sections(self) -> dict[str, str]:
+        return card_sections(self.model) if is_published_name(self.weights) else {}
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
         return replace(self, class_names=class_names, image_size=image_size)

@@ -45,3 +45,12 @@ def test_origin_of_weights(weights):
     assert origin["License"] == "Apache-2.0"
     assert origin["Published accuracy"].startswith("79.126 %")
     assert Weights("x", "hf://a/b").card()["Weights"] == "hf://a/b"
+
+
+def test_results_of_published_weights_alone(weights):
+    section = Weights("lambda_resnet26t", "imagenet").card_sections()["Published results"]
+    assert "2026-08-08" in section
+    assert "| top-1, % | ImageNet-R | 37.39 |" in section
+    assert "| images/s | RTX 5090, PyTorch 2.9.1 compiled, amp | 6,136 |" in section
+    assert Weights("lambda_resnet26t", weights).card_sections() == {}
+    assert Weights("mobilenet_v2", "imagenet").card_sections() == {}
