@@ -1,5 +1,5 @@
 # Image of the commands: `docker build .` for CPUs; `docker build --target gpu .` with CUDA's
-# libraries, for `docker run --gpus all`. Not tested, see README.md.
+# libraries, for `docker run --gpus all`.
 FROM python:3.11-slim AS base
 RUN useradd --uid 1000 --create-home zoo && pip install --no-cache-dir uv==0.13.8
 WORKDIR /source
