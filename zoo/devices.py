@@ -38,7 +38,7 @@ class Host:
         return batch_size // self.count
 
     def split(self, count: int) -> "list[Host]":
-        """Returns its share of `count` smaller hosts; itself if the number of hosts does not divide them.
+        """Returns this host as its part of `count` smaller ones, if the hosts divide that number.
 
         >>> Host(1, 2).split(4)
         [Host(index=2, count=4), Host(index=3, count=4)]

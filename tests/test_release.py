@@ -1,0 +1,70 @@
+"""Workflow, container files and CITATION.cff: what they name exists."""
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+from support.commands import module_of, settings_of
+
+import lambda_keras
+
+pytestmark = pytest.mark.one_backend
+
+ROOT = Path(__file__).resolve().parents[1]
+JOBS = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BUILT = {name: service for name, service in COMPOSE["services"].items() if "build" in service}
+
+
+def test_workflow_runs_targets_of_the_makefile():
+    targets = JOBS["make"]["strategy"]["matrix"]["target"]
+    assert {"lint", "test", "test-jax", "test-torch", "docs"} == {*targets}
+    makefile = (ROOT / "Makefile").read_text()
+    assert [name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+def test_tags_are_published_after_all_other_jobs():
+    assert {*JOBS["publish"]["needs"]} == JOBS.keys() - {"publish"}
+    assert JOBS["publish"]["if"] == "github.ref_type == 'tag'"
+
+
+def test_dockerfile_copies_and_installs_what_exists():
+    copied = [names.split()[:-1] for names in re.findall(r"^COPY (.+)", DOCKERFILE, re.MULTILINE)]
+    assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
+    extras = re.findall(r"'\.\[([\w,]+)\]'", DOCKERFILE)
+    assert {*",".join(extras).split(",")} <= PROJECT["optional-dependencies"].keys()
+    (command,) = re.findall(r'^ENTRYPOINT \["([\w-]+)"\]', DOCKERFILE, re.MULTILINE)
+    assert command in PROJECT["scripts"]
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_compose_file_has_commands_with_known_settings(name, tmp_path):
+    service = BUILT[name]
+    assert re.search(rf"^FROM \w+ AS {service['build']['target']}$", DOCKERFILE, re.MULTILINE)
+    # Places in the container, by their places on the host.
+    places = dict(volume.split(":")[1::-1] for volume in service.get("volumes", ()))
+    for secret in service.get("secrets", ()):
+        places[f"/run/secrets/{secret}"] = COMPOSE["secrets"][secret]["file"]
+    (tmp_path / "password.txt").write_text("correct horse")
+
+    verb, *words = service["command"].split()
+    for index, word in enumerate(words):
+        if word.startswith("/"):
+            (place,) = (place for place in places if word.startswith(place))
+            words[index] = word.replace(place, str(tmp_path / places[place]))
+    settings = settings_of(import_module(module_of(f"zoo.{verb}"))).from_command_line(words)
+    if "url" in type(settings).model_fields:
+        server, port = re.fullmatch(r"http://(\w+):(\d+)", settings.url).groups()
+        assert f"127.0.0.1:{port}:{port}" in COMPOSE["services"][server]["ports"]
+        assert settings.model == COMPOSE["services"][server]["environment"]["MODEL_NAME"]
+
+
+def test_citation_has_the_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == lambda_keras.__version__
+    assert citation["license"] == PROJECT["license"]
