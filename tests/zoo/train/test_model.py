@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from support import networks
 from support.loopback import free_port
+from support.pseudo_labels import write_selection
 
 from zoo.train.model import Objective, TrainingModel, mark_blocks
 from zoo.train.optimizer import add_weight_decay
@@ -33,13 +34,17 @@ devices = find_devices(kind)
 print(devices)
 import keras, numpy as np
 from support import networks
-from zoo.config import OptimizerConfig
+from zoo.config import DataConfig, OptimizerConfig
+from zoo.data.load import load_data
+from zoo.data.pseudo import with_pseudo_labels
 from zoo.train.optimizer import GradientAccumulation
 from zoo.train.model import Objective, TrainingModel
 from zoo.train.optimizer import add_weight_decay, create_optimizer, decayed
 rng = np.random.default_rng(0)
 images = rng.normal(size=(160, 16, 16, 3)).astype("float32")
-labels = np.eye(5, dtype="float32")[rng.integers(0, 5, len(images))]
+pseudo = recipe == "pseudo_labels"
+classes = 10 if pseudo else 5
+labels = np.eye(classes, dtype="float32")[rng.integers(0, classes, len(images))]
 weights = np.r_[np.ones(40), np.zeros(8)].astype("float32")
 
 def batches(host, *arrays):
@@ -47,11 +52,21 @@ def batches(host, *arrays):
     part = 16 // host.count
     return data.unbatch().batch(part).shard(host.count, host.index)
 
+def training(host):
+    if not pseudo:
+        return batches(host, images, labels).repeat().rebatch(16 // host.count // parts)
+    folder = os.path.dirname(output) + "/selected"
+    config = DataConfig(batch_size=4, shuffle_buffer=16, pseudo={"dir": folder})
+    data = with_pseudo_labels(load_data(config, 16), config, 16, 0, 0.1)
+    return data.train.batches(4, classes, host=host)
+
 if recipe.startswith("mixed"):
     keras.config.set_dtype_policy(recipe)
 with devices.scope():
     keras.utils.set_random_seed(0)
-    network = networks.tiny_model(classifier_activation="softmax", activation="silu")
+    network = networks.tiny_model(
+        classes=classes, classifier_activation="softmax", activation="silu"
+    )
     add_weight_decay(network, 1e-2)
     for layer in network._flatten_layers():
         if isinstance(layer, keras.layers.BatchNormalization):
@@ -68,6 +83,8 @@ with devices.scope():
         loss = keras.losses.CategoricalCrossentropy()
         teacher = networks.tiny_model(activation="silu")
         objective = Objective(loss, np.linspace(0.5, 1.5, 5), teacher, 2.0, 0.5)
+    if pseudo:
+        objective = Objective(keras.losses.CategoricalCrossentropy(), pseudo_ratio=3)
     if recipe == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     model = TrainingModel(network, 6, 3, ema=0.5, objective=objective)
@@ -83,10 +100,7 @@ with devices.scope():
     )
     test = lambda host: batches(host, images[:48], labels[:48], weights)
     history = model.fit(
-        devices.distribute(
-            lambda host: batches(host, images, labels).repeat().rebatch(16 // host.count // parts),
-            16 // parts,
-        ),
+        devices.distribute(training, 16 // parts),
         epochs=2,
         steps_per_epoch=6,
         validation_data=devices.distribute(test, 16),
@@ -99,7 +113,9 @@ assert iterations == model.steps_done == 12
 if rank == "0":
     values = [keras.ops.convert_to_numpy(v) for v in (*network.weights, *model.averages.weights)]
     # The averages alone, without padding, on one device.
-    plain = networks.tiny_model(classifier_activation="softmax", activation="silu")
+    plain = networks.tiny_model(
+        classes=classes, classifier_activation="softmax", activation="silu"
+    )
     plain.set_weights(values[len(values) // 2 :])
     answers = plain.predict(images[:40], verbose=0)
     expected = -np.log((answers * labels[:40]).sum(-1)).mean()
@@ -113,6 +129,10 @@ def run(
     folder: Path, kind: str, steps_per_execution: int, recipe: str = "plain"
 ) -> dict[str, np.ndarray]:
     """Weights, averages and losses after two epochs of six steps."""
+    if recipe == "pseudo_labels":
+        noise, hard = np.random.default_rng(0), np.eye(10)[np.arange(64) % 10]
+        pixels = noise.integers(0, 256, (64, 8, 8, 3), "uint8")
+        write_selection(folder / "selected", pixels, hard * 0.9 + 0.01, list("0123456789"))
     ports = ",".join(str(free_port()) for _ in range(2))
     output = folder / f"{kind}{steps_per_execution}.npz"
     arguments = [kind, str(steps_per_execution), recipe]
@@ -142,7 +162,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths}
 
 
-@pytest.fixture(scope="module", params=["plain", "modern"])
+@pytest.fixture(scope="module", params=["plain", "modern", "pseudo_labels"])
 def one_by_one(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
     folder = tmp_path_factory.mktemp("one_by_one")
     return request.param, run(folder, "one_device", 1, request.param)
@@ -155,6 +175,7 @@ def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tm
     """Six steps per epoch, four per execution: none is lost or done twice.
 
     The modern recipe adds up gradients, clips them, has rates and decays by variable and a teacher.
+    The one of pseudo-labels has batches of both kinds from files.
     """
     recipe, one_by_one = one_by_one
     received = run(tmp_path, kind, 4, recipe)

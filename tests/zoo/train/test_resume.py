@@ -12,7 +12,6 @@ import keras
 import numpy as np
 import pytest
 from support.loopback import cluster, free_port
-from support.pseudo_labels import write_selection
 
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 
@@ -162,10 +161,10 @@ WORKERS = (
 )
 
 
-def start_workers(folder: Path, terminate_at: int = STEPS, *more: str) -> list[subprocess.Popen]:
+def start_workers(folder: Path, terminate_at: int = STEPS) -> list[subprocess.Popen]:
     """Starts two processes, of which the second gets SIGTERM at a step."""
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    arguments = [*WORKERS.split(), *more, "--output_dir", str(folder)]
+    arguments = [*WORKERS.split(), "--output_dir", str(folder)]
     commands = (
         ["-m", "zoo.train", *arguments],
         ["-c", KILLER, "terminated", str(terminate_at), *arguments],
@@ -211,33 +210,3 @@ def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
     model.load_weights(folder / "model.weights.h5")
     for one, other in zip(expected, model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.very_slow
-def test_two_workers_on_pseudo_labels_give_the_weights_of_one(tmp_path):
-    """They read parts of every batch of both kinds; few steps, as later ones amplify rounding.
-
-    Each host draws a dropout of its own, so there is none; and at the corner of a ReLU rounding
-    decides whether there is a gradient.
-    """
-    noise, labels = np.random.default_rng(0), np.eye(10)[np.arange(400) % 10] * 0.91 + 0.009
-    images = noise.integers(0, 256, (400, 8, 8, 3), "uint8")
-    write_selection(tmp_path / "selected", images, labels, [str(i) for i in range(10)], 16)
-    settings = ["--data.batch_size", "240", "--data.pseudo.dir", str(tmp_path / "selected")]
-    settings += ["--model.overrides", "dropout_rate=0", "--model.overrides", "activation=silu"]
-    settings += ["--model.synchronized_batch_norm", "true"]
-    settings += ["--data.shuffle_buffer", "64", "--optimizer.learning_rate", "0.004"]
-    settings += ["--data.pseudo.ratio", "0.5"]
-    folders = tmp_path / "one", tmp_path / "two"
-    alone = [*WORKERS.replace("multi_worker", "auto").split(), *settings]
-    subprocess.run(
-        [sys.executable, "-m", "zoo.train", *alone, "--output_dir", str(folders[0])],
-        env=as_users_have_it(),
-        check=True,
-    )
-    workers = start_workers(folders[1], STEPS + 100, *settings)
-    assert [process.wait() for process in workers] == [0, 0]
-    assert "pseudo-labeled images in every step" in Path(f"{folders[1]}.0.txt").read_text()
-    expected, received = (keras.models.load_model(f / "model.keras") for f in folders)
-    for one, other in zip(expected.get_weights(), received.get_weights(), strict=True):
-        np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * max(np.abs(one).max(), 1e-2))
