@@ -17,7 +17,7 @@ from zoo.run_folder import read_json
 DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as in COCO
 ANNOTATIONS = "val.json"  # annotations of the test images
-FILES_AT_ONCE = 16
+Ids = dict[str, list[int]]  # of the images in each shard
 
 # The detector has an output for every id up to the largest one.
 Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
@@ -56,10 +56,16 @@ def pattern(folder: Path, part: str) -> str:
     return f"{folder}/{part}-*.tfrecord"
 
 
-def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> set[int]:
+class Counts(Section):
+    """Paths of the training shards with the number of their records, as a run has found them."""
+
+    train: dict[str, Annotated[int, Field(ge=0)]]
+
+
+def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> Ids:
     """Reads all shards of a part once, and checks them, including checksums.
 
-    Images are resized to fit `image_size` pixels, or more. Returns their ids.
+    Images are resized to fit `image_size` pixels, or more.
     """
     import tensorflow as tf
 
@@ -74,7 +80,7 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
             f"data.dir: expected the {expected} {part} images of {folder / DESCRIPTION}. "
             f"Received: {count} in {len(files)} shards"
         )
-    return {number for ids in found for number in ids}
+    return dict(zip(files, found, strict=True))
 
 
 def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
@@ -118,7 +124,7 @@ def check_shape(height: int, width: int, image_size: float) -> None:
 
 
 def training_records(
-    config: DetectionConfig, images: int, first_step: int = 0, _: Any = None
+    config: DetectionConfig, counts: Counts, first_step: int = 0, _: Any = None
 ) -> Any:
     """Returns an endless `tf.data.Dataset` of serialized `tf.train.Example`s to train on.
 
@@ -126,35 +132,27 @@ def training_records(
     Order and position are functions of the seed and the step, so a resumed run continues with the
     same images after its `first_step` steps.
     """
-    import tensorflow as tf
-
     from zoo.data.errors import no_autograph
-    from zoo.data.sources.base import StreamSource
+    from zoo.data.sources.tfrecord import record_stream
     from zoo.devices import ONLY_HOST
 
     data = config.data
-    paths = sorted(tf.io.gfile.glob(pattern(data.dir, TRAIN)))
-
-    def read(_: Any, order: Any, first: int) -> Any:
-        files: Any = tf.data.Dataset.from_tensor_slices(paths)
-        return (
-            files.shuffle(len(paths), order, reshuffle_each_iteration=False)
-            .interleave(
-                tf.data.TFRecordDataset,
-                FILES_AT_ONCE,
-                num_parallel_calls=tf.data.AUTOTUNE,
-                deterministic=True,
-            )
-            .skip(first)
-        )
-
-    source = StreamSource(images, read, data.shuffle_buffer)
+    source = record_stream(
+        list(counts.train),
+        list(counts.train.values()),
+        no_autograph(lambda record, number, file: record),
+        data.shuffle_buffer,
+    )
     numbered = source.training(data.batch_size, first_step, ONLY_HOST, config.training.seed)
     return numbered.map(no_autograph(lambda record, number: record))
 
 
-def read_annotations(folder: Path, dataset: Dataset, ids: Collection[int]) -> coco.Json:
-    """Reads the annotations of the test images with these ids, and checks them for pycocotools."""
+def read_annotations(folder: Path, dataset: Dataset, shards: Ids) -> coco.Json:
+    """Reads the annotations of the test images, and checks them for pycocotools.
+
+    `shards` is what `check` returns.
+    """
+    ids = [number for shard in shards.values() for number in shard]
     path = folder / ANNOTATIONS
     try:
         with answering(path):

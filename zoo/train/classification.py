@@ -17,7 +17,7 @@ from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
 from zoo.data.pseudo import with_pseudo_labels
 from zoo.errors import printable, some
-from zoo.files import atomic_write, keras_file, write_json
+from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
 from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
@@ -78,6 +78,7 @@ class ClassificationRun(Run):
                     f"devices and micro-batches divide. Received: {size}, with data.batch_size="
                     f"{config.data.batch_size} labeled ones"
                 )
+        self.index = self.data.index
         self.classes = len(self.data.class_names)
         self.images = self.data.train.count, self.data.test.count
 
@@ -209,8 +210,6 @@ class ClassificationRun(Run):
 
     def fit(self, stop: Stop) -> Metrics:
         training = self.config.training
-        if self.devices.chief and self.data.index is not None:
-            write_json(self.config.output_dir / run_folder.INDEX, self.data.index)
         checkpoints, progress = self._restore()
         save = SaveProgress(
             checkpoints, progress, training.checkpoint_steps, training.early_stopping_epochs, stop

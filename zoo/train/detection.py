@@ -21,6 +21,7 @@ from zoo.detection.shards import Dataset
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
 from zoo.plots.detections import plot_detections
+from zoo.run_folder import read_json
 from zoo.train.run import Metrics, Run, Stop, resuming, stopped
 
 with needs_extra("detection"):
@@ -58,16 +59,23 @@ class DetectionRun(Run):
         self._masks = self.experiment.task.model.include_mask
         self.images = dataset.train.images, dataset.val.images
         self.classes = len(dataset.categories)
-        if not self.resumed:  # which has read the training images
+        index = config.output_dir / run_folder.INDEX
+        if self.resumed and index.is_file():  # the run has read the training images
+            self._counts = read_json(
+                shards.Counts, index, f"output_dir: expected an intact {index.name}"
+            )
+        else:
             smallest = config.model.image_size * min(data.scale_min, 1)
-            shards.check(data.dir, dataset, shards.TRAIN, smallest)
+            ids = shards.check(data.dir, dataset, shards.TRAIN, smallest)
+            self._counts = shards.Counts(train={file: len(ids[file]) for file in ids})
+        self.index = self._counts.model_dump()
         ids = shards.check(data.dir, dataset, shards.TEST, config.model.image_size)
         self.annotations = shards.read_annotations(data.dir, dataset, ids)
 
     def build(self) -> list[str]:
         config, path = self.config, tf.train.latest_checkpoint(self._checkpoints)
         first_step = int(path.rpartition("-")[2]) if path else 0
-        records = partial(shards.training_records, config, self.dataset.train.images, first_step)
+        records = partial(shards.training_records, config, self._counts, first_step)
         self.task = Task(self.experiment, self._checkpoints, self.annotations, records)
         with redirect_stdout(io.StringIO()):
             self.model = self.task.build_model()

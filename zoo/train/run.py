@@ -12,7 +12,7 @@ import keras
 from zoo import run_folder
 from zoo.config import RunConfig
 from zoo.devices import Devices, find_devices
-from zoo.files import remove
+from zoo.files import remove, write_json
 from zoo.registry import precision, trainable_parameters
 
 Metrics = dict[str, Any]  # contents of metrics.json
@@ -30,6 +30,7 @@ class Run(ABC):
     resumed: bool  # whether the run folder holds the same run, unfinished
     images: tuple[int, int] = field(init=False)  # of training and of the test, set by `load`
     classes: int = field(init=False)  # set by `load`
+    index: Any = field(init=False)  # of records in files, set by `load`; None: there is none
     model: Any = field(init=False)  # set by `build`
 
     @abstractmethod
@@ -98,6 +99,8 @@ class Run(ABC):
             print(config.to_yaml(), *lines, sep="\n", flush=True)
             if run.devices.chief and not run_folder.check(config):
                 run_folder.start(config, run.head)
+            if run.devices.chief and run.index is not None:
+                write_json(config.output_dir / run_folder.INDEX, run.index)
             with run.devices.noticing_losses():
                 _check_shared(config, run.devices)
                 with _stop_signals(run.devices) as stop:

@@ -10,14 +10,16 @@ from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection.experiment import Task, create_experiment
-from zoo.detection.shards import training_records
+from zoo.detection.shards import TRAIN, Counts, Dataset, check, training_records
 
 
 def order(folder, seed=3, first_step=0, batch_size=5):
     given = settings(folder, "runs/new")
     given["data"] |= {"batch_size": batch_size, "shuffle_buffer": 4}
     given["training"] |= {"seed": seed}
-    return partial(training_records, DetectionConfig(**given), 12, first_step)
+    found = check(folder, Dataset.read(folder), TRAIN)
+    counts = Counts(train={file: len(found[file]) for file in found})
+    return partial(training_records, DetectionConfig(**given), counts, first_step)
 
 
 def ids(records, count):
