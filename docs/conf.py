@@ -1,0 +1,58 @@
+"""Settings of the documentation site, which `make docs` builds from README, docs and notebooks.
+
+The sources are relative to the root of the repository, so that links between its Markdown files are
+the same here and there.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+sys.path.insert(0, str(Path(__file__).with_name("_extensions")))
+
+import lambda_keras  # noqa: E402
+
+project = "lambda_keras"
+author = "the authors of lambda_keras"
+project_copyright = "Apache-2.0"
+version = release = lambda_keras.__version__
+
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**", "notebooks/*.ipynb"]
+exclude_patterns = [".*", "build", "dist", "lambda_keras", "runs", "tests", "zoo"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.napoleon",
+    "mathml",
+    "networks",
+    "reference",
+]
+
+# Markdown and notebooks
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4  # those of GitHub, which links between pages use
+nb_execution_mode = "off"  # Committed outputs are shown.
+
+# Docstrings
+default_role = "python_name"
+autodoc_member_order = "bysource"  # that of `__all__`
+autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
+autodoc_mock_imports = ["official", "pycocotools", "tf_keras"]  # of the extra `detection`
+napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Call arguments", "params_style"), ("Reference", "References")]
+toc_object_entries_show_parents = "hide"
+
+# Pages
+html_theme = "furo"
+html_title = "lambda_keras"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_additional_pages = {"index": "redirect.html"}
+templates_path = ["_templates"]
+html_copy_source = False
+html_show_copyright = False
