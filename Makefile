@@ -86,7 +86,7 @@ test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on
 SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees
 
 docs: .venv-docs/installed  ## Build the documentation site in build/docs, and run its doctests
-	$(SPHINX) --builder html . build/docs
+	$(SPHINX) --fresh-env --builder html . build/docs
 	$(SPHINX) --builder doctest . build/doctest
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.

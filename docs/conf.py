@@ -6,12 +6,13 @@ the same here and there.
 
 import os
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 sys.path.insert(0, str(Path(__file__).with_name("_extensions")))
 
-import lambda_keras  # noqa: E402
+import lambda_keras
 
 project = "lambda_keras"
 author = "the authors of lambda_keras"
@@ -26,8 +27,8 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.doctest",
+    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
-    "mathml",
     "networks",
     "reference",
 ]
@@ -49,8 +50,9 @@ toc_object_entries_show_parents = "hide"
 # Pages
 html_theme = "furo"
 html_title = "lambda_keras"
-html_math_renderer = "mathml"
-html_static_path = ["_static"]
+# MathJax in one file, which draws its glyphs and loads nothing from elsewhere.
+mathjax_path = "tex-svg.js"
+html_static_path = ["_static", f"{files('sphinx-mathjax-offline')}/static/mathjax/{mathjax_path}"]
 html_css_files = ["site.css"]
 html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]

@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import json
 import re
 from contextlib import redirect_stdout
 
@@ -16,21 +17,27 @@ from zoo import list as command
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
 
+WEIGHTS = ("weights", "from", "top-1", "size", "license")
 logger = logging.getLogger(__name__)
 
 
 class Networks(SphinxDirective):
-    """`{networks} PATTERN ...`: a table of the models that match, and a card for each."""
+    """`{networks} PATTERN ...`: a table of the models that match, and a section for each."""
 
     required_arguments = 1
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
         patterns = self.arguments[0].split()
-        names = [name for pattern in patterns for name in list_models(pattern)]
         rows = re.sub(r"^\| (\w+) \|(?= \d)", r"| [\1](#\1) |", _listed(*patterns), flags=re.M)
-        text = "\n\n".join([rows, *map(_card, names)])
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+        names = [name for pattern in patterns for name in list_models(pattern)]
+        return [*self.parse_text_to_nodes(rows), *map(self._section, names)]
+
+    def _section(self, name: str) -> nodes.section:
+        section = nodes.section("", nodes.title("", name), names=[name])
+        section += self.parse_text_to_nodes(_card(name))
+        self.state.document.note_explicit_target(section)
+        return section
 
 
 def _listed(*arguments: str) -> str:
@@ -41,45 +48,41 @@ def _listed(*arguments: str) -> str:
     return output.getvalue()
 
 
-def _cells(text: str) -> list[list[str]]:
-    """Returns head and rows of a Markdown table, without the name of the model."""
-    head, _, *rows = (
-        [cell.strip() for cell in line.split("|")[2:-1]] for line in text.splitlines()
-    )
-    return [head, *rows]
+def _columns(text: str) -> list[tuple[str, ...]]:
+    """Returns the columns of a Markdown table with something in them, without the model's name."""
+    head, _, *rows = ([cell.strip() for cell in line.split("|")] for line in text.splitlines())
+    return [one for one in zip(head, *rows, strict=True) if set(one[1:]) - {"-", ""}][1:]
 
 
 def _card(name: str) -> str:
     row = TABLE[name]
-    constructor = getattr(applications, row.constructor)
-    summary, *_ = inspect.getdoc(constructor).split("\n\n")
-    arguments = ", ".join(f"{key}={value!r}" for key, value in row.arguments.items())
-    parts = [
-        f"({name})=\n## {name}",
-        summary if not row.arguments else "",
-        f"{{py:func}}`~lambda_keras.applications.{row.constructor}` `({arguments})`",
-        table(("", ""), zip(*_cells(_listed(name)), strict=True)),
-    ]
-    head, *results = _cells(_listed(name, "--results", "true"))
-    if results:
-        parts += ["Published results, with times on 8 TPUv3 cores:", table(head, results)]
+    summary, *_ = inspect.getdoc(getattr(applications, row.constructor)).split("\n\n")
+    arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in row.arguments.items())
+    target = f"lambda_keras.applications.{row.constructor}"
+    call = f"{{py:func}}`{row.constructor}({arguments}) <{target}>`"
+    parts = [summary, table(("constructor", call), _columns(_listed(name)))]
+    if results := _columns(_listed(name, "--results", "true")):
+        head, *rows = zip(*results, strict=True)
+        parts += ["Published results, with times on 8 TPUv3 cores:", table(head, rows)]
     if row.weights:
-        weights = [
-            (f"`{key}`", f"[{one.page.rpartition('/')[2]}]({one.page})", f"{one.top1:g}",
-             str(one.image_size), one.license)
+        rows = (
+            (
+                f"`{key}`",
+                f"[{one.page.rpartition('/')[2]}]({one.page})",
+                f"{one.top1:g}",
+                str(one.image_size),
+                one.license,
+            )
             for key, one in row.weights.items()
-        ]  # fmt: skip
-        parts += [
-            "Published weights:",
-            table(("weights", "from", "top-1", "size", "license"), weights),
-        ]
-    return "\n\n".join(filter(None, parts))
+        )
+        parts += ["Published weights:", table(WEIGHTS, rows)]
+    return "\n\n".join(parts)
 
 
 def check_cards(app: Sphinx, env: BuildEnvironment) -> None:
     """Warns of networks without a card."""
     del app
-    for name in TABLE.keys() - env.domains.standard_domain.anonlabels.keys():
+    for name in TABLE.keys() - env.domains.standard_domain.labels.keys():
         logger.warning("%s has no card in docs/families", name, type="networks")
 
 

@@ -194,15 +194,11 @@ def describe(constructor: Callable[..., keras.Model]) -> None:
         text = inspect.cleandoc(build.__doc__)
         arguments, options, others = re.split(r"\n    \*\*options: .*\n|\n\n(?=Call)", text)
         shared = arguments[arguments.index("    include_top: ") :]
-        own = [
-            entry
-            for entry in re.split(
-                r"\n(?=    \w)", textwrap.indent(textwrap.dedent(options), "    ")
-            )
-            if re.findall(r"\w+", entry)[0] in parameters
-        ]
-        described = "\n".join([shared, *own])
-        constructor.__doc__ = f"{summary}\n\n{counts}.\n\nArgs:\n{described}\n\n{others}"
+        options = textwrap.indent(textwrap.dedent(options), "    ")
+        for option in re.split(r"\n(?=    \w)", options):
+            if re.findall(r"\w+", option)[0] in parameters:
+                shared += f"\n{option}"
+        constructor.__doc__ = f"{summary}\n\n{counts}.\n\nArgs:\n{shared}\n\n{others}"
 
 
 def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:

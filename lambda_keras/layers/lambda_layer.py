@@ -54,9 +54,11 @@ class LambdaLayer(Layer):
 
     .. math::
 
-        y_n = (\lambda^c + \lambda^p_n)^\top q_n, \qquad
-        \lambda^c = \operatorname{softmax}(K)^\top V, \qquad
-        \lambda^p_n = E_n^\top V
+        y_n = (\lambda^c + \lambda^p_n)^\top q_n
+
+    .. math::
+
+        \lambda^c = \operatorname{softmax}(K)^\top V, \qquad \lambda^p_n = E_n^\top V
 
     (Eq. 1 and 2) with queries q, keys K, whose softmax is over the context positions, values V and
     position embeddings E. Several queries (heads) per position share a lambda (multi-query, Figures
