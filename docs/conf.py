@@ -6,17 +6,17 @@ the same here and there.
 
 import os
 import sys
+import time
 from importlib.resources import files
 from pathlib import Path
 
+STARTED = time.monotonic()
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 sys.path.insert(0, str(Path(__file__).with_name("_extensions")))
 
-import lambda_keras
+import lambda_keras  # noqa: E402
 
 project = "lambda_keras"
-author = "the authors of lambda_keras"
-project_copyright = "Apache-2.0"
 version = release = lambda_keras.__version__
 
 root_doc = "docs/index"
@@ -44,6 +44,7 @@ autodoc_member_order = "bysource"  # that of `__all__`
 autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
 autodoc_mock_imports = ["official", "pycocotools", "tf_keras"]  # of the extra `detection`
 napoleon_numpy_docstring = False
+napoleon_use_param = False  # It splits "num_heads, key_dim, ...".
 napoleon_custom_sections = [("Call arguments", "params_style"), ("Reference", "References")]
 toc_object_entries_show_parents = "hide"
 
@@ -58,3 +59,11 @@ html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]
 html_copy_source = False
 html_show_copyright = False
+
+
+def setup(app):
+    """Prints the seconds of a build."""
+    app.connect(
+        "build-finished",
+        lambda app, _: print(f"{app.builder.name}: {time.monotonic() - STARTED:.0f} seconds"),
+    )

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -17,7 +18,6 @@ from zoo import list as command
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
 
-WEIGHTS = ("weights", "from", "top-1", "size", "license")
 logger = logging.getLogger(__name__)
 
 
@@ -65,17 +65,11 @@ def _card(name: str) -> str:
         head, *rows = zip(*results, strict=True)
         parts += ["Published results, with times on 8 TPUv3 cores:", table(head, rows)]
     if row.weights:
-        rows = (
-            (
-                f"`{key}`",
-                f"[{one.page.rpartition('/')[2]}]({one.page})",
-                f"{one.top1:g}",
-                str(one.image_size),
-                one.license,
-            )
+        rows = [
+            (key, f"[{Path(one.page).name}]({one.page})", f"{one.top1:g}", f"{one.image_size}")
             for key, one in row.weights.items()
-        )
-        parts += ["Published weights:", table(WEIGHTS, rows)]
+        ]
+        parts += ["Published weights:", table(("weights", "from", "top-1", "size"), rows)]
     return "\n\n".join(parts)
 
 

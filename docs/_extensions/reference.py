@@ -19,7 +19,6 @@ MODULES = (
     "lambda_keras.applications",
     "lambda_keras.weights",
     "zoo.api",
-    "zoo.registry",
 )
 logger = logging.getLogger(__name__)
 
@@ -49,16 +48,17 @@ def show_arguments(app: Sphinx, kind: str, name: str, value: object, *others: ob
     del app, name, others
     if kind == "class" and issubclass(value, keras.layers.Layer):
         _, *parameters = inspect.signature(value.__init__).parameters.values()
-        return str(inspect.Signature(parameters)), None
+        # Their types stand in the text.
+        untyped = [one.replace(annotation=one.empty) for one in parameters]
+        return str(inspect.Signature(untyped)), None
     return None
 
 
-def head_examples(*event: object) -> None:
-    """Gives examples a heading: Napoleon knows indented ones only."""
+def mark_sections(*event: object) -> None:
+    """Marks up what Napoleon does not: examples without indentation, and outputs with a colon."""
     lines = event[-1]
-    if "Example:" in lines:
-        lines[lines.index("Example:")] = ".. rubric:: Example\n"
-    lines[:] = "\n".join(lines).split("\n")
+    text = re.sub(r"^Example:\n", ".. rubric:: Example\n\n", "\n".join(lines), flags=re.M)
+    lines[:] = re.sub(r"^Returns:\n    ", ":returns:\n    ", text, flags=re.M).split("\n")
 
 
 def shorten(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list) -> None:
@@ -88,7 +88,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Adds the role and the check."""
     app.add_role("python_name", python_name)
     app.connect("autodoc-process-signature", show_arguments)
-    for change in (shorten, head_examples):
+    for change in (shorten, mark_sections):
         app.connect("autodoc-process-docstring", change, priority=400)  # before Napoleon
     app.connect("env-updated", check_public_symbols)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
