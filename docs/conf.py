@@ -40,6 +40,11 @@ nb_execution_mode = "off"  # Committed outputs are shown.
 
 # Docstrings
 default_role = "python_name"
+nitpicky = True  # References to names that are not there are errors, but for two kinds:
+nitpick_ignore_regex = [
+    ("py:obj", ".*"),  # code in docstrings, most of which is no name of the reference
+    ("py:class", r"(?!lambda_keras|zoo).*"),  # types of other packages in signatures
+]
 autodoc_member_order = "bysource"  # that of `__all__`
 autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
 autodoc_mock_imports = ["official", "pycocotools", "tf_keras"]  # of the extra `detection`
