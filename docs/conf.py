@@ -20,7 +20,7 @@ project = "lambda_keras"
 version = release = lambda_keras.__version__
 
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "notebooks/*.ipynb"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**", "notebooks/*.ipynb"]
 exclude_patterns = [".*", "build", "dist", "lambda_keras", "runs", "tests", "zoo"]
 
 extensions = [

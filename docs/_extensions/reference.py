@@ -14,12 +14,7 @@ from sphinx.util import logging
 
 from lambda_keras.applications import networks
 
-MODULES = (
-    "lambda_keras.layers",
-    "lambda_keras.applications",
-    "lambda_keras.weights",
-    "zoo.api",
-)
+MODULES = ("lambda_keras.layers", "lambda_keras.applications", "lambda_keras.weights", "zoo.api")
 logger = logging.getLogger(__name__)
 
 
@@ -78,7 +73,7 @@ def check_public_symbols(app: Sphinx, env: BuildEnvironment) -> None:
     documented = env.domains.python_domain.objects
     for module_name in MODULES:
         for name, value in public(module_name):
-            if not inspect.getdoc(value):
+            if not value.__doc__:
                 logger.warning("%s has no docstring", name, type="reference", subtype="docstring")
             if name not in documented:
                 logger.warning("%s is not in the API reference", name, type="reference")
