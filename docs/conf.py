@@ -20,8 +20,8 @@ project = "lambda_keras"
 version = release = lambda_keras.__version__
 
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**", "notebooks/*.ipynb"]
-exclude_patterns = [".*", "build", "dist", "lambda_keras", "runs", "tests", "zoo"]
+include_patterns = ["*.md", "docs/**", "notebooks/*"]
+exclude_patterns = [".*", "build", "dist", "lambda_keras", "*/runs", "runs", "tests", "zoo"]
 
 extensions = [
     "myst_nb",
