@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-detection test lint test-jax test-torch test-slow test-detection \
+.PHONY: help demo demo-detection docs test lint test-jax test-torch test-slow test-detection \
   test-benchmark test-pseudo lock clean
 
 help:  ## Show this list
@@ -82,17 +82,27 @@ test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on
 	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \
 	  tests/zoo/pseudo_label tests/zoo/data/test_pseudo_records.py
 
+# Every warning is an error: links and anchors that lead nowhere, missing or undocumented symbols.
+SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees
+
+docs: .venv-docs/installed  ## Build the documentation site in build/docs, and run its doctests
+	$(SPHINX) --fresh-env --builder html . build/docs
+	$(SPHINX) --builder doctest . build/doctest
+
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
-.venv/installed .venv-jax/installed .venv-benchmark/installed .venv-pseudo/installed: | .venv-lock/installed
+.venv/installed .venv-jax/installed .venv-benchmark/installed .venv-pseudo/installed \
+  .venv-docs/installed: | .venv-lock/installed
 
 .venv/installed: requirements/tensorflow.lock
 .venv-jax/installed: requirements/jax.lock
 .venv-torch/installed: requirements/torch.lock
 .venv-benchmark/installed: requirements/benchmark.lock
 .venv-pseudo/installed: requirements/pseudo.lock
-.venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed .venv-pseudo/installed:
+.venv-docs/installed: requirements/docs.lock
+.venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed \
+  .venv-pseudo/installed .venv-docs/installed:
 	@echo "Installing $< into $(@D), which takes a minute or two"
 	$(PYTHON) -m venv --clear $(@D)
 	$(INSTALL) --requirement $<
@@ -108,6 +118,7 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	$(COMPILE) --generate-hashes --extra dev --output-file requirements/tensorflow.lock
 	$(COMPILE) --generate-hashes --extra jax --extra train --extra test --output-file requirements/jax.lock
 	$(COMPILE) --generate-hashes --extra pseudo --extra test --output-file requirements/pseudo.lock
+	$(COMPILE) --generate-hashes --extra docs --output-file requirements/docs.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
 	$(COMPILE) --no-annotate --extra convert --extra test --extra compare --output-file requirements/torch.lock
@@ -125,5 +136,5 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	@touch $@
 
 clean:  ## Remove the environments and caches; runs/ stays
-	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-docs .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

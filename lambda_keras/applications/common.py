@@ -2,6 +2,8 @@
 
 import inspect
 import os
+import re
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -189,8 +191,14 @@ def describe(constructor: Callable[..., keras.Model]) -> None:
         counts = f"{row.parameters:,} parameters"
         if not row.arguments:
             counts += f", {row.gflops} GFLOPs for an image of {row.image_size}x{row.image_size}"
-        _, first, others = inspect.cleandoc(build.__doc__).partition("    include_top: ")
-        constructor.__doc__ = f"{summary}\n\n{counts}.\n\nArgs:\n{first}{others}"
+        text = inspect.cleandoc(build.__doc__)
+        arguments, options, others = re.split(r"\n    \*\*options: .*\n|\n\n(?=Call)", text)
+        shared = arguments[arguments.index("    include_top: ") :]
+        options = textwrap.indent(textwrap.dedent(options), "    ")
+        for option in re.split(r"\n(?=    \w)", options):
+            if re.findall(r"\w+", option)[0] in parameters:
+                shared += f"\n{option}"
+        constructor.__doc__ = f"{summary}\n\n{counts}.\n\nArgs:\n{shared}\n\n{others}"
 
 
 def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:

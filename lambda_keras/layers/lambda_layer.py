@@ -50,12 +50,19 @@ class Group(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LambdaLayer(Layer):
-    """Lambda layer: a context becomes a linear function, which is applied to each query.
+    r"""Lambda layer: a context becomes a linear function, which is applied to each query.
 
-    `outputs[n] = (content_lambda + position_lambda[n])^T queries[n]` (Eq. 1 and 2), with
-    `content_lambda = softmax(keys)^T values`, the softmax over the context positions, and
-    `position_lambda[n] = embeddings[n]^T values`. Several queries (heads) per position share a
-    lambda (multi-query, Figures 3 and 5).
+    .. math::
+
+        y_n = (\lambda^c + \lambda^p_n)^\top q_n
+
+    .. math::
+
+        \lambda^c = \operatorname{softmax}(K)^\top V, \qquad \lambda^p_n = E_n^\top V
+
+    (Eq. 1 and 2) with queries q, keys K, whose softmax is over the context positions, values V and
+    position embeddings E. Several queries (heads) per position share a lambda (multi-query, Figures
+    3 and 5).
 
     Queries and values pass a batch normalization. Relative position embeddings make the layer
     translation equivariant (3.3); outside of the scope they are zero (3.4). Weights are initialized

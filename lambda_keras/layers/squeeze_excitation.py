@@ -9,10 +9,15 @@ from lambda_keras.layers.base import EXCITATION, Layer, inner_dense
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class SqueezeExcitation(Layer):
-    """Rescales every channel by a gate computed from the channel means.
+    r"""Rescales every channel by a gate computed from the channel means.
 
-    `gate = sigmoid(W2 relu(W1 mean(x) + b1) + b2)`, `y = x * gate` (Hu et al., 2018, equations
-    2-4). The squeezed width is `ratio` times the channels; LambdaResNets use 1/4 (E.1).
+    .. math::
+
+        y = x \cdot \operatorname{sigmoid}(W_2 \operatorname{relu}(W_1 \operatorname{mean}(x)
+        + b_1) + b_2)
+
+    (Hu et al., 2018, Eq. 2 to 4). The squeezed width is `ratio` times the channels;
+    LambdaResNets use 1/4 (E.1).
 
     Args:
         ratio: Float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.

@@ -46,8 +46,8 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
 
     Args:
         model: Built model; it is left as it was if the weights do not fit.
-        weights: `"imagenet"`, or another name in `PUBLISHED`; `"hf://owner/repo"` or
-            `"hf://owner/repo@revision"`, a repository of the Hugging Face Hub with
+        weights: `"imagenet"`, or another name of published weights; `"hf://owner/repo"`
+            or `"hf://owner/repo@revision"`, a repository of the Hugging Face Hub with
             `model.safetensors` or `model.weights.h5`; the path of a folder with one of these; or
             that of a `.weights.h5` file, as `keras.Model.save_weights` writes it, of a
             `.safetensors` file of `save_safetensors`, of a `.safetensors` checkpoint of timm,

@@ -14,6 +14,8 @@ import pytest
 from PIL import Image
 from support.commands import module_of, settings_of
 
+from zoo.registry import TABLE, list_models
+
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in FILES}
@@ -129,6 +131,14 @@ def test_links_lead_somewhere():
         folder = ROOT if name == "README.md" else ROOT / "docs"
         for link in re.findall(r"\]\(([^)#]+)\)", page):
             assert link.startswith("https://") or (folder / link).exists(), f"{name}: {link}"
+
+
+@pytest.mark.one_backend
+def test_every_network_has_a_card_on_one_page():
+    pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "families").iterdir())
+    patterns = " ".join(re.findall(r"^```{networks} (.*)$", pages, flags=re.MULTILINE)).split()
+    names = [name for pattern in patterns for name in list_models(pattern)]
+    assert sorted(names) == sorted(TABLE)
 
 
 @pytest.mark.one_backend

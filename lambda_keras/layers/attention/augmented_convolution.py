@@ -12,12 +12,16 @@ from lambda_keras.layers.pooling import average_pool
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class AugmentedConvolution(Layer):
-    """3x3 convolution and global self-attention side by side.
+    r"""3x3 convolution and global self-attention side by side.
 
-    `outputs = concat(convolution(x), attention(x) W)` (Bello et al., 2019, section 3.2): the first
-    `filters - value_filters` channels are those of the convolution, the others those of attention
-    with relative positions, as in `GlobalAttention`. In a ResNet-50 this is the row "relative
-    self-attention (Bello et al., 2019)" of Table 3 of LambdaNetworks.
+    .. math::
+
+        y = \operatorname{concat}(\operatorname{convolution}(x), \operatorname{attention}(x)\, W)
+
+    (Bello et al., 2019, section 3.2): the first `filters - value_filters` channels are those of the
+    convolution, the others those of attention with relative positions, as in `GlobalAttention`. In
+    a ResNet-50 this is the row "relative self-attention (Bello et al., 2019)" of Table 3 of
+    LambdaNetworks.
 
     Args:
         filters: Int, depth of the outputs.

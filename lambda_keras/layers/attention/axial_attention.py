@@ -20,10 +20,16 @@ from lambda_keras.layers.contraction import contract
 
 
 class RowAttention(RelativeAttentionLayer):
-    """Position-sensitive self-attention within each row of a map (Wang et al., 2020, Eq. 4).
+    r"""Position-sensitive self-attention within each row of a map (Wang et al., 2020, Eq. 4).
 
-        A[o, p] = softmax over p of BN(q[o]·k[p]) + BN(q[o]·rq[p - o]) + BN(k[p]·rk[p - o])
-        outputs[o] = BN(sum over p of A[o, p] v[p]) + BN(sum over p of A[o, p] rv[p - o])
+    .. math::
+
+        A_{op} = \operatorname{softmax}_p(\operatorname{BN}(q_o \cdot k_p)
+        + \operatorname{BN}(q_o \cdot r^q_{p-o}) + \operatorname{BN}(k_p \cdot r^k_{p-o}))
+
+    .. math::
+
+        y_o = \operatorname{BN}(\sum_p A_{op} v_p) + \operatorname{BN}(\sum_p A_{op} r^v_{p-o})
 
     Queries, keys and values pass a batch normalization, too. There is no scale. The heads share
     the three tables.
@@ -116,12 +122,22 @@ class RowAttention(RelativeAttentionLayer):
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class AxialAttention(Layer):
-    """Position-sensitive attention along the height, then along the width of the map.
+    r"""Position-sensitive attention along the height, then along the width of the map.
 
-    Along each axis, `softmax(BN(q·k) + BN(q·rq) + BN(k·rk))` weighs values and embeddings of
-    relative positions, `BN(A v) + BN(A rv)` (Wang et al., 2020, Eq. 3 and 4; the batch
-    normalizations are those of its code). The second axis projects the outputs of the first anew.
-    Nothing stands between the axes; the pooling comes after both.
+    Along each axis, attention A weighs values and embeddings r of relative positions:
+
+    .. math::
+
+        A_{op} = \operatorname{softmax}_p(\operatorname{BN}(q_o \cdot k_p)
+        + \operatorname{BN}(q_o \cdot r^q_{p-o}) + \operatorname{BN}(k_p \cdot r^k_{p-o}))
+
+    .. math::
+
+        y_o = \operatorname{BN}(\sum_p A_{op} v_p) + \operatorname{BN}(\sum_p A_{op} r^v_{p-o})
+
+    (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are those of its code). The second
+    axis projects the outputs of the first anew. Nothing stands between the axes; the pooling comes
+    after both.
 
     Args:
         filters: Int, depth of the outputs of both axes, divisible by `num_heads`.

@@ -12,13 +12,22 @@ from lambda_keras.layers.contraction import contract
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class DoubleAttention(Layer):
-    """Gathers features of the whole map, and gives each position a mixture of them.
+    r"""Gathers features of the whole map, and gives each position a mixture of them.
 
-    `outputs = x + BN(W Z + w)` with `Z = V (B^T A)` (Chen et al., 2018, Eq. 1 to 4, Figure 3),
-    where `A = x Wa + a` are features, `B = softmax over positions of x Wb + b` are the weights by
-    which they are gathered, and `V = softmax over channels of x Wv + v` those by which they are
-    distributed. Time and memory are linear in the number of positions. In a ResNet-50 this is the
-    row "linear attention (Chen et al., 2018)" of Table 3 of LambdaNetworks.
+    .. math::
+
+        y = x + \operatorname{BN}(V (B^\top A)\, W + w)
+
+    .. math::
+
+        A = x W_a + a, \qquad
+        B = \operatorname{softmax}_{\text{positions}}(x W_b + b), \qquad
+        V = \operatorname{softmax}_{\text{channels}}(x W_v + v)
+
+    (Chen et al., 2018, Eq. 1 to 4, Figure 3): A are features, B the weights by which they are
+    gathered, and V those by which they are distributed. Time and memory are linear in the number of
+    positions. In a ResNet-50 this is the row "linear attention (Chen et al., 2018)" of Table 3 of
+    LambdaNetworks.
 
     Args:
         ratio: Float in (0, 1], depth of A, B and V relative to that of the inputs.

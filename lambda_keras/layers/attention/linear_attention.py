@@ -24,21 +24,29 @@ TINY = 1e-30
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LinearAttention(AttentionLayer):
-    """Attention in time and memory linear in the number of positions.
+    r"""Attention in time and memory linear in the number of positions.
 
-    `outputs[n] = sum_m f(q[n])·f(k[m]) v[m] / sum_m f(q[n])·f(k[m])`, with the sums over m taken
-    first (Katharopoulos et al., 2020, Eq. 4 and 5). There are no positions in it.
+    .. math::
+
+        y_n = \frac{\sum_m f(q_n) \cdot f(k_m)\, v_m}{\sum_m f(q_n) \cdot f(k_m)}
+
+    with the sums over m taken first (Katharopoulos et al., 2020, Eq. 4 and 5). There are no
+    positions in it.
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
         feature_map: The features f.
-            `"softmax"`: `softmax(q[n])·softmax(k)[m]`, the one over the features, the other over
-            the positions, in place of the fraction (efficient attention, Shen et al., 2018, Eq. 6).
-            `"elu"`: `elu(x) + 1` (linear transformers, Katharopoulos et al., Eq. 7).
-            `"favor"`: `r^-1/2 (exp(w x' - |x'|^2 / 2 - c) + epsilon)` with `x' = key_dim^-1/4 x`,
-            whose expectation is softmax attention (FAVOR+, Choromanski et al., 2020, Lemma 1); c
-            is the maximum of `w x'`, of each query, and of all keys of a head.
-            `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
+
+            * `"softmax"`: `softmax(q[n])·softmax(k)[m]`, the one over the features, the other over
+              the positions, in place of the fraction (efficient attention, Shen et al., 2018, Eq.
+              6).
+            * `"elu"`: `elu(x) + 1` (linear transformers, Katharopoulos et al., Eq. 7).
+            * `"favor"`: `r^-1/2 (exp(w x' - |x'|^2 / 2 - c) + epsilon)` with
+              `x' = key_dim^-1/4 x`, whose expectation is softmax attention (FAVOR+, Choromanski et
+              al., 2020, Lemma 1); c is the maximum of `w x'`, of each query, and of all keys of a
+              head.
+            * `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
+
             The rows of w are `r = num_features` random directions.
         num_features: Int, number r of random features. Defaults to `256`.
         epsilon: Float of at least 0, which keeps denominators away from 0: added to the features

@@ -28,13 +28,18 @@ BLOCK = 4
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class GlobalAttention(RelativeAttentionLayer):
-    """Self-attention over the whole map, with embeddings of relative rows and columns.
+    r"""Self-attention over the whole map, with embeddings of relative rows and columns.
 
-    `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` for
-    the query in row i and column j and the context position in row p and column q (Srinivas et
-    al., 2021, Figure 4; relative logits of Bello et al., 2019, Eq. 3). The embeddings are shared
-    by the heads. The maps of attention take memory for `num_heads height^2 width^2` numbers per
-    example (Table 4 of LambdaNetworks).
+    .. math::
+
+        y_n = \sum_m \operatorname{softmax}_m(k^{-1/2}\, q_n \cdot k_m
+        + s\, q_n \cdot (r_{p-i} + c_{q-j}))\, v_m
+
+    for the query n in row i and column j and the context position m in row p and column q, with
+    embeddings r of relative rows and c of relative columns (Srinivas et al., 2021, Figure 4;
+    relative logits of Bello et al., 2019, Eq. 3). The embeddings are shared by the heads.
+    The maps of attention take memory for `num_heads height^2 width^2` numbers per example (Table 4
+    of LambdaNetworks).
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
@@ -106,10 +111,14 @@ class GlobalAttention(RelativeAttentionLayer):
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class HaloAttention(GlobalAttention):
-    """Blocked local self-attention: the queries of a block see the block and a halo around it.
+    r"""Blocked local self-attention: the queries of a block see the block and a halo around it.
 
-    `outputs[n] = sum_m softmax(k^-1/2 q[n]·k[m] + s q[n]·(row[p - i] + column[q - j])) v[m]` over
-    the window of the block (Vaswani et al., 2021, Figure 1), with the relative positions of
+    .. math::
+
+        y_n = \sum_m \operatorname{softmax}_m(k^{-1/2}\, q_n \cdot k_m
+        + s\, q_n \cdot (r_{p-i} + c_{q-j}))\, v_m
+
+    over the window of the block (Vaswani et al., 2021, Figure 1), with the relative positions of
     `GlobalAttention`. Rows and columns i, j of queries are counted within the block, p, q of the
     context within the window; the tables have `2 (block_size + 2 halo_size) - 1` rows, as in
     public weights, of which the first `2 halo_size` are never met.
@@ -194,11 +203,15 @@ class HaloAttention(GlobalAttention):
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LocalAttention(RelativeAttentionLayer):
-    """Stand-alone self-attention: every query sees the square neighborhood around it.
+    r"""Stand-alone self-attention: every query sees the square neighborhood around it.
 
-    `outputs[n] = sum_m softmax(q[n]·(k[m] + r[m - n])) v[m]` over the neighborhood of n, without
-    a scale (Ramachandran et al., 2019, Eq. 2 and 3). The first half of `r` is an embedding of the
-    relative row, the second of the relative column; the heads share them.
+    .. math::
+
+        y_n = \sum_m \operatorname{softmax}_m(q_n \cdot (k_m + r_{m-n}))\, v_m
+
+    over the neighborhood of n, without a scale (Ramachandran et al., 2019, Eq. 2 and 3).
+    The first half of r is an embedding of the relative row, the second of the relative column; the
+    heads share them.
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.

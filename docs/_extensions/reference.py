@@ -1,0 +1,89 @@
+"""The API reference: names in docstrings as links, and no public symbol left out."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+
+import keras
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.domains.python import PyXRefRole
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+
+from lambda_keras.applications import networks
+
+MODULES = ("lambda_keras.layers", "lambda_keras.applications", "lambda_keras.weights", "zoo.api")
+logger = logging.getLogger(__name__)
+
+
+def python_name(name, rawtext, text, *others):
+    """`text`: code, with a link if it is the name of a symbol of the reference."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", text):
+        return [nodes.literal(rawtext, text)], []
+    # After a dot, the name alone is looked for, in whatever module.
+    return PyXRefRole()("py:obj", rawtext, f".{text}" if text[0].isupper() else text, *others)
+
+
+def public(module_name: str) -> Iterator[tuple[str, object]]:
+    """Yields the public names of a module, and what they stand for."""
+    module = import_module(module_name)
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module_name
+    ]
+    for name in getattr(module, "__all__", own):
+        yield f"{module_name}.{name}", getattr(module, name)
+
+
+def show_arguments(app: Sphinx, kind: str, name: str, value: object, *others: object) -> object:
+    """Returns the signature of a layer, which Keras hides behind `__new__`."""
+    del app, name, others
+    if kind == "class" and issubclass(value, keras.layers.Layer):
+        _, *parameters = inspect.signature(value.__init__).parameters.values()
+        # Their types stand in the text.
+        untyped = [one.replace(annotation=one.empty) for one in parameters]
+        return str(inspect.Signature(untyped)), None
+    return None
+
+
+def mark_sections(*event: object) -> None:
+    """Marks up what Napoleon does not: examples without indentation, and outputs with a colon."""
+    lines = event[-1]
+    text = re.sub(r"^Example:\n", ".. rubric:: Example\n\n", "\n".join(lines), flags=re.M)
+    lines[:] = re.sub(r"^Returns:\n    ", ":returns:\n    ", text, flags=re.M).split("\n")
+
+
+def shorten(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list) -> None:
+    """Describes arguments that several networks have at the first of them only."""
+    if kind != "function" or name.rpartition(".")[2] not in networks.__all__:
+        return
+    seen = app.env.current_document.setdefault("networks", {})
+    first = seen.setdefault(tuple(inspect.signature(value).parameters), name)
+    if first != name:
+        end = next(i for i, line in enumerate(lines) if line.startswith("Args:"))
+        lines[end:] = [f"Arguments, outputs and errors are those of :py:func:`~{first}`.", ""]
+
+
+def check_public_symbols(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warns of public symbols without a docstring, or without an entry in the reference."""
+    del app
+    documented = env.domains.python_domain.objects
+    for module_name in MODULES:
+        for name, value in public(module_name):
+            if not value.__doc__:
+                logger.warning("%s has no docstring", name, type="reference", subtype="docstring")
+            if name not in documented:
+                logger.warning("%s is not in the API reference", name, type="reference")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Adds the role and the check."""
+    app.add_role("python_name", python_name)
+    app.connect("autodoc-process-signature", show_arguments)
+    for change in (shorten, mark_sections):
+        app.connect("autodoc-process-docstring", change, priority=400)  # before Napoleon
+    app.connect("env-updated", check_public_symbols)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,74 @@
+"""Settings of the documentation site, which `make docs` builds from README, docs and notebooks.
+
+The sources are relative to the root of the repository, so that links between its Markdown files are
+the same here and there.
+"""
+
+import os
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+
+STARTED = time.monotonic()
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+sys.path.insert(0, str(Path(__file__).with_name("_extensions")))
+
+import lambda_keras  # noqa: E402
+
+project = "lambda_keras"
+version = release = lambda_keras.__version__
+
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**", "notebooks/*"]
+exclude_patterns = [".*", "build", "dist", "lambda_keras", "*/runs", "runs", "tests", "zoo"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "networks",
+    "reference",
+]
+
+# Markdown and notebooks
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4  # those of GitHub, which links between pages use
+nb_execution_mode = "off"  # Committed outputs are shown.
+
+# Docstrings
+default_role = "python_name"
+nitpicky = True  # References to names that are not there are errors, but for two kinds:
+nitpick_ignore_regex = [
+    ("py:obj", ".*"),  # code in docstrings, most of which is no name of the reference
+    ("py:class", r"(?!lambda_keras|zoo).*"),  # types of other packages in signatures
+]
+autodoc_member_order = "bysource"  # that of `__all__`
+autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
+autodoc_mock_imports = ["official", "pycocotools", "tf_keras"]  # of the extra `detection`
+napoleon_numpy_docstring = False
+napoleon_use_param = False  # It splits "num_heads, key_dim, ...".
+napoleon_custom_sections = [("Call arguments", "params_style"), ("Reference", "References")]
+toc_object_entries_show_parents = "hide"
+
+# Pages
+html_theme = "furo"
+html_title = "lambda_keras"
+# MathJax in one file, which draws its glyphs and loads nothing from elsewhere.
+mathjax_path = "tex-svg.js"
+html_static_path = ["_static", f"{files('sphinx-mathjax-offline')}/static/mathjax/{mathjax_path}"]
+html_css_files = ["site.css"]
+html_additional_pages = {"index": "redirect.html"}
+templates_path = ["_templates"]
+html_copy_source = False
+html_show_copyright = False
+
+
+def setup(app):
+    """Prints the seconds of a build."""
+    app.connect(
+        "build-finished",
+        lambda app, _: print(f"{app.builder.name}: {time.monotonic() - STARTED:.0f} seconds"),
+    )
