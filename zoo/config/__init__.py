@@ -213,7 +213,7 @@ class DataConfig(Section):
     pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: int = Field(default=10_000, ge=1)
     """tfds, tfrecord: undecoded images in memory, in addition to the order of the files: a half is
-    used, shuffled as a whole, while the next one is read; takes 1.1 GB per host for ImageNet."""
+    used, shuffled in parts, while the next one is read; takes 1.1 GB for ImageNet on all hosts."""
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:
