@@ -196,8 +196,8 @@ def card_sections(network: str) -> dict[str, str]:
         return {}
     size = TABLE[network].image_size
     text = (
-        f"Published by [timm]({TIMM}) ({', '.join(dates)}) of its own network in PyTorch, for images "
-        f"of {size} x {size} pixels. Not measured again with this project."
+        f"Published by [timm]({TIMM}) ({', '.join(dates)}) of its own network in PyTorch, for "
+        f"images of {size} x {size} pixels. Not measured again with this project."
     )
     return {"Published results": f"{text}\n\n{table(*compare([network]))}"}
 
