@@ -223,7 +223,7 @@ def load_data(image_size: int, **settings: Any) -> "ImageData":
 def lambda_maps(
     classifier: "Classifier", image: Any, row: int, column: int, layer: str | None = None
 ) -> "LambdaMaps":
-    """Computes which places of an image the output of a lambda layer at one position is made of.
+    """Computes the weights of all places in the output of a lambda layer at one position.
 
     Args:
         classifier: A classifier of `load`, on TensorFlow.
