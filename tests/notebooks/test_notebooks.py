@@ -2,7 +2,6 @@
 
 import ast
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,7 +133,6 @@ def test_runs_and_learns(name, tmp_path, monkeypatch):
     assert found
     assert all(float(number) > case.least for number in found.groups())
     assert {path.name for path in folder.iterdir()} <= {"runs"}
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("name", CASES)
