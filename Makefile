@@ -58,7 +58,7 @@ test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, 
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/test_convert.py \
 	  tests/zoo/benchmark/test_accelerator.py
 
-test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebook, kills, lost hosts
+test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebooks, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_classification.py

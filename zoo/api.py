@@ -1,8 +1,8 @@
 """The commands as functions: `from zoo.api import evaluate, export, load, predict, train`.
 
-Settings are the same as for the commands; docs/python.md has examples. Training and evaluation run
-on TensorFlow, or on JAX with KERAS_BACKEND=jax set before Keras is imported; detectors need
-TensorFlow.
+Also the images that they train and test on, and lambda maps. Settings are the same as for the
+commands; docs/python.md has examples. Training and evaluation run on TensorFlow, or on JAX with
+KERAS_BACKEND=jax set before Keras is imported; detectors and lambda maps need TensorFlow.
 """
 
 import os
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_keras.weights.hub import PREFIX
 from zoo.cli.model_options import is_published
 from zoo.cli.run import BACKENDS, use_default_backend
+from zoo.config import TrainConfig
 from zoo.config.task import (
     CLASSIFICATION,
     TRAINING,
@@ -29,8 +30,10 @@ from zoo.files import location
 from zoo.registry import TABLE
 
 if TYPE_CHECKING:
+    from zoo.data.load import ImageData
     from zoo.detection.detector import Detector
     from zoo.inference.classifier import Classifier
+    from zoo.inference.lambda_maps import LambdaMaps
 
 Source = str | PathLike[str]
 
@@ -186,6 +189,65 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
     module = task_module("export", network_task(named.run, named.model))
     values = {**_given(named), "output": output, **settings}
     return module.run(module.ExportConfig.from_values(values))
+
+
+def load_data(image_size: int, **settings: Any) -> "ImageData":
+    """Finds the images that classifiers are trained and tested on, without training.
+
+    Args:
+        image_size: Height and width of images in pixels.
+        **settings: Fields of `zoo.config.DataConfig`, as `source="image_folder", dir="images"`.
+
+    Returns:
+        A `zoo.data.load.ImageData` with `train`, `test` and `class_names`. The first two have
+        `count`; `sample(limit)`, the first images in [0, 255] and their labels; and
+        `batches(batch_size, classes)`, preprocessed, for `model.fit`.
+
+    Raises:
+        ValueError: If a setting is wrong, or the images are missing or unreadable.
+
+    Example:
+    >>> from zoo.api import load_data
+    >>> data = load_data(32, source="digits")
+    >>> images, labels = data.test.sample(5)
+    >>> images.shape, data.test.count
+    ((5, 32, 32, 3), 360)
+    """
+    config = TrainConfig.from_values({"model": {"image_size": image_size}, "data": settings})
+    use_default_backend(BACKENDS[:2])
+    from zoo.data.load import load_data
+
+    return load_data(config.data, image_size)
+
+
+def lambda_maps(
+    classifier: "Classifier", image: Any, row: int, column: int, layer: str | None = None
+) -> "LambdaMaps":
+    """Computes the weights of all places in the output of a lambda layer at one position.
+
+    Args:
+        classifier: A classifier of `load`, on TensorFlow.
+        image: The path of an image file, a Pillow image, or a uint8 array `(height, width, 3)`.
+        row: Row of the position in the layer's grid, from 0.
+        column: Column of the position, from 0.
+        layer: Name of a lambda layer of `classifier.model`. Defaults to None: the last one.
+
+    Returns:
+        A `zoo.inference.lambda_maps.LambdaMaps`: `content` and `position`, arrays `(heads, height,
+        width)`, or None for a layer without such lambdas.
+
+    Raises:
+        ValueError: If there is no such layer or position, or the image is unreadable.
+    """
+    use_default_backend(BACKENDS[:1])
+    from lambda_keras.applications import preprocess_input
+    from zoo.inference import lambda_maps
+
+    names = list(lambda_maps.lambda_layers(classifier.model))
+    if not names:
+        raise ValueError(f"expected a network with lambda layers. Received: {classifier.name}")
+    view = preprocess_input(classifier.view(image))
+    return lambda_maps.lambda_maps(classifier.model, layer or names[-1], view, row, column)
 
 
 def _given(settings: SimpleNamespace) -> dict[str, Any]:

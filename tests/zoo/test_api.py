@@ -1,6 +1,7 @@
 """The commands as functions."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -9,9 +10,12 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from zoo.api import evaluate, load_classifier, train
+from lambda_keras.applications import preprocess_input
+from zoo.api import evaluate, lambda_maps, load_classifier, load_data, train
 from zoo.config import DataConfig, TrainConfig
+from zoo.data.load import load_data as load
 from zoo.data.sources.digits import Source
+from zoo.inference import lambda_maps as maps_of_models
 from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
 from zoo.train import classification
@@ -191,3 +195,55 @@ def test_messages_have_the_length_of_a_screen(arguments):
     with pytest.raises(ValueError, match="characters left out") as caught:
         train("lambda_resnet14_digits", **arguments)
     assert len(str(caught.value)) < 3000
+
+
+def test_images_are_those_of_a_run(run):
+    data = load_data(32, source="digits", batch_size=16)
+    config = TrainConfig.from_file(run / "config.yaml")
+    expected = load(config.data, 32)
+    assert data.class_names == expected.class_names
+    for one, other in ((data.train, expected.train), (data.test, expected.test)):
+        assert one.count == other.count
+        for received, wanted in zip(one.sample(3), other.sample(3), strict=True):
+            np.testing.assert_array_equal(received, wanted)
+
+
+@pytest.mark.parametrize(
+    ("image_size", "settings", "message"),
+    [
+        (32, {"sauce": "digits"}, "data.sauce: no such setting. Received: 'sauce' (did you mean"),
+        (32, {"source": "digit"}, "data.source: no such source. Received: 'digit' (did you mean"),
+        (32, {"source": "tfds"}, "data: source=tfds needs the name of a data set"),
+        (0, {}, "model.image_size: Input should be greater than or equal to 8. Received: 0"),
+    ],
+)
+def test_wrong_settings_of_images(image_size, settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_data(image_size, **settings)
+
+
+def test_lambda_maps_are_those_of_the_preprocessed_image(classifier, china):
+    names = maps_of_models.lambda_layers(classifier.model)
+    view = preprocess_input(classifier.view(china))
+    for name in (None, *names):
+        received = lambda_maps(classifier, china, 1, 0, name)
+        chosen = name or list(names)[-1]
+        expected = maps_of_models.lambda_maps(classifier.model, chosen, view, 1, 0)
+        np.testing.assert_array_equal(received.content, expected.content)
+        np.testing.assert_array_equal(received.position, expected.position)
+
+
+def test_lambda_maps_of_what_has_none(classifier, china):
+    with pytest.raises(ValueError, match=r"expected the name of a layer.*Received: 'c9'"):
+        lambda_maps(classifier, china, 0, 0, "c9")
+    with pytest.raises(ValueError, match="expected a position in the grid"):
+        lambda_maps(classifier, china, 99, 0)
+    model = keras.Sequential([keras.Input((32, 32, 3)), keras.layers.Flatten()])
+    with pytest.raises(ValueError, match=r"expected a network with lambda layers. Received: lam"):
+        lambda_maps(replace(classifier, model=model), china, 0, 0)
+
+
+def test_lambda_maps_need_tensorflow(classifier, china, monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=r"expected Keras on tensorflow .*Received: 'jax'"):
+        lambda_maps(classifier, china, 0, 0)

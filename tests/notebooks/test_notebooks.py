@@ -1,0 +1,184 @@
+"""Every notebook runs from top to bottom, learns, and only uses what the packages define."""
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "notebooks"
+MAX_BYTES = 300_000
+INSTALL = re.compile(
+    re.escape(
+        """\
+import logging
+import os
+from importlib.util import find_spec
+
+# TensorFlow's logs are long.
+logging.disable(logging.WARNING)
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+if not find_spec("lambda_keras"):
+    %pip install --quiet "..[EXTRAS]\""""
+    ).replace("EXTRAS", r"(?P<extras>[\w,]+)")
+)
+# Lines of TensorFlow's C++ that it writes before it reads the level.
+UNAVOIDABLE = re.compile(r"WARNING: All log messages before absl|[IWE]\d{4} |$")
+
+
+class Case(NamedTuple):
+    """Smaller settings of a notebook, and what it prints with them."""
+
+    parameters: str  # in place of the cell with this tag
+    printed: str  # pattern, whose groups are numbers
+    least: float = 0.0  # of these numbers
+
+
+CASES = {
+    "quickstart": Case("epochs = 2", r"test accuracy ([\d.]+)", 0.5),
+    "fine_tune": Case(
+        "base_epochs = 4\nown_epochs = 3",
+        r"test accuracy ([\d.]+)\n\nfine-tuned: test accuracy ([\d.]+)",
+        0.2,
+    ),
+    "accelerators": Case(
+        "epochs = 2", r"one_device: test accuracy ([\d.]+)\nmirrored: test accuracy ([\d.]+)", 0.2
+    ),
+    "export_and_serve": Case("epochs = 2", r"test accuracy ([\d.]+)", 0.2),
+    "lambda_maps": Case("epochs = 3", r"test accuracy ([\d.]+)", 0.2),
+    "sequences_and_video": Case(
+        "sequence_epochs = 4\nvideo_epochs = 1",
+        r"LambdaLayer, scope 41: .* accuracy ([\d.]+)",
+        0.2,
+    ),
+    "generate_digits": Case("steps = 60", r"held-out digits: ([\d.]+)", 1.5),
+    "detection": Case("images = 12\nsteps = 20", r"box: AP [\d.]+, .*\nmask: AP [\d.]+"),
+    "segmentation": Case("epochs = 1", r"intersection over union ([\d.]+)", 0.05),
+    "paper_tables": Case(
+        'placements = ["CCCC", "LLLL"]\nsizes = "14x256"', r"LLLL +15\.00 +15\.0 +(12\.02)", 12
+    ),
+}
+
+
+def read(name: str) -> nbformat.NotebookNode:
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def code_of(notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tree_of(notebook) -> ast.Module:
+    """Parses the Python of a notebook, without the lines of IPython."""
+    code = "\n\n".join(code_of(notebook))
+    return ast.parse(re.sub(r"(?m)^( *)%+(?:.*\\\n)*.*$", r"\1pass", code))
+
+
+def outputs_of(notebook) -> list[nbformat.NotebookNode]:
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def printed_by(notebook) -> str:
+    """Everything that a notebook printed or showed as text."""
+    outputs = outputs_of(notebook)
+    return "\n".join(output.get("text") or output.data.get("text/plain", "") for output in outputs)
+
+
+def stderr_of(notebook) -> str:
+    outputs = outputs_of(notebook)
+    return "".join(output.text for output in outputs if output.get("name") == "stderr")
+
+
+def check_outputs(notebook) -> None:
+    """No error, and at least one figure."""
+    outputs = outputs_of(notebook)
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+def test_every_notebook_is_listed_and_tested():
+    names = {path.stem for path in FOLDER.glob("*.ipynb")}
+    assert names == CASES.keys()
+    listed = re.findall(r"\[(\w+)\.ipynb\]\((\w+)\.ipynb\)", (FOLDER / "README.md").read_text())
+    assert sorted(listed) == sorted((name, name) for name in names)
+
+
+@pytest.mark.very_slow
+@pytest.mark.one_backend
+@pytest.mark.parametrize("name", CASES)
+def test_runs_and_learns(name, tmp_path, monkeypatch):
+    """In a folder like that of the checkout, and as a reader runs it: without settings of logs."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    notebook, case = read(name), CASES[name]
+    (cell,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert re.findall(r"(?m)^\w+ =", cell.source) == re.findall(r"(?m)^\w+ =", case.parameters)
+    cell.source = case.parameters
+    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})
+    client.execute()
+
+    check_outputs(notebook)
+    logged = stderr_of(notebook).splitlines()
+    assert not [line for line in logged if not UNAVOIDABLE.match(line)]
+    found = re.search(case.printed, printed_by(notebook))
+    assert found
+    assert all(float(number) > case.least for number in found.groups())
+    assert {path.name for path in folder.iterdir()} <= {"runs"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_committed_outputs(name):
+    """As executed with the settings in the notebook: complete, small, without logs and paths."""
+    notebook = read(name)
+    check_outputs(notebook)
+    assert not stderr_of(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    path = FOLDER / f"{name}.ipynb"
+    assert path.stat().st_size < MAX_BYTES
+    text = printed_by(notebook)
+    assert not re.findall(r"/(?:home|root|tmp|usr|work)/\S*|[Ww]arning", text)
+    assert re.search(CASES[name].printed, text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_first_cell_installs_from_the_checkout(name):
+    assert INSTALL.fullmatch(code_of(read(name))[0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_defines_nothing(name):
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    assert not [
+        ast.unparse(node) for node in ast.walk(tree_of(read(name))) if isinstance(node, definitions)
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_imports_public_names_only(name):
+    modules = {
+        node.module
+        for node in ast.walk(tree_of(read(name)))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    own = {module for module in modules if module.split(".")[0] in ("zoo", "lambda_keras")}
+    assert own
+    assert own <= {"zoo.api", "lambda_keras.applications", "lambda_keras.layers"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_links_lead_to_notebooks(name):
+    text = "\n".join(cell.source for cell in read(name).cells if cell.cell_type == "markdown")
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert link.startswith("https://") or (FOLDER / link).exists(), link
+    for page in re.findall(r"docs/\w+\.md", text):
+        assert (ROOT / page).exists(), page
