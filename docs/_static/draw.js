@@ -179,12 +179,17 @@ function start(root) {
     showMaps();
   }
 
+  function setRunning(value) {
+    isRunning = value;
+    root.ariaBusy = value;
+  }
+
   // Classifies what is drawn; changes in the meantime are classified together, afterwards.
   async function update() {
     hasChanged = true;
     show();
     if (isRunning) return;
-    isRunning = true;
+    setRunning(true);
     try {
       if (!loading) status.textContent = "Loading the network";
       loading ??= load();
@@ -199,7 +204,7 @@ function start(root) {
       loading = null;
       status.textContent = `The network could not be loaded: ${error.message}`;
     }
-    isRunning = false;
+    setRunning(false);
   }
 
   function placeOf(event, canvas) {
