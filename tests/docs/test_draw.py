@@ -98,7 +98,7 @@ def browser() -> Iterator:
 
 @pytest.fixture
 def page(browser, address) -> Iterator:
-    """The page at the size of a telephone with a touch screen; it may not fail, nor go elsewhere."""
+    """The page on a telephone with a touch screen; it may not fail, nor ask other servers."""
     page = browser.new_page(viewport={"width": 390, "height": 1000}, has_touch=True)
     page.set_default_timeout(60_000)  # on a busy machine
     errors, addresses = [], []
@@ -175,9 +175,7 @@ def test_drawings_become_images_as_in_training(page, held_out):
     assert (fill.min(), fill.max()) == (0, 16)
     assert (fill[:, [0, -1]].max((1, 2)) > 4).all()  # drawings fill the height
     stated = re.findall(r"([\d.]+) % of (?:360|their)", page.locator("article").inner_text())
-    correct = [
-        100 * (np.argmax(found, -1) == labels).mean() for found in (of_images, of_lines)
-    ]
+    correct = [100 * (np.argmax(found, -1) == labels).mean() for found in (of_images, of_lines)]
     np.testing.assert_allclose(np.array(stated, float), correct, atol=1)  # edges of lines differ
 
 

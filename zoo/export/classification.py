@@ -36,8 +36,8 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     calibration: LocalPath | None = None
     """int8: folder of images like those that the model will see."""
     lambda_maps: list[str] = Field(default=[])
-    """onnx: names of lambda layers whose maps become outputs, too, e.g. stage3_block1,stage4_block1;
-    an unknown name lists those of the model."""
+    """onnx: names of lambda layers whose maps become outputs, too, e.g. c5_block1_2_lambda; a wrong
+    name lists those of the model."""
     output: OutputFolder = Path("exports")
     """Folder of all exports."""
 

@@ -36,9 +36,9 @@ def with_constants(
 ) -> Callable[[Any], Any]:
     """Returns a model in inference as a function of tensors, with its weights as constants.
 
-    Batch normalization is folded, then `extend` may add outputs. Values computed from weights alone, such as tables of position
-    embeddings, become constants, too: LiteRT ignores the zero point of quantized convolution
-    weights that are computed.
+    Batch normalization is folded, then `extend` may add outputs. Values computed from weights
+    alone, such as tables of position embeddings, become constants, too: LiteRT ignores the zero
+    point of quantized convolution weights that are computed.
     """
     folded = extend(fold_batch_normalization(model))
     weights = [
