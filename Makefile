@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-detection docs test lint test-jax test-torch test-slow test-detection \
+.PHONY: help demo demo-detection demo-docs docs test lint test-jax test-torch test-slow test-detection \
   test-benchmark test-pseudo lock clean
 
 help:  ## Show this list
@@ -85,9 +85,33 @@ test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on
 # Every warning is an error: links and anchors that lead nowhere, missing or undocumented symbols.
 SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees
 
-docs: .venv-docs/installed  ## Build the documentation site in build/docs, and run its doctests
+docs: .venv-docs/onnxruntime-web  ## Build the documentation site in build/docs, run its doctests and its demo
 	$(SPHINX) --fresh-env --builder html . build/docs
 	$(SPHINX) --builder doctest . build/doctest
+	.venv-docs/bin/python -m pytest tests/docs/test_draw.py
+
+# Of npm's package, the build without WebGPU and WebGL, which the demo of the first page loads.
+ORT = onnxruntime-web-1.30.0.tgz
+ORT_SHA256 = d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71
+ORT_FILES = ort.wasm.min.mjs ort-wasm-simd-threaded.mjs ort-wasm-simd-threaded.wasm
+
+.venv-docs/onnxruntime-web: .venv-docs/installed
+	@command -v npm > /dev/null || { echo "make docs needs npm (Node.js), to download onnxruntime-web"; exit 1; }
+	@echo "Downloading $(ORT), 33 MB"
+	mkdir -p build
+	npm pack --silent --pack-destination build onnxruntime-web@$(ORT:onnxruntime-web-%.tgz=%)
+	echo "$(ORT_SHA256)  build/$(ORT)" | sha256sum --check --quiet
+	mkdir -p $@
+	tar -xzf build/$(ORT) -C $@ --strip-components 2 $(ORT_FILES:%=package/dist/%)
+	rm build/$(ORT)
+	@touch $@
+
+# The network of that demo, docs/_static/digits.onnx; the figures in docs/index.md are of its file.
+demo-docs: demo  ## Train the network of the site's first page anew
+	rm -rf runs/docs
+	.venv/bin/python -m zoo.export --run runs/digits --output runs/docs --format onnx \
+	  --quantize float16 --lambda_maps c5_block1_2_lambda
+	cp runs/docs/lambda_resnet14/onnx/1/model.onnx docs/_static/digits.onnx
 
 # uv takes a third of pip's time. Which build of PyTorch to take is in pip's own configuration.
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python

@@ -59,6 +59,9 @@ html_title = "lambda_keras"
 # MathJax in one file, which draws its glyphs and loads nothing from elsewhere.
 mathjax_path = "tex-svg.js"
 html_static_path = ["_static", f"{files('sphinx-mathjax-offline')}/static/mathjax/{mathjax_path}"]
+# ONNX Runtime's smallest build, which the demo of the first page runs; see the Makefile.
+RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+html_static_path += [f"{sys.prefix}/onnxruntime-web/{name}" for name in RUNTIME]
 html_css_files = ["site.css"]
 html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]

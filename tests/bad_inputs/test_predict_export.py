@@ -191,8 +191,9 @@ ROWS = [
     ("export --run run --output gs://bucket", "expected a path of this machine"),
     ("export --run run --format caffe", "format: no such format. Received: 'caffe'"),
     ("export --run run --quantize int4", "quantize: no such choice. Received: 'int4'"),
-    ("export --run run --quantize float16", "float16 is for --format litert only"),
+    ("export --run run --quantize float16", "float16 is for --format onnx, litert only"),
     ("export --run run --format litert --quantize int8", "expected --calibration FOLDER (images"),
+    ("export --run run --format openvino --lambda_maps a", "lambda_maps is for --format onnx only"),
     ("export --run run --format litert --calibration folder", "expected --calibration FOLDER"),
     (
         "evaluate --run run --output a.jpg",

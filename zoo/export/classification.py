@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.settings import LocalPath, OutputFolder, one_of
-from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
+from zoo.export.formats import FORMATS, LAMBDA_MAPS, SAVED_MODEL, check_packages
 from zoo.inference.photos import find_photos
 
 
@@ -31,10 +31,13 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
         description="; ".join(f"{name}: {form.PURPOSE}" for name, form in FORMATS.items()) + ".",
     )
     quantize: Literal["none", "float16", "int8"] = "none"
-    """litert: float16 halves the file; int8 makes it a quarter and computes in 8 bits. Answers are
-    then not those of Keras; how many are is reported."""
+    """onnx, litert: float16 halves the file. litert: int8 makes it a quarter and computes in 8
+    bits. Answers are then not those of Keras; how many are is reported."""
     calibration: LocalPath | None = None
     """int8: folder of images like those that the model will see."""
+    lambda_maps: list[str] = Field(default=[])
+    """onnx: names of lambda layers whose maps become outputs, too, e.g. c5_block1_2_lambda; a wrong
+    name lists those of the model."""
     output: OutputFolder = Path("exports")
     """Folder of all exports."""
 
@@ -52,6 +55,12 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
                 "--quantize int8, and with it alone. "
                 f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
             )
+        if self.lambda_maps and LAMBDA_MAPS not in FORMATS[self.format].SIGNATURES:
+            fitting = [name for name in FORMATS if LAMBDA_MAPS in FORMATS[name].SIGNATURES]
+            raise ValueError(
+                f"lambda_maps is for --format {', '.join(fitting)} only. "
+                f"Received: format={self.format!r}"
+            )
         return self
 
 
@@ -65,6 +74,8 @@ def run(config: ExportConfig) -> Path:
         options["quantize"] = config.quantize
     if config.calibration is not None:
         options["calibration"] = find_photos([str(config.calibration)])
+    if config.lambda_maps:
+        options["lambda_maps"] = config.lambda_maps
     # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
     source = choose(config)

@@ -23,6 +23,7 @@ from zoo.errors import needs_extra
 from zoo.export import litert, onnx, openvino, saved_model
 
 SAVED_MODEL = "saved_model"
+LAMBDA_MAPS = "lambda_maps"  # signature of exports that have these outputs, too
 FORMATS: dict[str, ModuleType] = {
     SAVED_MODEL: saved_model,
     "onnx": onnx,

@@ -1,6 +1,6 @@
 """Classifiers as TensorFlow graphs: with constant weights, and the signatures of SavedModels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_center
 from zoo.inference.classifier import Classifier, with_constants
+from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes returns
@@ -20,18 +21,19 @@ Outputs = dict[str, tf.Tensor]
 Endpoint = tuple[Callable[[tf.Tensor], Outputs], tf.TensorSpec]
 
 
-def classifier_graph(model: keras.Model) -> Any:
+def classifier_graph(model: keras.Model, lambda_maps: Sequence[str] = ()) -> Any:
     """Returns a `tf.function` with constant weights, preprocessing and named tensors.
 
     It computes `probabilities`, `(batch, classes)`, from `images`, float32 of shape
-    `(batch, height, width, 3)` in [0, 255].
+    `(batch, height, width, 3)` in [0, 255], and the maps of some lambda layers
+    (`zoo.inference.lambda_maps.with_lambda_maps`).
     """
-    infer = with_constants(model)
+    infer = with_constants(model, partial(with_lambda_maps, names=lambda_maps))
     signature = tf.TensorSpec(model.input_shape, tf.float32, "images")
 
     @tf.function(input_signature=[signature], autograph=False)
     def classify(images):
-        return {"probabilities": infer(preprocess_input(images))}
+        return infer(preprocess_input(images))
 
     return classify
 

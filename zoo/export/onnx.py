@@ -1,8 +1,8 @@
 """ONNX files, for onnxruntime and other runtimes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 TITLE = "ONNX"
 PURPOSE = "ONNX Runtime and others"
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-SIGNATURES = ("serving_default",)
+SIGNATURES = ("serving_default", "lambda_maps")
 WAYS = {TITLE: {}}
-QUANTIZATIONS = ()
+QUANTIZATIONS = ("float16",)
 USE = """\
 ```python
 import onnxruntime
@@ -25,20 +25,42 @@ session = onnxruntime.InferenceSession("model.onnx")
 """
 
 
-def write(classifier: "Classifier", folder: Path) -> None:
-    """Writes `model.onnx` with the input `images` and the output `probabilities`."""
+def write(
+    classifier: "Classifier",
+    folder: Path,
+    quantize: Literal["float16"] | None = None,
+    lambda_maps: Sequence[str] = (),
+) -> None:
+    """Writes `model.onnx` with the input `images` and the output `probabilities`.
+
+    Maps of lambda layers are further outputs. `"float16"` stores weights in 16 bits, which the
+    runtime converts to 32 when it loads them.
+    """
     import onnx
     import tf2onnx
 
     from zoo.export.graph import classifier_graph
 
     # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
-    function = classifier_graph(classifier.model)
+    function = classifier_graph(classifier.model, lambda_maps)
     model, _ = tf2onnx.convert.from_function(function, function.input_signature)
     for tensor in (*model.graph.input, *model.graph.output):
         tensor.type.tensor_type.shape.dim[0].dim_param = "batch"
+    if quantize == "float16":
+        _store_in_float16(model.graph)
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model, folder / "model.onnx")
+
+
+def _store_in_float16(graph: Any) -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT and len(tensor.dims) > 1:  # no bias, no constant
+            name, weights = tensor.name, numpy_helper.to_array(tensor).astype("float16")
+            tensor.CopyFrom(numpy_helper.from_array(weights, f"{name}_float16"))
+            cast = helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT)
+            graph.node.insert(0, cast)
 
 
 class Runtime:
@@ -54,5 +76,7 @@ class Runtime:
         )
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        names = [output.name for output in self._session.get_outputs()]
+        names = ["probabilities"]
+        if signature == "lambda_maps":
+            names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))

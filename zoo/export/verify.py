@@ -9,10 +9,11 @@ import numpy as np
 from lambda_keras.applications import feature_extractor
 from zoo.data.crops import decode_center
 from zoo.export.exporter import Check, Export, Outputs, largest_difference
-from zoo.export.formats import FORMATS
+from zoo.export.formats import FORMATS, LAMBDA_MAPS
 from zoo.export.runtimes import Arrays
 from zoo.export.saved_model import example_inputs
 from zoo.inference.classifier import Classifier, predict
+from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.inference.source.base import ClassifierSource
 
 # Largest allowed difference from Keras by quantization; for int8 it is only reported.
@@ -26,13 +27,16 @@ def export_of(
 ) -> Export:
     """Returns the export of a classifier, compared on images that it was not trained on.
 
-    `options` are keyword arguments of the format: `quantize` and `calibration`, or none.
+    `options` are keyword arguments of the format: `quantize`, `calibration` and `lambda_maps`, or
+    none.
     """
     form, quantize = FORMATS[format_name], options.get("quantize")
     files, labels = source.held_out_files(MAX_IMAGES)
     images = np.stack([decode_center(file, classifier.preprocessing) for file in files])
     expected = predict(classifier.model, images)
     checks = checks_of(classifier, files, images, expected)
+    if names := options.get(LAMBDA_MAPS):
+        checks[LAMBDA_MAPS] = maps_check(classifier, names, images[:FEW])
 
     def summary(outputs: Outputs) -> list[str]:
         predicted = outputs["serving_default"]["probabilities"].argmax(-1)
@@ -55,7 +59,7 @@ def export_of(
             title: partial(form.write, classifier, **way, **options)
             for title, way in form.WAYS.items()
         },
-        checks={name: checks[name] for name in form.SIGNATURES},
+        checks={name: checks[name] for name in form.SIGNATURES if name in checks},
         allowed=MAX_DIFFERENCE[quantize],
         summary=summary,
         precision=quantize or "float32",
@@ -78,6 +82,12 @@ def checks_of(
         "features": partial(largest_difference, features, relative=True),
     }
     return {name: Check(inputs[name], difference) for name, difference in differences.items()}
+
+
+def maps_check(classifier: Classifier, names: Sequence[str], images: np.ndarray) -> Check:
+    """Returns the comparison of lambda maps, relative to the largest weight of each."""
+    expected: Any = predict(with_lambda_maps(classifier.model, names), images)
+    return Check({"images": images}, partial(largest_difference, expected, relative=True))
 
 
 def top_difference(class_names: Sequence[str], expected: np.ndarray, outputs: Arrays) -> float:

@@ -31,14 +31,16 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
     return model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
 
 
-def with_constants(model: keras.Model) -> Callable[[Any], Any]:
+def with_constants(
+    model: keras.Model, extend: Callable[[keras.Model], keras.Model] = lambda folded: folded
+) -> Callable[[Any], Any]:
     """Returns a model in inference as a function of tensors, with its weights as constants.
 
-    Batch normalization is folded. Values computed from weights alone, such as tables of position
-    embeddings, become constants, too: LiteRT ignores the zero point of quantized convolution
-    weights that are computed.
+    Batch normalization is folded, then `extend` may add outputs. Values computed from weights
+    alone, such as tables of position embeddings, become constants, too: LiteRT ignores the zero
+    point of quantized convolution weights that are computed.
     """
-    folded = fold_batch_normalization(model)
+    folded = extend(fold_batch_normalization(model))
     weights = [
         [keras.ops.convert_to_numpy(variable.value) for variable in variables]
         for variables in (folded.trainable_variables, folded.non_trainable_variables)

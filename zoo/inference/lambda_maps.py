@@ -1,12 +1,13 @@
 """Lambdas, lambda maps and attention maps: what the output at one query is made with."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from lambda_keras.layers import GlobalAttention, LambdaLayer, LocalAttention
 from lambda_keras.layers.base import project
@@ -47,21 +48,33 @@ def lambda_maps(
     layer, groups, grid = _lambda_groups(model, name, image)
     place = _place(name, grid, row, column)
 
-    def weights(group: Group) -> np.ndarray:
+    def weights(part: Group) -> np.ndarray:
         def outputs(values):
-            part = group._replace(values=values, bias=None)
-            return layer.apply_lambdas(part, None, None, grid, grid, training=False)[0, place]
+            group = part._replace(values=values)
+            return layer.apply_lambdas(group, None, None, grid, grid, training=False)[0, place]
 
-        queries = group.queries
+        queries = part.queries
         shape = (1, grid[0] * grid[1], queries.shape[2], layer.intra_depth)
         return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
 
-    content = [weights(g._replace(embeddings=None)) for g in groups if g.keys is not None]
-    position = [weights(g._replace(keys=None)) for g in groups if g.embeddings is not None]
-    return LambdaMaps(
-        np.concatenate(content) if content else None,
-        np.concatenate(position) if position else None,
-    )
+    maps = {kind: np.concatenate(found) for kind, found in _by_kind(groups, weights).items()}
+    return LambdaMaps(maps.get("content"), maps.get("position"))
+
+
+def with_lambda_maps(model: keras.Model, names: Sequence[str]) -> keras.Model:
+    """Extends a classifier by the maps of lambda layers at all queries, for any batch.
+
+    Outputs are `probabilities`, and for each name `NAME_content` and `NAME_position`, those that
+    the layer has: `(batch, height, width, heads, height, width)`, first the row and column of the
+    query, then those of the values. They are numbers of `lambda_maps`.
+    """
+    layers, outputs = lambda_layers(model), {"probabilities": model.output}
+    for name in names:
+        _check_name(name, layers)
+        layer: Any = model.get_layer(name)
+        for kind, maps in _AllMaps(layer)(layer.input).items():
+            outputs[f"{name}_{kind}"] = maps
+    return keras.Model(model.input, outputs)
 
 
 def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: int) -> np.ndarray:
@@ -112,6 +125,41 @@ def attention_maps(
     return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
 
 
+class _AllMaps(keras.layers.Layer):
+    """Maps of a lambda layer at all queries, in one pass and without a gradient."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(name=f"{layer.name}_maps", dtype=layer.dtype_policy)
+        self.layer = layer
+
+    def call(self, inputs: Any) -> dict[str, Any]:
+        layer, (features, *table) = self.layer, _listed(inputs)
+        grid = tuple(features.shape[1:3])
+        places = grid[0] * grid[1]
+
+        def weights(part: Group) -> Any:
+            # With a value channel for each place, which is 1 there, outputs are the weights.
+            each = ops.eye(places, dtype=part.queries.dtype)[None, :, :, None]  # (1, m, m, 1)
+            each = ops.tile(each, (ops.shape(features)[0], 1, 1, layer.intra_depth))
+            group = part._replace(values=each)
+            maps = layer.apply_lambdas(group, None, None, grid, grid, training=False)
+            heads = part.queries.shape[2]
+            return ops.cast(ops.reshape(maps, (-1, *grid, heads, *grid)), "float32")
+
+        groups = layer.project_inputs(features, None, *table, training=False)
+        found = _by_kind(groups, weights)
+        return {kind: ops.concatenate(maps, axis=3) for kind, maps in found.items()}
+
+
+def _by_kind(groups: Sequence[Group], weights: Callable[[Group], Any]) -> dict[str, list]:
+    """Computes the weights of each head group by its content and by its position lambda."""
+    parts = {
+        "content": [g._replace(embeddings=None, bias=None) for g in groups if g.keys is not None],
+        "position": [g._replace(keys=None, bias=None) for g in groups if g.embeddings is not None],
+    }
+    return {kind: list(map(weights, found)) for kind, found in parts.items() if found}
+
+
 def _grids(model: keras.Model, kinds: Any) -> dict[str, tuple[int, int]]:
     return {
         layer.name: _listed(layer.input)[0].shape[1:3]
@@ -122,12 +170,16 @@ def _grids(model: keras.Model, kinds: Any) -> dict[str, tuple[int, int]]:
 
 def _features(model: keras.Model, name: str, image: np.ndarray, layers: Collection[str]) -> Any:
     """Returns a layer, its input for an image, and its other inputs."""
-    if name not in layers:
-        raise ValueError(f"expected the name of a layer. {unknown(name, layers)}")
+    _check_name(name, layers)
     layer: Any = model.get_layer(name)
     before = keras.Model(model.input, layer.input)
     inputs, *others = _listed(before(image[None], training=False))
     return layer, inputs, others
+
+
+def _check_name(name: str, layers: Collection[str]) -> None:
+    if name not in layers:
+        raise ValueError(f"expected the name of a layer. {unknown(name, layers)}")
 
 
 def _lambda_groups(model: keras.Model, name: str, image: np.ndarray) -> Any:

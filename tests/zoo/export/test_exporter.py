@@ -173,6 +173,7 @@ def test_exports_at_the_same_time_are_versions(tmp_path, monkeypatch):
     [
         # tests/zoo/export/test_onnx.py asks a network in this format, too.
         pytest.param("onnx", "model.onnx", (), marks=pytest.mark.very_slow),
+        ("onnx", "model.onnx", ("--quantize", "float16", "--lambda_maps", "c5_block1_2_lambda")),
         ("openvino", "model.xml", ()),
         ("litert", "model.tflite", ("--quantize", "int8")),
         *(  # they differ in one option of the converter

@@ -23,7 +23,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         ("--model lambda_resnet14 --weights w", "an existing file. Received: 'w'"),
         (f"{SOURCE} --labels none.txt", "labels: expected a text file. Received: 'none.txt'"),
         (f"{SOURCE} --format tflite", "format: no such format. Received: 'tflite'"),
-        (f"{SOURCE} --quantize float16", "quantize: float16 is for --format litert only"),
+        (f"{SOURCE} --quantize float16", "quantize: float16 is for --format onnx, litert only"),
         (
             f"{SOURCE} --format litert --quantize int8",
             "expected --calibration FOLDER (images like those",
@@ -36,6 +36,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
             f"{SOURCE} --format litert --quantize int8 --calibration none",
             "expected an image or a folder. Received: 'none'",
         ),
+        (f"{SOURCE} --lambda_maps c5", "lambda_maps is for --format onnx only"),
         ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
     ],
 )

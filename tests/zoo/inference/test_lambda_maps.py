@@ -18,6 +18,7 @@ from zoo.inference.lambda_maps import (
     lambda_layers,
     lambda_maps,
     lambdas,
+    with_lambda_maps,
 )
 from zoo.registry import create_model
 
@@ -97,6 +98,25 @@ def test_maps_applied_to_values_give_the_output(case):
     expected = output_of(model, model.get_layer("looking"), image)
     assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(everywhere(model, "looking", image), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", [*CASES, "intra_depth", "bias"])
+def test_maps_at_all_queries_are_those_of_each(case):
+    others = {"intra_depth": {"intra_depth": 2, "multi_query": False}, "bias": {"use_bias": True}}
+    grid, arguments = CASES.get(case) or ((4, 3), others[case])
+    model, batch = network(grid, **arguments), images(2, *grid, 3)
+    extended = with_lambda_maps(model, ["looking"])
+    outputs = extended.predict(batch, verbose=0)
+    np.testing.assert_array_equal(outputs.pop("probabilities"), model.predict(batch, verbose=0))
+    for image, row, column in ((0, 0, 0), (1, grid[0] - 1, 1)):
+        maps = lambda_maps(model, "looking", batch[image], row, column)
+        expected = {
+            f"looking_{kind}": part for kind, part in vars(maps).items() if part is not None
+        }
+        assert outputs.keys() == expected.keys()
+        for name, part in expected.items():
+            found = outputs[name][image, row, column]
+            np.testing.assert_allclose(found, part, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("multi_query", [True, False])
@@ -223,6 +243,8 @@ def test_what_is_not_there_is_refused():
     message = "expected the name of a layer. Received: 'dense'. Allowed: looking"
     with pytest.raises(ValueError, match=re.escape(message)):
         lambda_maps(model, "dense", image, 0, 0)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        with_lambda_maps(model, ["looking", "dense"])
     for row, column in ((3, 0), (0, 4), (-1, 0), (0, -1)):
         message = f"expected a position in the grid (3, 4) of looking. Received: ({row}, {column})"
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -1,0 +1,34 @@
+"""The committed network of the site's first page."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.config import DataConfig
+from zoo.data.crops import resize_center
+from zoo.data.sources.digits import Source
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.one_backend
+def test_it_is_as_good_as_the_page_says():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(DOCS / "_static" / "digits.onnx")
+    _, (digits, labels) = Source(DataConfig()).arrays()
+    images = np.stack([resize_center(one, Preprocessing(32, 1.0, "bilinear")) for one in digits])
+    (probabilities,) = session.run(["probabilities"], {"images": images})
+    accuracy = f"{100 * (probabilities.argmax(-1) == labels).mean():.1f} %"
+    assert f"{accuracy} of {len(labels)} held-out digits" in " ".join(
+        (DOCS / "index.md").read_text().split()
+    )
+    shapes = {output.name: output.shape[1:] for output in session.get_outputs()}
+    layer = re.search(r'LAYER = "(\w+)"', (DOCS / "_static" / "draw.js").read_text())[1]
+    assert shapes == {
+        "probabilities": [10],
+        f"{layer}_content": [8, 8, 4, 8, 8],
+        f"{layer}_position": [8, 8, 4, 8, 8],
+    }
