@@ -40,6 +40,7 @@ class Host:
     def split(self, count: int) -> "list[Host]":
         """Returns this host as its part of `count` smaller ones, if the hosts divide that number.
 
+        >>> from zoo.devices import Host
         >>> Host(1, 2).split(4)
         [Host(index=2, count=4), Host(index=3, count=4)]
         """
