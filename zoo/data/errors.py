@@ -1,7 +1,7 @@
 """One-line errors about bad data in a pipeline, and the decorator of its functions."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import tensorflow as tf
@@ -25,12 +25,18 @@ def in_one_line(text: tf.Tensor) -> tf.Tensor:
 
 
 @contextmanager
-def naming_errors() -> Iterator[None]:
-    """Turns TensorFlow's errors about data in the `with` block into a `ValueError` of one line."""
+def naming_errors(files: Iterable[str] = ()) -> Iterator[None]:
+    """Turns TensorFlow's errors about data in the `with` block into a `ValueError` of one line.
+
+    A damaged record of one of these TFRecord files is named.
+    """
+    from zoo.data.record_files import damaged_record
+
     try:
         yield
     except tf.errors.DataLossError as error:
-        raise ValueError(f"data: {reason(error)}") from None
+        place = damaged_record(files, error)
+        raise ValueError(f"data: {place or reason(error)}") from None
     except tf.errors.InvalidArgumentError as error:
         found = re.search(r"assertion failed: \[(data: .*?)\](\s|$)", error.message, re.DOTALL)
         if found is None:

@@ -45,11 +45,16 @@ class Images:
         """Number of images."""
         return self.source.count
 
+    @property
+    def files(self) -> list[str]:
+        """TFRecord files that are read."""
+        return list(self.source.files)
+
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
         readable = no_autograph(lambda image, label, readable: readable)
         examples = self.examples(min(limit, self.count)).filter(readable).take(limit)
-        with naming_errors():
+        with naming_errors(self.files):
             images, labels, _ = zip(*_finish(examples).as_numpy_iterator(), strict=True)
         return np.stack(images), np.asarray(labels)
 
@@ -91,6 +96,11 @@ class TrainingImages(Images):
     def labels(self) -> np.ndarray | None:
         """Indices of the classes of all images; None for streams of records."""
         return self.source.labels if isinstance(self.source, IndexedSource) else None
+
+    @property
+    def files(self) -> list[str]:
+        """TFRecord files that are read."""
+        return super().files + ([] if self.pseudo is None else self.pseudo.images.files)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass, which leaves out other images in every pass."""
@@ -278,7 +288,7 @@ def held_out_files(
         return source.encoded(record), record["label"]
 
     records = test.source.testing(1, ONLY_HOST).filter(readable).map(undecoded).take(limit)
-    with naming_errors():
+    with naming_errors(test.files):
         files, labels = zip(*records.as_numpy_iterator(), strict=True)
     return list(files), np.asarray(labels)
 

@@ -1,9 +1,10 @@
 """TFRecord files of known counts, whose records are read in order from any position on."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,6 +144,27 @@ def record_ends(path: str) -> Iterator[int]:
             if end > size:
                 return
             yield end
+
+
+def damaged_record(files: Iterable[str], error: Exception) -> str:
+    """Names the record of TensorFlow's error, which has its place alone; "" if it is not found."""
+    found = re.search(r"record at (\d+)", str(error))
+    place = int(found[1]) if found else -1
+    for file in files:
+        for number, start in enumerate(chain([0], record_ends(file))):
+            # The error is about a header or about the record after it.
+            if place - start in (0, HEADER) and not _is_whole(file, number):
+                return f"record {number} of {printable(file)} is damaged or cut off"
+            if start > place:
+                break
+    return ""
+
+
+def _is_whole(path: str, number: int) -> bool:
+    try:
+        return len(list(tf.data.TFRecordDataset(path).skip(number).take(1))) == 1
+    except tf.errors.DataLossError:
+        return False
 
 
 def _offset(path: str, number: int) -> int:

@@ -122,7 +122,7 @@ def evaluate(
     mistakes: list[Mistake] = []
     in_top, loss = 0, 0.0
     batches = test.batches(batch_size, len(classes.label_names)).as_numpy_iterator()
-    with naming_errors():
+    with naming_errors(test.files):
         for images, targets, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
             # The others pad the last batch, were unreadable, or have no label.
             real = (weights > 0) & targets.any(-1)

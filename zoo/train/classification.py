@@ -214,7 +214,8 @@ class ClassificationRun(Run):
         save = SaveProgress(
             checkpoints, progress, training.checkpoint_steps, training.early_stopping_epochs, stop
         )
-        with naming_errors(), _naming_events(self.config.output_dir / run_folder.LOGS):
+        files = self.data.train.files + self.data.test.files
+        with naming_errors(files), _naming_events(self.config.output_dir / run_folder.LOGS):
             self._fit_epochs(progress, self._callbacks(save))
             if training.early_stopping_epochs is not None:
                 checkpoints.restore_best(progress)

@@ -3,7 +3,7 @@
 import io
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
-from zoo.data.errors import reason
+from zoo.data.errors import naming_errors, reason
 from zoo.detection import report, shards
 from zoo.detection.detector import SECONDS, Detector, title
 from zoo.detection.experiment import Task, create_experiment, precision
@@ -70,6 +70,7 @@ class DetectionRun(Run):
             self._counts = shards.Counts(train={file: len(ids[file]) for file in ids})
         self.index = self._counts.model_dump()
         ids = shards.check(data.dir, dataset, shards.TEST, config.model.image_size)
+        self._files = [*self._counts.train, *ids]
         self.annotations = shards.read_annotations(data.dir, dataset, ids)
 
     def build(self) -> list[str]:
@@ -95,7 +96,7 @@ class DetectionRun(Run):
         self._seconds = tf.Variable(tf.zeros([], tf.float64), trainable=False)
         setattr(self.trainer.checkpoint, SECONDS, self._seconds)
         # Orbit and pycocotools print lines of their own.
-        with redirect_stdout(io.StringIO()), _in_one_line(self.config.output_dir):
+        with redirect_stdout(io.StringIO()), _in_one_line(self.config.output_dir, self._files):
             self._runner = train_lib.OrbitExperimentRunner(
                 tf.distribute.get_strategy(),
                 self.task,
@@ -163,12 +164,12 @@ class DetectionRun(Run):
 
 
 @contextmanager
-def _in_one_line(folder: Path) -> Iterator[None]:
+def _in_one_line(folder: Path, files: Sequence[str] = ()) -> Iterator[None]:
     """Ends training with one line for a non-finite loss, bad data or a full disk."""
     try:
-        with naming_full_disks(folder):
+        with naming_full_disks(folder), naming_errors(files):
             yield
-    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+    except tf.errors.NotFoundError as error:
         raise ValueError(f"data.dir: {reason(error)}") from None
     except RuntimeError as error:
         if "The loss value is" not in str(error):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.data.record_files import RecordFile, reader
+from zoo.data.errors import naming_errors
+from zoo.data.record_files import RecordFile, reader, record_ends
 from zoo.data.sources.base import StreamSource
 from zoo.devices import ONLY_HOST, Host
 
@@ -109,3 +110,25 @@ def test_file_that_changed_is_named(tmp_path, damage, why):
     with pytest.raises(ValueError, match=rf"^data\.dir: .* records or more in .*/0\. .*{why}") as e:
         names(source(files, 8), 1, 8, first_step=10)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("record", [0, 3])
+@pytest.mark.parametrize("damage", ["length", "content", "cut off"])
+def test_damaged_record_is_named(tmp_path, record, damage):
+    files = [file.path for file in write(tmp_path, [5, 5, 5], length=100)]
+    path = Path(files[1])
+    intact = path.read_bytes()
+    content = bytearray(intact)
+    start = [0, *record_ends(files[1])][record]
+    if damage == "cut off":
+        del content[start + 50 :]
+    else:
+        content[start + (0 if damage == "length" else 50)] ^= 1
+    path.write_bytes(content)
+    message = rf"^data: record {record} of {path} is damaged or cut off$"
+    records = tf.data.TFRecordDataset(files)
+    with pytest.raises(ValueError, match=message), naming_errors(files):
+        list(records)
+    path.write_bytes(intact)
+    with pytest.raises(ValueError, match=r"^data: corrupted record at 0$"), naming_errors(files):
+        raise tf.errors.DataLossError(None, None, "corrupted record at 0")

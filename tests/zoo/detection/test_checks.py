@@ -38,7 +38,7 @@ def test_batch_has_at_most_all_images(sharded):
         (
             tf.errors.DataLossError(None, None, "corrupted record at 7\n\t [[{{node x}}]]"),
             ValueError,
-            r"^data\.dir: corrupted record at 7$",
+            r"^data: corrupted record at 7$",
         ),
         (RuntimeError("The loss value is NaN"), ValueError, "a lower optimizer.learning_rate"),
         (RuntimeError("anything else"), RuntimeError, "^anything else$"),

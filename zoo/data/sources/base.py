@@ -40,6 +40,7 @@ class IndexedSource:
     images: np.ndarray
     labels: np.ndarray
     names: np.ndarray
+    files: ClassVar[Sequence[str]] = ()
 
     @property
     def count(self) -> int:
@@ -111,12 +112,13 @@ class StreamSource:
 
     Undecoded records of a part are shuffled in chunks, of which one is used while the next one is
     read; those of all parts have `shuffle_buffer` records. A run that is resumed within an epoch
-    starts to read at its chunks.
+    starts to read at its chunks. `files` are the TFRecord files, for messages.
     """
 
     count: int
     read: Read
     shuffle_buffer: int
+    files: Sequence[str] = ()
 
     def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
         """See `IndexedSource`."""

@@ -51,11 +51,11 @@ class Source(DataSource):
         for setting in ("train_split", "test_split"):
             split = getattr(self.config, setting)
             count = check_split(builder, split, f"data.{setting}")
-            check_files(builder, split)
+            files = check_files(builder, split)
             read = _reader(tfds, builder, split, len(label.names))
-            sources.append(StreamSource(count, read, self.config.shuffle_buffer))
+            sources.append(StreamSource(count, read, self.config.shuffle_buffer, files))
             try:
-                with naming_errors():  # labels are -1 where they are secret
+                with naming_errors(files):  # labels are -1 where they are secret
                     next(iter(read(ONLY_HOST, None, 0)))
             except (tf.errors.OpError, ImportError) as error:
                 raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
@@ -104,13 +104,16 @@ def check_split(builder: Any, split: str, setting: str) -> int:
     return count
 
 
-def check_files(builder: Any, split: str) -> None:
-    """Compares sizes, which shows interrupted copies in less time than reading the files."""
+def check_files(builder: Any, split: str) -> list[str]:
+    """Compares sizes, which shows interrupted copies in less time than reading the files.
+
+    Returns the TFRecord files.
+    """
     info = builder.info
     used = sorted({str(path) for path in info.splits[split].filepaths})
     sizes = dict(zip(used, file_sizes(used), strict=True))
     if info.file_format.value != "tfrecord":
-        return
+        return []
     for name, part in info.splits.items():
         files = [str(path) for path in part.filepaths]
         if part.num_bytes and sizes.keys() >= set(files):  # 0: unknown
@@ -123,6 +126,7 @@ def check_files(builder: Any, split: str) -> None:
                     f"{builder.name}, split {name}. Received: {found} bytes; were they copied as a "
                     "whole?"
                 )
+    return used
 
 
 def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:

@@ -143,7 +143,7 @@ def record_stream(
 ) -> StreamSource:
     """Creates the stream of the records of files, whose numbers are known."""
     parts = [RecordFile(file, 0, count) for file, count in zip(files, counts, strict=True)]
-    return StreamSource(sum(counts), reader(parts, parse), shuffle_buffer)
+    return StreamSource(sum(counts), reader(parts, parse), shuffle_buffer, files)
 
 
 def parse_as(first_label: int) -> Parse:

@@ -109,5 +109,6 @@ def test_damaged_record_ends_the_run_in_one_line(tmp_path):
     content[500] ^= 1
     path.write_bytes(content)
     data = load_data(config(tmp_path, name="cut", test_split="train[:7]"), 24)
-    with pytest.raises(ValueError, match=r"^data: corrupted record at 12$"), naming_errors():
+    message = f"^data: record 0 of {path} is damaged or cut off$"
+    with pytest.raises(ValueError, match=message), naming_errors(data.train.files):
         list(data.train.batches(4, 1000).take(4))
