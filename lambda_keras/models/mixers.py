@@ -111,7 +111,11 @@ class MixerFactory:
             fits = not isinstance(value, (tuple, list)) or len(value) == len(STAGES)
             expected = f"{name} to be one value, or one for each of the stages {STAGES}"
             check(fits, expected, **{name: value})
-        self.is_shared = self.arguments.get("position_embedding") == "shared"
+        embedding = self.arguments.get("position_embedding")
+        fits = all(of_stage(embedding, stage) != "relation" for stage in range(len(STAGES)))
+        expected = "another position_embedding than 'relation': images have no relations"
+        check(fits, expected, position_embedding=embedding)
+        self.is_shared = embedding == "shared"
         scope = self.arguments.get("scope")
         expected = "scope to be one odd integer for position_embedding='shared'"
         fits = not self.is_shared or isinstance(scope, int)

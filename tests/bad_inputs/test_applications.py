@@ -124,6 +124,7 @@ CONSTRUCTORS = [
     ("global_scope", LambdaResNet50, {"scope": None}, "because scope=None"),
     ("shared", LambdaResNet50, {"position_embedding": "shared", "scope": [7] * 4}, "one table"),
     ("embedding", LambdaResNet50, {"position_embedding": "rotary"}, "'rotary'"),
+    ("relation", LambdaResNet50, {"position_embedding": ["relation", None, None, None]}, "another"),
     ("keys", LambdaResNet50, {"key_normalization": "batch"}, "key_normalization='batch'"),
     ("fast", LambdaResNet50, {"implementation": "fast"}, "implementation='fast'"),
     ("fourier", LambdaResNet50, {"implementation": "fourier"}, "a grid of unknown size"),
