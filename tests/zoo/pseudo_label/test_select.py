@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from support.measure_pseudo_labels import select as select_made_scores
 
 from zoo.data.pseudo_records import LABELS, PseudoLabel, read_selection
 from zoo.files import write_json
@@ -196,3 +197,11 @@ def test_cut_among_equal_images():
     of = ranks(label, np.ones(1000), np.zeros((1000, 32), "uint8"), place)
     cut = find_cut([300], lambda partial: partial.histogram(of))
     np.testing.assert_array_equal(cut.holds(of), place < 300)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_made_scores(tmp_path, times):
+    """The measurement of docs/pseudo_labels.md, with few images."""
+    found = select_made_scores(tmp_path, 10_000 * times, known=1_000)
+    assert 0 < found["left_out"] <= 10
+    assert 3_500 * times < found["selected"] < 5_000 * times

@@ -1,0 +1,171 @@
+"""Measures labeling (with Apache Beam) and selection, for docs/pseudo_labels.md.
+
+python tests/support/measure_pseudo_labels.py label FOLDER
+python tests/support/measure_pseudo_labels.py select FOLDER [IMAGES]
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+CLASSES, KNOWN, PER_RANGE = 1000, 1_331_167, 10_000  # KNOWN: ImageNet's training and test images
+TWO = ["--beam", "direct_num_workers=2,direct_running_mode=multi_processing"]
+RUNNERS = {"local": [], "direct": ["--runner", "direct"], "two": ["--runner", "direct", *TWO]}
+
+
+def label(folder: Path) -> None:
+    """Prints seconds, CPU seconds and images/s of a plain loop, and of each runner, in turn."""
+    run = [sys.executable, "-m", "zoo.train", "--config", "lambda_resnet14_digits"]
+    run += ["--model.image_size", "32", "--training.epochs", "6", "--output_dir", folder / "run"]
+    subprocess.run(list(map(str, run)), check=True)
+    _write_digits(folder)
+    for name in ("plain", *RUNNERS):
+        command = [sys.executable, __file__, "plain", folder]
+        if name != "plain":
+            command = [sys.executable, "-m", "zoo.pseudo_label", "label", "--range_size", "100"]
+            command += ["--teacher", folder / "run", "--input", f"{folder}/train-*"]
+            command += ["--output", folder / name, *RUNNERS[name]]
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        printed = subprocess.run(
+            list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+        seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"{name}: {seconds:.0f} s, {cpu:.0f} CPU s; {printed.splitlines()[0]}", flush=True)
+    files = [
+        {path.name: path.read_bytes() for path in (folder / name).glob("labels-*")}
+        for name in RUNNERS
+    ]
+    assert files[0] == files[1] == files[2]
+    print(f"all {len(files[0])} files are equal")
+
+
+def _write_digits(folder: Path) -> None:
+    import tensorflow as tf
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    from zoo.data.sources.tfrecord import IMAGE
+
+    images = np.round(load_digits().images * 255 / 16).astype("uint8")
+    for number in range(8):
+        with tf.io.TFRecordWriter(f"{folder}/train-{number}") as file:
+            for image in images[number::8]:
+                png = BytesIO()
+                Image.fromarray(image).save(png, "PNG")
+                value = tf.train.Feature(bytes_list=tf.train.BytesList(value=[png.getvalue()]))
+                features = tf.train.Features(feature={IMAGE: value})
+                file.write(tf.train.Example(features=features).SerializeToString())
+
+
+def plain(folder: Path) -> None:
+    """Labels by a loop in Python that writes nothing."""
+    from zoo.pseudo_label.inputs import find_ranges
+    from zoo.pseudo_label.teacher import load_teacher
+
+    teacher = load_teacher(str(folder / "run"))
+    ranges = find_ranges(f"{folder}/train-*", 100, None, False)
+    start, count = time.monotonic(), 0
+    for part in ranges:
+        pixels = [teacher.decode(content)[0] for content, _ in part.read()]
+        for first in range(0, len(pixels), 64):
+            batch = np.stack(pixels[first : first + 64])
+            teacher.predict(np.pad(batch, [(0, 64 - len(batch)), (0, 0), (0, 0), (0, 0)]))
+            count += len(batch)
+    seconds = time.monotonic() - start
+    print(f"labeled {count:,} images in {seconds:,.1f} s, {count / seconds:,.1f} images/s")
+
+
+def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[str, float]:
+    """Prints time and memory of a selection among made scores, and checks it."""
+    from zoo.pseudo_label.ranking import find_cut
+    from zoo.pseudo_label.select import SelectConfig
+    from zoo.pseudo_label.selection import EXCLUDED, KEPT, start
+    from zoo.pseudo_label.spread import Spread
+
+    count = images // PER_RANGE
+    per_class = images // CLASSES // 2
+    work = start(
+        SelectConfig(
+            input=folder / "labels", output=folder / "selected", per_class=per_class, threshold=0.3
+        ),
+        _write_made_scores(folder / "labels", count),
+    )
+    rng = np.random.default_rng(count)
+    sha256, hashes = _random_images(rng, known)
+    shared = known // 100  # of the images to leave out, those that are among the labeled ones
+    indices = [_index(number) for number in range(-(-shared // PER_RANGE))]
+    sha256[:shared] = np.concatenate([one["sha256"] for one in indices])[:shared]
+    work.scratch.mkdir()
+    np.savez(work.scratch / EXCLUDED, sha256=sha256, perceptual_hash=hashes)
+    spread, begin = Spread(count, work.scratch, None), time.monotonic()
+    counts = work.filter(spread)
+    filtered = time.monotonic()
+    cut = find_cut(np.minimum(counts[KEPT], per_class), work._total(spread))
+    done = time.monotonic()
+    assert counts[0].sum() == images
+    assert (cut.count == np.minimum(counts[KEPT], per_class)).all()
+    held = np.zeros(CLASSES, "int64")
+    for number in range(count):
+        of, _ = work.candidates(number)
+        held += np.bincount(of.label[cut.holds(of)], minlength=CLASSES)
+    assert (held == cut.count).all()
+    found = {
+        "images": images,
+        "left_out": int(counts[2:4].sum()),
+        "selected": int(held.sum()),
+        "seconds_to_leave_out": filtered - begin,
+        "seconds_of_the_cut": done - filtered,
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+    }
+    print(json.dumps(found, indent=1))
+    return found
+
+
+def _write_made_scores(folder: Path, count: int):
+    from zoo.data.pseudo_records import LABELS
+    from zoo.pseudo_label.job import INDEX, Job
+
+    folder.mkdir(parents=True)
+    for number, index in enumerate(map(_index, range(count))):
+        np.savez(folder / (LABELS.format(number, count) + INDEX), **index)
+    return Job(
+        teacher="made",
+        class_names=tuple(map(str, range(CLASSES))),
+        top_k=1,
+        temperature=1,
+        batch_size=1,
+        input="made",
+        ranges=({},) * count,
+    )
+
+
+def _index(number: int) -> dict[str, np.ndarray]:
+    """The index of a range: classes of unequal size, and scores of which a tenth are equal."""
+    rng = np.random.default_rng(number)
+    sha256, hashes = _random_images(rng, PER_RANGE)
+    score = rng.uniform(0.1, 1, PER_RANGE).astype("float32")
+    score[::10] = 0.75
+    return {
+        "label": (CLASSES * rng.beta(1.5, 1.5, PER_RANGE)).astype("int32"),
+        "score": score,
+        "sha256": sha256,
+        "perceptual_hash": hashes,
+    }
+
+
+def _random_images(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    hashes = rng.integers(-(2**63), 2**63, count, "int64")
+    return rng.integers(0, 256, (count, 32), "uint8"), hashes
+
+
+if __name__ == "__main__":
+    name, place, *numbers = sys.argv[1:]
+    Path(place).mkdir(parents=True, exist_ok=True)
+    {"label": label, "plain": plain, "select": select}[name](Path(place), *map(int, numbers))
