@@ -11,6 +11,7 @@ import sys
 import time
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +147,7 @@ def _write_made_scores(folder: Path, count: int):
     )
 
 
-def _index(number: int) -> dict[str, np.ndarray]:
+def _index(number: int) -> dict[str, Any]:
     """The index of a range: classes of unequal size, and scores of which a tenth are equal."""
     rng = np.random.default_rng(number)
     sha256, hashes = _random_images(rng, PER_RANGE)
