@@ -38,7 +38,8 @@ def label(folder: Path) -> None:
         ).stdout
         seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        print(f"{name}: {seconds:.0f} s, {cpu:.0f} CPU s; {printed.splitlines()[0]}", flush=True)
+        (rate,) = (line for line in printed.splitlines() if line.startswith("labeled "))
+        print(f"{name}: {seconds:.0f} s, {cpu:.0f} CPU s; {rate}", flush=True)
     files = [
         {path.name: path.read_bytes() for path in (folder / name).glob("labels-*")}
         for name in RUNNERS
