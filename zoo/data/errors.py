@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
+from zoo.data.record_layout import damaged_record
 from zoo.errors import printable
 
 # Autograph would convert Python's control flow, which these pipelines do not have.
@@ -30,8 +31,6 @@ def naming_errors(files: Iterable[str] = ()) -> Iterator[None]:
 
     A damaged record of one of these TFRecord files is named.
     """
-    from zoo.data.record_files import damaged_record
-
     try:
         yield
     except tf.errors.DataLossError as error:

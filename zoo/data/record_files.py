@@ -1,24 +1,21 @@
 """TFRecord files of known counts, whose records are read in order from any position on."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from io import FileIO
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import no_autograph, reason
+from zoo.data.record_layout import record_ends
 from zoo.devices import Host
 from zoo.errors import printable
-from zoo.files import in_bucket
 
 AT_ONCE = 4  # files in a group
 ROUND = 4  # records of each file
 BUFFER = 256 * 1024  # bytes, as in `tf.data.TFRecordDataset`
-HEADER, FOOTER = 12, 4  # length with its checksum, checksum of the record
 
 
 class RecordFile(NamedTuple):
@@ -126,45 +123,6 @@ def _seek(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         offsets[left] = list(pool.map(_offset, paths[left].tolist(), skips[left].tolist()))
     return columns, rest
-
-
-def record_ends(path: str) -> Iterator[int]:
-    """Yields the end of each record in bytes, up to the first one that is not there as a whole.
-
-    Reads the lengths alone, not the contents, unless the file is in a bucket, whose blocks are
-    larger.
-    """
-    size, end = tf.io.gfile.stat(path).length, 0
-    # Without a buffer, which every seek would fill.
-    opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
-    with opened as file:
-        while end < size:
-            file.seek(end)
-            end += HEADER + int.from_bytes(file.read(HEADER)[:8], "little") + FOOTER
-            if end > size:
-                return
-            yield end
-
-
-def damaged_record(files: Iterable[str], error: Exception) -> str:
-    """Names the record of TensorFlow's error, which has its place alone; "" if it is not found."""
-    found = re.search(r"record at (\d+)", str(error))
-    place = int(found[1]) if found else -1
-    for file in files:
-        for number, start in enumerate(chain([0], record_ends(file))):
-            # The error is about a header or about the record after it.
-            if place - start in (0, HEADER) and not _is_whole(file, number):
-                return f"record {number} of {printable(file)} is damaged or cut off"
-            if start > place:
-                break
-    return ""
-
-
-def _is_whole(path: str, number: int) -> bool:
-    try:
-        return len(list(tf.data.TFRecordDataset(path).skip(number).take(1))) == 1
-    except tf.errors.DataLossError:
-        return False
 
 
 def _offset(path: str, number: int) -> int:

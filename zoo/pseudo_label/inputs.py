@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from zoo.data.errors import reason
 from zoo.data.image_files import divide, name_left_out
 from zoo.data.pseudo_records import IMAGE, NAME
-from zoo.data.record_files import record_ends
+from zoo.data.record_layout import record_ends
 from zoo.data.sources import tfds
 from zoo.errors import needs_extra, printable, some
 from zoo.files import answering, in_bucket, location, why_no_file

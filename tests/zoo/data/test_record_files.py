@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from zoo.data.errors import naming_errors
-from zoo.data.record_files import RecordFile, reader, record_ends
+from zoo.data.record_files import RecordFile, reader
+from zoo.data.record_layout import record_ends
 from zoo.data.sources.base import StreamSource
 from zoo.devices import ONLY_HOST, Host
 
@@ -130,5 +131,6 @@ def test_damaged_record_is_named(tmp_path, record, damage):
     with pytest.raises(ValueError, match=message), naming_errors(files):
         list(records)
     path.write_bytes(intact)
+    Path(files[0]).unlink()
     with pytest.raises(ValueError, match=r"^data: corrupted record at 0$"), naming_errors(files):
         raise tf.errors.DataLossError(None, None, "corrupted record at 0")

@@ -1,0 +1,67 @@
+"""Places of the records of a TFRecord file, and the record of an error."""
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from io import FileIO
+from itertools import chain
+from typing import Any
+
+import tensorflow as tf
+
+from zoo.errors import printable
+from zoo.files import in_bucket
+
+AT_ONCE = 16  # files
+HEADER, FOOTER = 12, 4  # length with its checksum, checksum of the record
+
+
+def record_ends(path: str) -> Iterator[int]:
+    """Yields the end of each record in bytes, up to the first one that is not there as a whole.
+
+    Reads the lengths alone, not the contents, unless the file is in a bucket, whose blocks are
+    larger.
+    """
+    size, end = tf.io.gfile.stat(path).length, 0
+    # Without a buffer, which every seek would fill.
+    opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
+    with opened as file:
+        while end < size:
+            file.seek(end)
+            end += HEADER + int.from_bytes(file.read(HEADER)[:8], "little") + FOOTER
+            if end > size:
+                return
+            yield end
+
+
+def damaged_record(files: Iterable[str], error: Exception) -> str:
+    """Names the record of TensorFlow's error, which has its place alone; "" if it is not found."""
+    found = re.search(r"record at (\d+)", str(error))
+    if found is None:
+        return ""
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        return next(filter(None, pool.map(partial(_damaged_at, int(found[1])), files)), "")
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _damaged_at(place: int, file: str) -> str:
+    try:
+        for number, start in enumerate(chain([0], record_ends(file))):
+            # The error is about a header or about the record after it.
+            if place - start in (0, HEADER) and not _is_whole(file, number):
+                return f"record {number} of {printable(file)} is damaged or cut off"
+            if start > place:
+                break
+    except (OSError, tf.errors.OpError):  # gone meanwhile
+        pass
+    return ""
+
+
+def _is_whole(path: str, number: int) -> bool:
+    try:
+        return len(list(tf.data.TFRecordDataset(path).skip(number).take(1))) == 1
+    except tf.errors.DataLossError:
+        return False
