@@ -127,7 +127,8 @@ def test_accelerator_that_is_seen_or_hidden_on_purpose(tmp_path, monkeypatch):
     (tmp_path / "nvidia0").touch()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert unseen_accelerator("tensorflow", tmp_path) is None
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(devices, "_physical", lambda kind: [kind])
     assert unseen_accelerator("tensorflow", tmp_path) is None
     assert "the GPU" in unseen_accelerator("jax", tmp_path)
