@@ -10,7 +10,7 @@ from zoo.cli.run import use_onednn
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 use_onednn()
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # its plugin for CUDA then loads without CUDA
 for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(variable, "1")
 # JAX compiles every operation, in a third of the time without LLVM's optimizations.
