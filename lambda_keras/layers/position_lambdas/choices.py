@@ -22,7 +22,7 @@ LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope"
 TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
 SEQUENCE = {"axes": 1}
-STRIDED = {"axes": 2, "strides": _at_least(2)}
+STRIDED = {"axes": 2, "strides": _at_least(2), "xla": False, "positions": _up_to(784)}
 SMALL = {"axes": 2, "batch": _up_to(32), "positions": _at_least(101)}
 WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
 
@@ -39,7 +39,8 @@ CHOICES = {
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
         # Transforms save the least where queries are strided.
-        ("query_first", {**STRIDED, "xla": False, "training": True, "positions": _up_to(784)}),
+        ("query_first", {**STRIDED, "training": True}),
+        ("conv", {**STRIDED, "training": False, "backend": "tensorflow"}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
         # Gradients of large convolutions take longer than dense embeddings.

@@ -83,15 +83,18 @@ def test_products_of_wide_values_in_inference(monkeypatch):
 
 
 def test_strided_queries_on_cpus(monkeypatch):
-    """Measured on TensorFlow: in training at 28x28 products take 0.7 of the time of transforms."""
+    """Measured on TensorFlow at 28x28, in the time of transforms: in training products take 0.7,
+    in inference convolutions 0.6 to 0.9.
+    """
     monkeypatch.setattr(choices, "inside_xla", lambda: False)
+    monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
     needs = {"causal": False, "intra_depth": 1}
     with compiling_for("cpu"):
         found = [
             fastest((28, 28), (23, 23), 32, training, None, strides, **needs)
             for training, strides in [(True, 1), (True, 2), (False, 2)]
         ]
-    assert found == ["fourier", "query_first", "fourier"]
+    assert found == ["fourier", "query_first", "conv"]
 
 
 # grid, scope, causal, choices on a GPU and on a TPU; in a tuple forward and training.
