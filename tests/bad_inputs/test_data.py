@@ -290,7 +290,7 @@ ROWS = {
         ("fifo", instead(SHARD, os.mkfifo), {}, "tfrecord-00001 (not a regular file)"),
         ("folder", instead(SHARD, os.mkdir), {}, "tfrecord-00001 (not a regular file)"),
         ("loop", instead(SHARD, loop), {}, "tfrecord-00001 (Too many levels of symbolic"),
-        ("damaged", flip(SHARD[:-1] + "0", 500), {}, "corrupted record at 12"),
+        ("damaged", flip(SHARD[:-1] + "0", 500), {}, f"{SHARD[:-1]}0 is damaged or cut off"),
     ],
     "tfrecord": [
         ("no_folder", remove("."), {}, "which has no train-*"),
