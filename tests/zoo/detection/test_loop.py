@@ -57,6 +57,7 @@ def test_run_folder_is_complete(finished):
         "config.yaml",
         "metrics.json",
         "predictions.png",
+        "records.json",
     ]
     assert json.loads((folder / "metrics.json").read_text()) == metrics
     assert metrics["test"]["box"].keys() == metrics["test"]["mask"].keys()
