@@ -1,7 +1,7 @@
-"""Measures labeling (with Apache Beam) and selection, for docs/pseudo_labels.md.
+"""Measures labeling (with Apache Beam) and selection, for docs/pseudo_labels.md; in the top folder:
 
-python tests/support/measure_pseudo_labels.py label FOLDER
-python tests/support/measure_pseudo_labels.py select FOLDER [IMAGES]
+PYTHONPATH=tests python -m support.measure_pseudo_labels label FOLDER
+PYTHONPATH=tests python -m support.measure_pseudo_labels select FOLDER [IMAGES]
 """
 
 import json
@@ -9,7 +9,6 @@ import resource
 import subprocess
 import sys
 import time
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ def label(folder: Path) -> None:
     subprocess.run(list(map(str, run)), check=True)
     _write_digits(folder)
     for name in ("plain", *RUNNERS):
-        command = [sys.executable, __file__, "plain", folder]
+        command = [sys.executable, "-m", "support.measure_pseudo_labels", "plain", folder]
         if name != "plain":
             command = [sys.executable, "-m", "zoo.pseudo_label", "label", "--range_size", "100"]
             command += ["--teacher", folder / "run", "--input", f"{folder}/train-*"]
@@ -49,21 +48,15 @@ def label(folder: Path) -> None:
 
 
 def _write_digits(folder: Path) -> None:
-    import tensorflow as tf
-    from PIL import Image
     from sklearn.datasets import load_digits
 
-    from zoo.data.sources.tfrecord import IMAGE
+    from support.pseudo_labels import png
+    from support.record_files import write_tfrecords
 
     images = np.round(load_digits().images * 255 / 16).astype("uint8")
     for number in range(8):
-        with tf.io.TFRecordWriter(f"{folder}/train-{number}") as file:
-            for image in images[number::8]:
-                png = BytesIO()
-                Image.fromarray(image).save(png, "PNG")
-                value = tf.train.Feature(bytes_list=tf.train.BytesList(value=[png.getvalue()]))
-                features = tf.train.Features(feature={IMAGE: value})
-                file.write(tf.train.Example(features=features).SerializeToString())
+        examples = [(png(image), 0) for image in images[number::8]]
+        write_tfrecords(folder / f"train-{number}", examples)
 
 
 def plain(folder: Path) -> None:
