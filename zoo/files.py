@@ -6,19 +6,29 @@ import glob
 import io
 import json
 import os
+import re
 import reprlib
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, printable, some
 
 BUCKETS = ("gs://",)
 _PARTIAL, _OLD = ".partial-", ".old-"
+# Hidden names, and those that NAS, systems, archive programs and Python leave among files.
+_LITTER = re.compile(
+    r"\..*|~\$.*|__macosx|__pycache__|@(eadir|__thumb|tmp|recycle|recently-snapshot)|lost\+found"
+    r"|#(recycle|snapshot)|\$recycle\.bin|recycler|found\.\d+|system volume information|icon\r"
+    r"|(eh)?thumbs\.db|desktop\.ini",
+    re.IGNORECASE | re.DOTALL,
+)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, quota exceeded, file too large
 
 
@@ -61,6 +71,53 @@ def why_no_file(path: Any) -> str:
         return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
     except (OSError, ValueError) as error:  # impossible names
         return str(getattr(error, "strerror", None) or error)
+
+
+def is_litter(name: str) -> bool:
+    """Returns whether a file or folder is hidden, or one that systems leave among others."""
+    return _LITTER.fullmatch(name) is not None
+
+
+def expand(pattern: str) -> list[str]:
+    """Expands a pattern of files, local or in a bucket, into sorted paths without litter.
+
+    An existing file or folder is itself, and so are existing folders in front of a pattern,
+    whatever brackets their names have. `**` are folders of any depth. Folders are returned only
+    where no file matches. Files that match but for upper and lower case are named on stderr.
+    """
+    exists: Any = os.path.lexists
+    find: Any = partial(glob.glob, recursive=True)
+    is_folder: Any = os.path.isdir
+    if in_bucket(pattern):
+        with needs_extra("train"):
+            import tensorflow as tf
+        gfile = tf.io.gfile
+        exists, find, is_folder = gfile.exists, gfile.glob, gfile.isdir
+    if not glob.has_magic(pattern) or exists(pattern):
+        return [pattern] if exists(pattern) else []
+    parts = re.split("(/+)", pattern)
+    first = next(end for end, part in enumerate(parts) if glob.has_magic(part))
+    ends = (end for end in range(len(parts), first, -1) if exists("".join(parts[:end])))
+    end = next(ends, first)
+    root, rest = "".join(parts[:end]), "".join(parts[end:])
+    stem, dot, suffix = rest.rpartition(".")
+    stem, suffix = (stem, dot + suffix) if dot and suffix.isalnum() else (rest, "")
+    any_case = re.sub("[a-zA-Z]", lambda c: f"[{c[0].lower()}{c[0].upper()}]", suffix)
+
+    def matching(stem: str) -> list[str]:
+        found = sorted(find(glob.escape(root) + stem + any_case))
+        return [path for path in found if not any(map(is_litter, path[len(root) :].split("/")))]
+
+    every = matching(stem) or matching(stem.replace("[", "[[]"))
+    found = [path for path in every if path.endswith(suffix)]
+    if others := [path for path in every if not path.endswith(suffix)]:
+        print(
+            f"{len(others)} files left out, which match {printable(pattern)} but for upper and "
+            f"lower case: {some(map(printable, others))}; "
+            f"{printable(root + stem + any_case)!r} matches all",
+            file=sys.stderr,
+        )
+    return [path for path in found if not is_folder(path)] or found
 
 
 @contextmanager

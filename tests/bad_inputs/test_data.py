@@ -201,7 +201,12 @@ ROWS = {
         ("one_image_of_a_class", both(empty("b"), write("b/a.png", PNG)), {}, "test_fraction=0.2"),
         ("test_too_small", no_change, {"test_fraction": 0.001}, "data.test_fraction=0.001"),
         ("batch_too_large", no_change, {"batch_size": 9}, "at most 8, the number of training"),
-        ("no_val", both(split_in_two, remove("val")), {}, "none of val, validation, test"),
+        (
+            "no_train",
+            both(split_in_two, remove("train")),
+            {},
+            "expected a folder train or training",
+        ),
         ("empty_val", both(split_in_two, empty("val")), {}, "Received: []"),
         ("empty_val_class", both(split_in_two, empty("val/a")), {}, "no images"),
         ("other_classes", both(split_in_two, rename("val/b", b"val/c")), {}, "['b', 'c']"),

@@ -1,16 +1,19 @@
 """Files that are whole or not there."""
 
 import errno
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from zoo.files import (
     FullDiskError,
     atomic_write,
+    expand,
     local_copy,
     location,
     remove,
@@ -193,3 +196,43 @@ def test_other_places():
 )
 def test_names_that_are_no_files(name, why):
     assert why in why_no_file(name)
+
+
+PATTERNS = {
+    "photos [2021]/*.JPG": ["photos [2021]/a.JPG"],
+    "photos [2021]": ["photos [2021]"],
+    "photos [2021]/[ab].*": ["photos [2021]/a.JPG", "photos [2021]/b.jpg"],
+    "**/*.png": ["photos [2021]/c [1].png", "year [1]/deep/d.png"],
+    "photos [2021]/c [1].png": ["photos [2021]/c [1].png"],
+    "*/c [1].*": ["photos [2021]/c [1].png"],
+    "year*": ["year [1]"],
+    "year [1]/*/*.png": ["year [1]/deep/d.png"],
+    "*.png": [],
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("where", ["{tmp_path}", "{bucket}/x"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_match_names_with_brackets(pattern, where, tmp_path, bucket):
+    root = where.format(tmp_path=tmp_path, bucket=bucket)
+    for name in ("a.JPG", "b.jpg", "c [1].png", "@eaDir/c.png", ".c.png"):
+        tf.io.gfile.makedirs(os.path.dirname(f"{root}/photos [2021]/{name}"))
+        tf.io.write_file(f"{root}/photos [2021]/{name}", b"x")
+    tf.io.gfile.makedirs(f"{root}/year [1]/deep")
+    tf.io.write_file(f"{root}/year [1]/deep/d.png", b"x")
+    if where != "{tmp_path}" and "**" in pattern:
+        pytest.skip("** is for this machine")
+    assert expand(f"{root}/{pattern}") == [f"{root}/{name}" for name in PATTERNS[pattern]]
+
+
+def test_files_that_a_pattern_misses_by_their_case(tmp_path, capsys):
+    for name in ("a.jpg", "b.JPG", "c.Jpg", "d.png"):
+        (tmp_path / name).touch()
+    assert expand(f"{tmp_path}/*.jpg") == [f"{tmp_path}/a.jpg"]
+    line = capsys.readouterr().err
+    assert line.startswith(
+        f"2 files left out, which match {tmp_path}/*.jpg but for upper and lower"
+    )
+    assert len(expand(line.rpartition("; ")[2].split("'")[1])) == 3
+    assert capsys.readouterr().err == ""

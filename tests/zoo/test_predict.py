@@ -101,9 +101,10 @@ def test_folders_are_searched_and_runs_predict(here, run, capsys):
         assert sum(guess["probability"] for guess in entry["top"]) == pytest.approx(1)
     printed = capsys.readouterr()
     assert printed.out.count("%  ") == 30
-    (line,) = [line for line in printed.err.splitlines() if "left out" in line]
-    assert line.startswith("2 files left out, which are none of .jpg, .jpeg, .png, .webp, ")
-    assert line.endswith(": 1/c.heic, 1/notes.txt")
+    others, hidden = [line for line in printed.err.splitlines() if "left out" in line]
+    assert others.startswith("2 files left out, which are none of .jpg, .jpeg, .png, .webp, ")
+    assert others.endswith(": 1/c.heic, 1/notes.txt")
+    assert hidden == "1 hidden or system files and folders left out: 1/.hidden.jpg"
 
 
 def draw(monkeypatch, predictions: list[Prediction]) -> tuple[np.ndarray, list[str]]:

@@ -1,5 +1,6 @@
 """Image files: formats, conversion to JPEG or PNG."""
 
+import os
 import sys
 from collections.abc import Iterable
 from io import BytesIO
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import needs_extra, printable, some
+from zoo.files import is_litter
 
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
 CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
@@ -52,22 +54,64 @@ def to_jpeg_or_png(content: bytes) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def divide(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Divides files into images, by their suffixes, and other files, both sorted.
+# Notes on what was found, by kind.
+HIDDEN = "hidden or system files and folders left out"
+OTHERS = f"files left out, which are none of {', '.join(SUFFIXES)}"
+LINKS = "links left out, which lead nowhere or to folders that are read already"
+BESIDE = "images left out, which lie next to the folders of classes"
+NESTED = "images of sub-folders, which get the class of the folder above"
+Notes = dict[str, set[Path]]
 
-    Hidden files are left out, and so are folders, pipes and the like with other suffixes.
+
+def find_images(places: Iterable[Path], notes: Notes) -> list[Path]:
+    """Finds image files, by their suffixes, among files and in folders of any depth, sorted.
+
+    Links to folders are followed. What is left out is added to `notes`.
     """
-    shown = [path for path in sorted(paths, key=str) if not path.name.startswith(".")]
-    images = [path for path in shown if path.suffix.lower() in SUFFIXES]
-    others = [path for path in shown if path.suffix.lower() not in SUFFIXES]
-    return images, [path for path in others if path.is_file()]
+    images: list[Path] = []
+    folders, links = [], []
+    above, seen = set(), set()  # real paths
+    for place in places:
+        if os.path.isdir(place) or (not _is_image(place, images, notes) and place.is_dir()):
+            folders.append(place)
+            above.update(map(str, Path(os.path.realpath(place)).parents))
+    while folders or links:
+        # Folders themselves come before links to them.
+        folder = folders.pop() if folders else links.pop(links.index(min(links)))
+        real = os.path.realpath(folder)
+        if real in seen or (os.path.islink(folder) and real in above):
+            note(notes, LINKS, folder)
+            continue
+        seen.add(real)
+        for path in folder.iterdir():
+            if is_litter(path.name):
+                note(notes, HIDDEN, path)
+            elif not _is_image(path, images, notes):
+                if path.is_dir():
+                    (links if os.path.islink(path) else folders).append(path)
+                elif os.path.islink(path):
+                    note(notes, LINKS, path)
+    return sorted(images, key=str)
 
 
-def name_left_out(others: list[Path]) -> None:
-    """Prints one line on stderr about files of other kinds, if there are any."""
-    if others:
-        print(
-            f"{len(others)} files left out, which are none of {', '.join(SUFFIXES)}: "
-            f"{some(map(printable, others))}",
-            file=sys.stderr,
-        )
+def _is_image(path: Path, images: list[Path], notes: Notes) -> bool:
+    """Adds a file to images or notes; False for folders, pipes and the like."""
+    if path.suffix.lower() in SUFFIXES:
+        images.append(path)
+    elif path.is_file():
+        note(notes, OTHERS, path)
+    else:
+        return False
+    return True
+
+
+def note(notes: Notes, kind: str, *paths: Path) -> None:
+    """Adds files to those of a kind."""
+    if paths:
+        notes.setdefault(kind, set()).update(paths)
+
+
+def print_notes(notes: Notes) -> None:
+    """Prints a line on stderr for each kind: its count and examples."""
+    for kind, paths in sorted(notes.items()):
+        print(f"{len(paths)} {kind}: {some(map(printable, sorted(paths)))}", file=sys.stderr)

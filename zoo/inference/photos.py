@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.data.image_files import SUFFIXES, divide, name_left_out
+from zoo.data.image_files import SUFFIXES, Notes, find_images, print_notes
+from zoo.files import expand
 
 Photos = Annotated[
     CliPositionalArg[list[str]],
@@ -17,20 +18,23 @@ Photos = Annotated[
 
 
 def find_photos(names: Sequence[str]) -> list[Path]:
-    """Returns the image files that are named, and all images in the named folders, sorted."""
-    photos = []
+    """Returns the image files that are named, and all images in named folders, sorted.
+
+    Names are paths or patterns.
+    """
+    photos, notes = [], Notes()
     for name in names:
-        path = Path(name)
-        if os.path.isdir(path):
-            found, others = divide(p for p in path.rglob("*") if p.is_file())
-            name_left_out(others)
-            if not found:
-                raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
-            photos += found
-        elif os.path.isfile(path):  # pipes may never end
-            photos.append(path)
-        else:
+        if os.path.isfile(name):  # of any suffix; pipes may never end
+            photos.append(Path(name))
+            continue
+        found = [Path(path) for path in expand(name) if os.path.isdir(path) or os.path.isfile(path)]
+        if not found:
             raise ValueError(f"photos: expected an image or a folder. Received: {name!r}")
+        images = [path for path in find_images(found, notes) if os.path.isfile(path)]
+        if not images:
+            raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
+        photos += images
+    print_notes(notes)
     return photos
 
 

@@ -1,6 +1,5 @@
 """Images to label: TFRecord shards, data sets of TFDS, image files, divided into ranges."""
 
-import glob
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +11,12 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from zoo.data.errors import reason
-from zoo.data.image_files import divide, name_left_out
+from zoo.data.image_files import OTHERS, Notes, find_images, print_notes
 from zoo.data.pseudo_records import IMAGE, NAME
 from zoo.data.record_layout import record_ends
 from zoo.data.sources import tfds
 from zoo.errors import needs_extra, printable, some
-from zoo.files import answering, in_bucket, location, why_no_file
+from zoo.files import answering, expand, in_bucket, location, why_no_file
 from zoo.pseudo_label.hashes import digest
 
 TFDS = "tfds:"
@@ -98,24 +97,23 @@ def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) 
     """
     if pattern.startswith(TFDS):
         return _of_tfds(pattern.removeprefix(TFDS), range_size, folder)
+    notes = Notes()
     with answering(location(pattern)):
-        found = tf.io.gfile.glob(pattern) if in_bucket(pattern) else _local(pattern)
-    images, others = divide(map(location, found))
+        found = [location(path) for path in expand(pattern)]
+        images = find_images(found, notes)
+    others = sorted(notes.get(OTHERS, ()))
     if images:
-        name_left_out(others)
+        print_notes(notes)
         names = [str(image) for image in images]
         size = range_size or len(names)
         return [FileRange(tuple(names[i : i + size])) for i in range(0, len(names), size)]
-    if not others:
+    if not others or not {*others} <= {*found}:
         raise ValueError(
             "input: expected TFRecord files or image files, for example 'FOLDER/train-*' or "
-            f"'FOLDER/**/*.jpg', or {TFDS}NAME[:SPLIT]. Received: {pattern!r}, which matches none"
+            f"'FOLDER/**/*.jpg', a folder of images, or {TFDS}NAME[:SPLIT]. "
+            f"Received: {pattern!r}, which {'has no images' if found else 'matches none'}"
         )
     return _of_records([str(path) for path in others], range_size, skip_damaged)
-
-
-def _local(pattern: str) -> list[str]:
-    return [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
 
 
 def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> list[Range]:

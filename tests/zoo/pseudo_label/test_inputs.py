@@ -115,7 +115,7 @@ def test_data_set_of_tfds(tmp_path):
     ("pattern", "part"),
     [
         ("nothing/*", "input: expected TFRecord files or image files, for example"),
-        ("shards", "which matches none"),
+        ("shards", "which has no images"),
         ("empty/*", "input: expected images. Received: 1 files without records"),
         ("other/*", "records with image/encoded in {tmp_path}/other/a. Received: label"),
         ("text/*", "image/encoded in {tmp_path}/text/a. Received: no tf.train.Example"),

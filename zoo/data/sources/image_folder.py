@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,68 +11,141 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.crops import convert
-from zoo.data.image_files import SUFFIXES, divide, name_left_out
+from zoo.data.image_files import (
+    BESIDE,
+    HIDDEN,
+    NESTED,
+    SUFFIXES,
+    Notes,
+    find_images,
+    note,
+    print_notes,
+)
 from zoo.data.readable import ImageFile, check_readable
 from zoo.data.sources.base import DataSource, IndexedSource, Record, Split
 from zoo.errors import needs_extra, printable, some
-from zoo.files import why_no_file
+from zoo.files import is_litter, why_no_file
 
-TEST_FOLDERS = ("val", "validation", "test")
+SPLITS = {
+    "train": ("train", "training"),
+    "validation": ("val", "valid", "validation", "dev", "development"),
+    "test": ("test", "testing"),
+}
+_ROLES = {name: role for role, names in SPLITS.items() for name in names}
+# Parts of names without a meaning of their own, as in `training_set` and `val2017`.
+_FILLERS = re.compile(r"[\W\d_]+|data|sets?|split|images?|imgs?|seg|folder")
+FLAT = "folders of splits left out, which have images but no folders of classes"
+TAKEN = "folders taken for classes in spite of their names, as they have no sub-folders"
+
+Listed = tuple[list[ImageFile], list[ImageFile], tuple[str, ...]]
 
 
 class Source(DataSource):
-    """Image files in `train/CLASS/*` and `val/CLASS/*`, or in `CLASS/*` to split."""
+    """Image files in folders of splits, as `train/CLASS/*`, or in `CLASS/*` to split."""
 
     def open(self, image_size: int) -> Split:
         train, test, class_names = self.list_files()
-        warnings = tuple(file_warnings(train, test, image_size))
+        warnings = (*name_warnings(class_names), *file_warnings(train, test, image_size))
         return Split(_records(train), _records(test), class_names, warnings)
 
     def encoded(self, record: Record) -> tf.Tensor:
         return convert(tf.io.read_file(record["image"]))
 
-    def list_files(self) -> tuple[list[ImageFile], list[ImageFile], tuple[str, ...]]:
-        """Lists training files, test files and class names (sorted), and reads every file once."""
-        folder, test_fraction = Path(self.config.dir or ""), self.config.test_fraction
-        if not os.path.isdir(folder):  # which is False, too, for a name that cannot be one
-            raise ValueError(f"data.dir: expected a folder of images. Received: {str(folder)!r}")
-        if not (folder / "train").is_dir():
-            with needs_extra("train"):
-                from sklearn.model_selection import train_test_split
-            classes = _class_names(folder)
-            files = self._list_classes(folder, classes)
-            seed, labels = self.config.split_seed, [file.label for file in files]
-            try:
-                train, test = train_test_split(
-                    files, test_size=test_fraction, stratify=labels, random_state=seed
-                )
-            except ValueError as error:
-                raise ValueError(f"data.test_fraction={test_fraction}: {error}") from None
-            return train, test, classes
-        held_out = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
-        if held_out is None:
-            raise ValueError(f"data.dir: {folder} has train/ but none of {', '.join(TEST_FOLDERS)}")
-        classes = _class_names(folder / "train")
-        if differing := sorted(set(classes) ^ set(_class_names(held_out))):
-            raise ValueError(
-                f"data.dir: {folder / 'train'} and {held_out} differ in classes: {differing}"
+    def list_files(self) -> Listed:
+        """Lists training files, test files and class names (sorted), and reads every file once.
+
+        If both are of the same split, which evaluation wants, no other files are read.
+        """
+        root = Path(self.config.dir or "")
+        if not os.path.isdir(root):  # which is False, too, for a name that cannot be one
+            raise ValueError(f"data.dir: expected a folder of images. Received: {str(root)!r}")
+        notes = Notes()
+        folder = _unwrap(root)
+        splits = _find_splits(folder, notes)
+        if splits.keys() == {"train"}:
+            folder, splits = splits["train"], {}
+        listed = (self._listed if splits else self._divided)(folder, splits, notes)
+        print_notes(notes)
+        return listed
+
+    def _listed(self, folder: Path, splits: dict[str, Path], notes: Notes) -> Listed:
+        """Lists the files of folders of splits."""
+        train, test = (self._choose(folder, splits, f"{part}_split") for part in ("train", "test"))
+        classes = _class_names(train, notes)
+        if differing := sorted({*classes} ^ {*_class_names(test, notes)}):
+            raise ValueError(f"data.dir: {train} and {test} differ in classes: {differing}")
+        files = {part: self._list_classes(part, classes, notes) for part in {train: 0, test: 0}}
+        uses = {train: "training", test: "validation"} if train != test else {test: "test"}
+        lines = [
+            f"{use} images in {part.relative_to(folder)} ({len(files[part]):,})"
+            for part, use in uses.items()
+        ]
+        unused = {role: path for role, path in splits.items() if path not in uses}
+        if train != test and "test" in unused:
+            count = len(find_images([unused["test"]], {}))
+            lines.append(
+                f"{unused['test'].relative_to(folder)} ({count:,}) stays unseen until python -m "
+                "zoo.evaluate --run RUN --data.test_split test"
             )
-        train, test = (self._list_classes(part, classes) for part in (folder / "train", held_out))
+        print(printable(f"{folder}: {', '.join(lines)}"), file=sys.stderr)
+        return files[train], files[test], classes
+
+    def _choose(self, folder: Path, splits: dict[str, Path], setting: str) -> Path:
+        wanted = getattr(self.config, setting)
+        if wanted == "validation" and wanted not in splits:
+            wanted = "test"
+        if wanted not in splits:
+            raise ValueError(
+                f"data.dir: expected a folder {' or '.join(SPLITS.get(wanted, [wanted]))} in "
+                f"{folder} (data.{setting}). Received: {', '.join(map(str, splits.values()))}"
+            )
+        return splits[wanted]
+
+    def _divided(self, folder: Path, _: dict[str, Path], notes: Notes) -> Listed:
+        """Lists the files of folders of classes, of which a part is held out."""
+        with needs_extra("train"):
+            from sklearn.model_selection import train_test_split
+        config, classes = self.config, _class_names(folder, notes)
+        files = self._list_classes(folder, classes, notes)
+        if config.test_split == "all":
+            return files, files, classes
+        seed, labels = config.split_seed, [file.label for file in files]
+        try:
+            train, test = train_test_split(
+                files, test_size=config.test_fraction, stratify=labels, random_state=seed
+            )
+        except ValueError as error:
+            raise ValueError(f"data.test_fraction={config.test_fraction}: {error}") from None
+        line = f"{folder}: {len(test):,} of {len(files):,} images are held out (data.test_fraction)"
+        if config.train_split == config.test_split:
+            train = test = train if config.test_split == "train" else test
+            line += f"; test images are {len(test):,} of them, or all with --data.test_split all"
+        print(printable(line), file=sys.stderr)
         return train, test, classes
 
-    def _list_classes(self, folder: Path, class_names: tuple[str, ...]) -> list[ImageFile]:
-        """Returns the readable files of every class, and names those left out."""
+    def _list_classes(
+        self, folder: Path, class_names: tuple[str, ...], notes: Notes
+    ) -> list[ImageFile]:
+        """Returns the readable files of every class."""
         labels: dict[str, int] = {}
-        left_out: list[Path] = []
         for label, name in enumerate(class_names):
-            found, others = divide((folder / name).rglob("*"))
+            place, own = folder / name, Notes()
+            roles = {_role(path): path for path in _subfolders(place)}
+            if len(roles.keys() & SPLITS) > 1:
+                raise ValueError(
+                    "data.dir: expected folders of splits above those of classes, as train/CLASS. "
+                    f"Received: {', '.join(map(printable, roles.values()))}"
+                )
+            found = find_images([place], own)
             if not found:
+                others = sorted(path for paths in own.values() for path in paths)
                 but = f", but {some(map(printable, others))}" if others else ""
-                expected = f"no images ({', '.join(SUFFIXES)}) in {folder / name}"
+                expected = f"no images ({', '.join(SUFFIXES)}) in {place}"
                 raise ValueError(f"data.dir: {expected}{but}")
             labels.update(dict.fromkeys(map(str, found), label))
-            left_out += others
-        name_left_out(left_out)
+            for kind, paths in own.items():
+                note(notes, kind, *paths)
+            note(notes, NESTED, *(path for path in found if path.parent != place))
         readable = []
         for file in check_readable([*labels], self.config.unreadable == "skip"):
             if file.why:
@@ -93,8 +167,16 @@ def _records(files: list[ImageFile]) -> IndexedSource:
 def file_warnings(
     train: Sequence[ImageFile], test: Sequence[ImageFile], image_size: int
 ) -> list[str]:
-    """Returns a line on test images that are in training, too, and one on images that are small."""
+    """Returns lines on images in two classes, or in training and test, and on small ones."""
     lines = []
+    first: dict[bytes, ImageFile] = {}
+    differing = [
+        f"{printable(file.path)} = {printable(other.path)}"
+        for file in (*train, *test)
+        if (other := first.setdefault(file.digest, file)).label != file.label
+    ]
+    if differing:
+        lines.append(f"{len(differing)} images are in two classes: {some(differing)}")
     known = {file.digest: file.path for file in reversed(train)}
     twice = [
         f"{printable(file.path)} = {printable(known[file.digest])}"
@@ -120,15 +202,102 @@ def file_warnings(
     return lines
 
 
-def _class_names(folder: Path) -> tuple[str, ...]:
-    entries = [path for path in folder.iterdir() if path.name[0] != "."]
-    for path in entries:
+def name_warnings(names: Sequence[str]) -> list[str]:
+    """Returns a line on names that are hard to tell apart, and one on numbers sorted as text."""
+    lines, alike = [], {}
+    for name in names:
+        key = re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
+        alike.setdefault(key or name, []).append(repr(name))
+    if same := [" and ".join(group) for group in alike.values() if len(group) > 1]:
+        lines.append(f"classes whose names differ in case or spaces alone: {some(same)}")
+    natural = sorted(names, key=lambda name: [_number(part) for part in re.split(r"(\d+)", name)])
+    numbers = map(str, range(len(names))) if all(map(str.isdecimal, names)) else natural
+    for i, (name, number) in enumerate(zip(names, numbers, strict=True)):
+        if name != number:
+            lines.append(
+                f"classes are sorted as text: output {i} is class {name!r}, not {number!r}"
+            )
+            break
+    return lines
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _role(folder: Path) -> str:
+    return _ROLES.get(_FILLERS.sub("", folder.name.lower()), "")
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    shown = (path for path in folder.iterdir() if not is_litter(path.name))
+    return sorted(path for path in shown if path.is_dir())
+
+
+def _unwrap(folder: Path) -> Path:
+    """Returns the folder inside folders that have nothing else, as archives make them."""
+    while len(inner := _subfolders(folder)) == 1 and _subfolders(inner[0]):
+        if _role(inner[0]) in {"validation", "test"} - {_role(folder)}:
+            break
+        folder = inner[0]
+    return folder
+
+
+def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
+    """Finds folders of splits by their names; none if the sub-folders are classes."""
+    roles: dict[str, list[Path]] = {}
+    for path in _subfolders(folder):
+        roles.setdefault(_role(path), []).append(path)
+    others = roles.pop("", [])
+    found = [path for paths in roles.values() for path in paths]
+    flat = [path for path in found if not _subfolders(path)]
+    names, next_to = (
+        ", ".join(printable(path.name) for path in paths) for paths in (found, others)
+    )
+    if len(flat) == len(found) and len(roles) < 2:
+        note(notes, TAKEN, *found)
+        return {}
+    if len(flat) == len(found):
+        raise ValueError(
+            f"data.dir: expected folders of classes in {names} of {folder}. Received: none; if "
+            "these are classes, rename them"
+        )
+    if find_images(others, {}):
+        raise ValueError(
+            f"data.dir: expected in {folder} either folders of splits or folders of classes. "
+            f"Received: {names}, which have folders of their own, next to {next_to}; rename or "
+            "move one or the other"
+        )
+    for role, paths in roles.items():
+        if len(paths) > 1:
+            raise ValueError(
+                f"data.dir: expected one folder of {role} images. Received: "
+                f"{', '.join(map(printable, paths))}; rename or move all but one"
+            )
+    for path in flat:
+        if _role(path) == "test" and find_images([path], {}):
+            note(notes, FLAT, *roles.pop("test"))
+    _note_files(folder, notes)
+    return {role: _unwrap(paths[0]) for role, paths in roles.items()}
+
+
+def _note_files(folder: Path, notes: Notes) -> None:
+    for path in folder.iterdir():
+        if is_litter(path.name):
+            note(notes, HIDDEN, path)
+        elif path.suffix.lower() in SUFFIXES and not path.is_dir():
+            note(notes, BESIDE, path)
+
+
+def _class_names(folder: Path, notes: Notes) -> tuple[str, ...]:
+    _note_files(folder, notes)
+    for path in folder.iterdir():
         if path.is_symlink() and not os.path.exists(path):
             raise ValueError(
                 "data.dir: expected symbolic links to folders or files. Received: "
                 f"{printable(path)} ({why_no_file(path)})"
             )
-    names = sorted(path.name for path in entries if path.is_dir())
+    names = [path.name for path in _subfolders(folder)]
     if len(names) < 2:
         raise ValueError(
             f"data.dir: expected one sub-folder for each of two or more classes in {folder}. "

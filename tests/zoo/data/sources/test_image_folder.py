@@ -1,17 +1,39 @@
 """Listing, splitting and checking image files."""
 
+import re
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from zoo.config import DataConfig
 from zoo.data.readable import check_readable
-from zoo.data.sources.image_folder import Source
+from zoo.data.sources.image_folder import Source, file_warnings, name_warnings
 
 
-def list_folder(folder, test_fraction, seed, unreadable="refuse"):
-    settings = {"test_fraction": test_fraction, "split_seed": seed, "unreadable": unreadable}
+def list_folder(folder, test_fraction, seed, unreadable="refuse", **settings):
+    settings |= {"test_fraction": test_fraction, "split_seed": seed, "unreadable": unreadable}
     return Source(DataConfig(source="image_folder", dir=str(folder), **settings)).list_files()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Makes folders of small images: `a/b` has a/b/cat and a/b/dog, `a=flat` images alone."""
+
+    def make(names: str) -> Path:
+        for number, name in enumerate(names.split()):
+            place, _, flat = name.partition("=")
+            for label in ("",) if flat else ("cat", "dog"):
+                for i in range(2 if re.search("val|test|dev", place.lower()) else 8):
+                    pixels = np.full((4, 4, 3), [number, len(label), i], np.uint8)
+                    path = tmp_path / "data" / place / label / f"{i}.png"
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(tf.io.encode_png(pixels).numpy())
+        return tmp_path / "data"
+
+    return make
 
 
 def test_plain_folder_is_split_evenly_and_always_alike(photos):
@@ -59,10 +81,145 @@ def test_class_too_small_to_split(photos):
         list_folder(photos, 0.2, 0)
 
 
-def test_train_without_val(photos, tmp_path):
-    shutil.copytree(photos, tmp_path / "split" / "train")
-    with pytest.raises(ValueError, match="none of val, validation, test"):
-        list_folder(tmp_path / "split", 0.2, 0)
+SPLITS = {
+    "Training Testing": (
+        16,
+        4,
+        "training images in Training (16), validation images in T",
+    ),
+    "Train Valid Test": (16, 4, "validation images in Valid (4), Test (4) stays unseen until"),
+    "train valid": (16, 4, "validation images in valid (4)\n"),
+    "train dev": (16, 4, "validation images in dev (4)\n"),
+    "TRAIN VALIDATION TESTING": (16, 4, "validation images in VALIDATION (4), TESTING (4) stays"),
+    "training_set test_set": (16, 4, "validation images in test_set (4)\n"),
+    "images_train val2017": (16, 4, "validation images in val2017 (4)\n"),
+    "pets/train pets/val __MACOSX/pets": (16, 4, "pets: training images in train (16), "),
+    "seg_train/seg_train seg_test/seg_test": (16, 4, "training images in seg_train/seg_train (16)"),
+    "train": (12, 4, "train: 4 of 16 images are held out (data.test_fraction)\n"),
+    "data/pets": (12, 4, "data/pets: 4 of 16 images are held out"),
+}
+
+
+@pytest.mark.parametrize("names", SPLITS)
+def test_folders_of_splits_by_the_names_people_use(names, tree, capsys):
+    train, test, line = SPLITS[names]
+    folder = tree(names)
+    found = list_folder(folder, 0.2, 0)
+    assert (len(found[0]), len(found[1]), found[2]) == (train, test, ("cat", "dog"))
+    assert line in capsys.readouterr().err
+
+
+WRONG_SPLITS = {
+    "train val valid": "expected one folder of validation images. Received: .*/val, .*/valid; ",
+    "Train train val": "expected one folder of train images. Received: .*/Train, .*/train; rename",
+    "train val horse": "expected in .* either .* Received: train, val, .* next to horse; rename",
+    "test": "expected a folder train or training in .*data.train_split.*Received: .*/test",
+    "valid test": "expected a folder train or training in .*Received: .*/test, .*/valid",
+    "cat/train dog/test cat/test": "expected folders of splits above those of classes, as .*cat/",
+    "train=flat test=flat": "expected folders of classes in test, train of .*rename them",
+    "train val=flat": "expected one sub-folder for each of two or more classes in .*/val",
+}
+
+
+@pytest.mark.parametrize("names", WRONG_SPLITS)
+def test_folders_of_splits_that_are_refused(names, tree):
+    with pytest.raises(ValueError, match=f"^data.dir: {WRONG_SPLITS[names]}"):
+        list_folder(tree(names), 0.2, 0)
+
+
+NOTES = {
+    "train=flat bus=flat": (
+        ("bus", "train"),
+        "1 folders taken for classes in spite of their",
+    ),
+    "train val test=flat": (("cat", "dog"), "1 folders of splits left out, which have images but"),
+    "train/cat/.ipynb_checkpoints=flat train/cat/@eaDir/0.png=flat train": (
+        ("cat", "dog"),
+        "2 hidden or system files and folders left out: ",
+    ),
+    ".=flat cat=flat dog=flat": (
+        ("cat", "dog"),
+        "8 images left out, which lie next to the",
+    ),
+    "cat/tabby=flat dog=flat": (
+        ("cat", "dog"),
+        "8 images of sub-folders, which get the class of",
+    ),
+}
+
+
+@pytest.mark.parametrize("names", NOTES)
+@pytest.mark.parametrize("unreadable", ["refuse", "skip"])
+def test_what_a_person_would_not_notice_is_told_in_one_line(names, unreadable, tree, capsys):
+    expected, line = NOTES[names]
+    train, test, classes = list_folder(tree(names), 0.2, 0, unreadable)
+    assert classes == expected
+    assert not [file for file in train + test if ".ipynb" in file.path or "@eaDir" in file.path]
+    assert capsys.readouterr().err.count(line) == 1
+
+
+def test_test_images_are_read_by_evaluation_alone(tree):
+    folder = tree("train val test")
+    for path in (folder / "test").rglob("*.png"):
+        path.write_bytes(b"")
+    assert len(list_folder(folder, 0.2, 0)[1]) == 4
+    with pytest.raises(ValueError, match=r"unreadable image files: .*/test/"):
+        list_folder(folder, 0.2, 0, train_split="test", test_split="test")
+    for path in (folder / "train").rglob("*.png"):
+        path.write_bytes(b"")
+    train, test, _ = list_folder(folder, 0.2, 0, train_split="validation", test_split="validation")
+    assert train == test
+    assert {Path(file.path).parts[-3] for file in test} == {"val"}
+
+
+@pytest.mark.parametrize(("split", "count"), {"validation": 4, "train": 12, "all": 16}.items())
+def test_part_of_a_plain_folder_to_evaluate(split, count, tree):
+    folder = tree("pets")
+    _, test, _ = list_folder(folder, 0.25, 0, train_split=split, test_split=split)
+    held_out = list_folder(folder, 0.25, 0)[1]
+    assert len(test) == count
+    assert len(set(test) & set(held_out)) == (0 if split == "train" else 4)
+
+
+def test_links_to_folders_are_followed_once(tree, tmp_path, capsys):
+    folder = tree("pets")
+    elsewhere = tmp_path / "elsewhere"
+    (folder / "pets" / "cat").rename(elsewhere)
+    (folder / "pets" / "cat").mkdir()
+    for name, target in {"a": elsewhere, "b": elsewhere, "up": folder, "gone": "nowhere"}.items():
+        (folder / "pets" / "cat" / name).symlink_to(target)
+    (elsewhere / "loop").symlink_to(elsewhere)
+    train, test, _ = list_folder(folder, 0.25, 0)
+    cats = [file.path for file in train + test if file.label == 0]
+    assert len(cats) == 8
+    assert all("/pets/cat/a/" in path for path in cats)
+    assert "4 links left out, which lead nowhere or to folders that are" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ([str(i) for i in range(12)], "sorted as text: output 2 is class '10', not '2'"),
+        (["1", "2", "3"], "sorted as text: output 0 is class '1', not '0'"),
+        (["a10", "a9"], "sorted as text: output 0 is class 'a10', not 'a9'"),
+        ([str(i) for i in range(10)], None),
+        (["Cat", "cat"], "names differ in case or spaces alone: 'Cat' and 'cat'"),
+        (["a b", "a_b", "c"], "names differ in case or spaces alone: 'a b' and 'a_b'"),
+        (["C", "C#"], None),
+    ],
+)
+def test_names_of_classes_that_mislead(names, line):
+    warnings = name_warnings(sorted(names))
+    assert [line in warning for warning in warnings] == [True] * (line is not None)
+
+
+def test_image_in_two_classes(photos):
+    shutil.copy(photos / "red/0.jpg", photos / "blue/same.jpg")
+    train, test, _ = list_folder(photos, 0.2, 0)
+    a, b = "red/0.jpg", "blue/same.jpg"
+    (line,) = (line for line in file_warnings(train, test, 8) if "two classes" in line)
+    assert line.startswith("1 images are in two classes: ")
+    assert re.findall("photos/(.*?)(?: =|$)", line) in ([a, b], [b, a])
 
 
 def test_train_and_val_with_other_classes(photos, tmp_path):
@@ -88,14 +245,16 @@ def test_truncated_file_is_named(photos, name):
 
 def test_other_files_are_counted_and_named_in_one_line(photos, capsys):
     expected = list_folder(photos, 0.2, seed=0)
-    assert capsys.readouterr().err == ""
+    lines = capsys.readouterr().err
     for name in ("red/1.heic", "red/2.avif", "blue/notes.txt", "blue/dir/3.heic", "blue/.hidden"):
         (photos / name).parent.mkdir(exist_ok=True)
         (photos / name).write_bytes(b"no image")
     assert list_folder(photos, 0.2, seed=0) == expected
     assert capsys.readouterr().err == (
-        "4 files left out, which are none of .jpg, .jpeg, .png, .webp, .bmp, .gif, .tif, .tiff: "
+        f"{lines}4 files left out, which are none of "
+        ".jpg, .jpeg, .png, .webp, .bmp, .gif, .tif, .tiff: "
         f"{photos}/blue/dir/3.heic, {photos}/blue/notes.txt, {photos}/red/1.heic and 1 more\n"
+        f"1 hidden or system files and folders left out: {photos}/blue/.hidden\n"
     )
 
 
