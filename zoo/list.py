@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in")
 OF_NETWORKS = (*HEAD, "recipe", "weights")
 OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
-OF_COVERAGE = ("place", "statement", "shown by", "not shown")
-STATES = {"works": "work", "partly": "partly", "not": "not"}  # and their names in a sum
+OF_COVERAGE = ("place", "statement", "shown by", "not shown, or contradicted")
+# And their names in a sum.
+STATES = {"works": "work", "partly": "partly", "contradicted": "contradicted", "not": "not"}
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,11 @@ class Statement:
     place: str
     statement: str
     shown_by: Sequence[str] = ()
-    """Test files, commands and pages of the docs."""
+    """Tests (FILE::NAME or FILE::NAME[CASE]), commands and pages of the docs."""
     missing: str = ""
     """Why, or what part, cannot be shown here, in one line."""
+    contradicted: str = ""
+    """What shows the opposite, in one line."""
 
     @property
     def places(self) -> list[str]:
@@ -49,6 +52,8 @@ class Statement:
     @property
     def state(self) -> str:
         """One of `STATES`."""
+        if self.contradicted:
+            return "contradicted"
         return ("partly" if self.shown_by else "not") if self.missing else "works"
 
 
@@ -81,7 +86,7 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     coverage: bool = False
     """The paper's statements instead of models: which tests, commands and pages show each of them,
     and what is missing."""
-    state: Literal["works", "partly", "not"] | None = None
+    state: Literal["works", "partly", "contradicted", "not"] | None = None
     """Of coverage: only statements of this state."""
     format: Literal["table", "json", "markdown"] = "table"
     """Of the list."""
@@ -165,7 +170,8 @@ def _coverage(config: ListConfig) -> str:
     for row in rows:
         lines.append((row.state, row.place, row.statement))
         lines += [("", "", f"  {name}") for name in row.shown_by]
-        lines += [("", "", f"  missing: {row.missing}")] * bool(row.missing)
+        for name in ("missing", "contradicted"):
+            lines += [("", "", f"  {name}: {getattr(row, name)}")] * bool(getattr(row, name))
     return f"{as_columns(('state', *OF_COVERAGE[:2]), lines, range(0))}\n\n{total}"
 
 
@@ -175,7 +181,11 @@ def _markdown(row: Statement) -> list[str]:
         f"[{name[5:].partition('#')[0]}]({name[5:]})" if name.startswith("docs/") else f"`{name}`"
         for name in row.shown_by
     )
-    return [row.place, row.statement, ", ".join(shown) or "-", row.missing or "-"]
+    return [row.place, row.statement, ", ".join(shown) or "-", _but(row) or "-"]
+
+
+def _but(row: Statement) -> str:
+    return f"contradicted: {row.contradicted}" if row.contradicted else row.missing
 
 
 def as_columns(
@@ -207,6 +217,8 @@ def _cells(row: "Network | Result") -> list[str]:
     ]
     if not isinstance(row, Result):
         weights = " ".join(row.weights) or "none published"
+        if "/" in row.source:  # a repository that links a checkpoint
+            weights = "zoo.convert"
         return [row.name, *counts, row.source or "-", row.recipe or "-", weights]
     arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
     times = ("-" if time is None else f"{time:g}" for time in (row.seconds, row.images_per_second))

@@ -159,10 +159,15 @@ def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
     """Published weights of a network by name, or a `ValueError`; `"imagenet"` is the first ones."""
     known = NETWORKS[network].weights if network in NETWORKS else {}
     if not known:
-        published = ", ".join(name for name, row in NETWORKS.items() if row.weights)
+        published = [name for name, row in NETWORKS.items() if row.weights]
+        same = [name for name in published if name.startswith(f"{network}_")]
+        hint = f"; {' and '.join(same)} has some" if same else ""
+        source = NETWORKS[network].source if network in NETWORKS else ""
+        if "/" in source:  # a repository
+            hint = f"; {source} links a checkpoint, which python -m zoo.convert reads"
         raise ValueError(
-            f"no pretrained weights of {network!r} were ever published, only those of {published}. "
-            f"Received: weights={weights!r}"
+            f"expected a network with published weights: {', '.join(published)}. "
+            f"Received: weights={weights!r} of {network!r}{hint}"
         )
     if weights == IMAGENET:
         return next(iter(known.values()))

@@ -259,7 +259,7 @@ PLACES = [
     ("number", 5, "Received: weights='5'"),
     ("list", ["ok.weights.h5"], "that exists"),
     ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: 'hf://owner'"),
-    ("unpublished", "imagenet", "no pretrained weights of 'tiny' were ever published"),
+    ("unpublished", "imagenet", "weights='imagenet' of 'tiny'"),
 ]
 
 

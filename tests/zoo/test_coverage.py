@@ -28,8 +28,9 @@ def printed(capsys, *arguments: str) -> str:
 def test_row(row):
     """A place and a statement of one line; something that shows it, or a reason."""
     assert row.shown_by or row.missing
+    assert not (row.missing and row.contradicted)
     assert row.state in STATES
-    for text in (row.section, row.place, row.statement, row.missing):
+    for text in (row.section, row.place, row.statement, row.missing, row.contradicted):
         assert isinstance(text, str)
         assert len(text) <= 110
         assert not re.search(r"[\n|]|\.$", text)
@@ -44,16 +45,18 @@ def test_every_statement_is_there_once():
 
 @pytest.mark.parametrize("name", SHOWN_BY)
 def test_it_exists(name):
-    """Test files have tests, commands know their settings, pages of the docs have the heading."""
+    """Files have the test and its case, commands their settings, pages of the docs the heading."""
     kind, _, rest = name.partition(" ")
     if kind == "python":
         check_command(*shlex.split(rest)[1:])
         return
-    path, _, anchor = name.partition("#")
-    text = (ROOT / path).read_text(encoding="utf-8")
-    if path.startswith("tests/"):
-        assert "def test_" in text
+    if match := re.fullmatch(r"(tests/.*\.py)::(test_\w+)(\[(\w+)-?.*\])?", name):
+        text = (ROOT / match[1]).read_text(encoding="utf-8")
+        assert f"def {match[2]}(" in text
+        assert match[4] is None or re.search(rf"\b{match[4]}\b", text)
     else:
+        path, _, anchor = name.partition("#")
+        text = (ROOT / path).read_text(encoding="utf-8")
         assert anchor in anchors(text)
 
 
@@ -86,7 +89,7 @@ def test_page_has_the_statements_that_are_printed(capsys):
 
 def test_counts_are_at_the_end(capsys):
     counts = {state: sum(row.state == state for row in ROWS) for state in STATES}
-    total = "{works} work, {partly} partly, {not} not".format(**counts)
+    total = "{works} work, {partly} partly, {contradicted} contradicted, {not} not".format(**counts)
     assert printed(capsys).splitlines()[-1] == total
     *_, last = printed(capsys, "--format", "markdown").splitlines()
     assert last == f"{len(ROWS)} statements: {total}."
@@ -98,11 +101,12 @@ def test_places_and_states(capsys):
     *lines, _, total = printed(capsys, *arguments).splitlines()
     places = [line.split("  ")[1].strip() for line in lines[1:] if line.startswith("partly")]
     assert {*places} == {"B.4; Table 8", "Table 9", "Table 16", "Table 17"}
-    assert total == f"0 work, {len(places)} partly, 0 not"
+    assert total == f"0 work, {len(places)} partly, 0 contradicted, 0 not"
     assert max(map(len, lines)) < 140
 
 
 def test_json_has_the_state(capsys):
     rows = json.loads(printed(capsys, "--format", "json"))
     assert [row["state"] for row in rows] == [row.state for row in ROWS]
-    assert {*rows[0]} == {"section", "place", "statement", "shown_by", "missing", "state"}
+    fields = {"section", "place", "statement", "shown_by", "missing", "contradicted", "state"}
+    assert {*rows[0]} == fields

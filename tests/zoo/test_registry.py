@@ -59,7 +59,7 @@ def test_names_of_weights():
     assert [row.size_for(key) for key in ("imagenet", "imagenet-i224")] == [256, 224]
     with pytest.raises(ValueError, match="one of imagenet, imagenet-i256, imagenet-i224, imagenet"):
         row.size_for("imagenet-i300")
-    with pytest.raises(ValueError, match="no pretrained weights of 'resnet50' were ever published"):
+    with pytest.raises(ValueError, match="of 'resnet50'; resnet50_pytorch has some"):
         find_model("resnet50").size_for("imagenet")
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from math import sqrt
 from pathlib import Path
 
+import keras
 import pytest
 from support.networks import GOLDEN
 
@@ -105,6 +106,19 @@ def test_counts_are_those_of_the_built_network(one):
     model = create_model(one.network, input_shape=shape, **one.arguments)
     assert trainable_parameters(model) == one.parameters
     assert count_flops(model) / 1e9 == pytest.approx(one.gflops, abs=1e-3)
+
+
+@pytest.mark.very_slow
+@pytest.mark.parametrize(
+    ("name", "size", "parameters", "gflops"),
+    [("EfficientNetB6", 528, 43.04, 38.14), ("EfficientNetB7", 600, 66.35, None)],
+)
+def test_efficientnets_of_tables_5_and_15(name, size, parameters, gflops):
+    """Keras' own, by our counts: 43 M and 38 GFLOPs, and 66 M."""
+    model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3))
+    assert trainable_parameters(model) / 1e6 == pytest.approx(parameters, abs=0.01)
+    if gflops:
+        assert count_flops(model) / 1e9 == pytest.approx(gflops, abs=0.01)
 
 
 def test_command_prints_them(capsys):

@@ -80,3 +80,15 @@ def test_features_that_are_all_zero_give_zeros():
     layer.set_weights([np.eye(4), -np.eye(4), np.eye(4)])
     x = np.full((1, 2, 2, 4), 200, "float32")
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(layer(x)), 0)
+
+
+def test_rows_of_softmax_features_sum_to_1():
+    """C.3: values that are 1 at all positions stay 1."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 3, 4, 5)).astype("float32")
+    x[..., 0] = 1
+    layer = LinearAttention(8, num_heads=2, key_dim=3, feature_map="softmax")
+    layer.build(x.shape)
+    value_kernel = next(one for one in layer.trainable_variables if one.name == "value_kernel")
+    value_kernel.assign(np.eye(5, 1) @ np.ones((1, 8)))
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(layer(x)), 1, rtol=1e-5)
