@@ -52,6 +52,10 @@ fail() {
   exit 2
 }
 
+writes_to_bucket() { # whether ARGUMENTS of zoo.train have a folder in a bucket
+  [[ " $* " =~ " --output_dir"[\ =]"gs://"[a-z0-9][-_.a-z0-9]*/[^/\ ] ]]
+}
+
 quoted() { # quotes words for a shell
   local word line=""
   for word in "$@"; do
@@ -151,7 +155,7 @@ train() {
   if [[ $backend == jax ]]; then
     environment="KERAS_BACKEND=jax"
     if [[ $hosts == several ]]; then
-      [[ " $* " =~ " --output_dir"[\ =]"gs://" ]] ||
+      writes_to_bucket "$@" ||
         fail "train: several hosts need --output_dir gs://BUCKET/FOLDER, which they share"
       arguments+=(--strategy multi_worker)
     fi
@@ -177,7 +181,7 @@ nohup bash -c $(quoted "$program") >> train.log 2>&1 < /dev/null &"
 }
 
 run() {
-  [[ " $* " =~ " --output_dir"[\ =]"gs://" ]] ||
+  writes_to_bucket "$@" ||
     fail "run: expected --output_dir gs://BUCKET/FOLDER, which outlives a TPU VM"
   if [[ $dry_run == yes ]]; then
     create
@@ -187,10 +191,11 @@ run() {
     delete
     return
   fi
-  local attempt code now=""
+  local attempt code now="" created=0
   quiet=--quiet
   for ((attempt = 0; attempt < attempts; attempt++)); do
     now=$(state)
+    [[ -z $now ]] || created=0
     case $now in
       READY)
         on_hosts all "test -e lambda_keras/.venv/complete" 2> /dev/null || setup ||
@@ -207,7 +212,12 @@ run() {
               fail "run: ended with code $code, see above; the TPU VM was not deleted"
             attempt=0 ;;
         esac ;;
-      '') create || pause ;;
+      '')
+        if ! create; then
+          pause
+        elif ((++created == 3)); then
+          fail "run: gcloud created $name $created times, but describes none: see --name, --zone, --project"
+        fi ;;
       CREATING | STARTING | ACCEPTED | PROVISIONING | WAITING_FOR_RESOURCES | ACTIVE) pause ;;
       *)
         echo "the TPU VM is $now; a new one takes its place" >&2
@@ -281,7 +291,9 @@ done
   fail "--zone: expected a zone, such as europe-west4-a. Received: $zone"
 [[ $backend == tensorflow || $backend == jax ]] ||
   fail "--backend: expected tensorflow or jax. Received: $backend"
-[[ $type =~ ^v[0-9a-z]+-[1-9][0-9]*$ ]] ||
+# Up to v3 there are few sizes; v4 and v5p count cores, in cubes of chips; the others count chips.
+[[ $type =~ ^v[23]-(8|32|64|128|256|512|1024|2048)$ || $type =~ ^v(5litepod|6e)-(1|4|8|16|32|64|128|256)$ ||
+  ($type =~ ^v(4|5p)-[1-9][0-9]{0,4}$ && $((${type##*-} % 8)) -eq 0) ]] ||
   fail "--type: expected an accelerator type, such as v3-8. Received: $type"
 for number in "$pause" "$attempts"; do
   [[ $number =~ ^[0-9]{1,6}$ ]] || fail "--pause, --attempts: expected a number. Received: $number"

@@ -54,7 +54,7 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     starts slower, because its package imports TensorFlow."""
     model: str = Field(min_length=1)
     """Name of the model on the server."""
-    model_version: int | None = Field(default=None, ge=0)
+    model_version: int | None = Field(default=None, ge=0, lt=2**63)
     """Version of the model; None: the one that is served."""
     signature: str = Field(default="image_bytes", min_length=1)
     """Signature that takes the bytes of images and gives classes, labels and scores."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import Settings, TypedValues
+from zoo.cli.settings import BatchSize, Settings, TypedValues
 
 if TYPE_CHECKING:
     import keras
@@ -26,11 +26,11 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
 
     model: CliPositionalArg[str]
     """Model, by its name: see python -m zoo.list."""
-    image_size: int | None = Field(default=None, ge=8)
+    image_size: int | None = Field(default=None, ge=8, le=2**16)
     """Height and width in pixels; None: the model's own."""
     overrides: TypedValues = Field(default={})
     """Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]"""
-    batch: int | None = Field(default=None, ge=1)
+    batch: BatchSize | None = None
     """Images of a batch whose attention maps are counted; None: they are not."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Type of the numbers in attention maps."""

@@ -14,6 +14,7 @@ MODELS = "Allowed: lambda_resnet14, lambda_resnet50, "
 VM = ["--name", "t", "--zone", "z"]
 JAX_POD = [*VM, "--type", "v3-32", "--backend", "jax", "--dry-run"]
 BUCKET = "several hosts need --output_dir gs://BUCKET/FOLDER"
+RUN_BUCKET = "run: expected --output_dir gs://BUCKET/FOLDER"
 LABEL = ["--teacher", "runs/none", "--input", "none/*", "--output", "labels"]
 
 COMMANDS = [
@@ -157,6 +158,8 @@ TPU_VM = [
     ("torch", ["create", *VM, "--backend", "torch"], "tensorflow or jax. Received: torch"),
     ("type without cores", ["create", *VM, "--type", "v3"], "such as v3-8. Received: v3"),
     ("type of no cores", ["create", *VM, "--type", "v3-0"], "such as v3-8. Received: v3-0"),
+    ("type of the future", ["create", *VM, "--type", "v99-8"], "such as v3-8. Received: v99-8"),
+    ("type of seven cores", ["run", *VM, "--type", "v4-7"], "such as v3-8. Received: v4-7"),
     ("octal type", ["create", *VM, "--type", "v3-08"], "such as v3-8. Received: v3-08"),
     ("two commands", ["create", "delete", *VM], "expected one command. Received: create and del"),
     ("no such command", ["resize", *VM], "expected a command or an option. Received: resize"),
@@ -164,6 +167,11 @@ TPU_VM = [
     ("delete with arguments", ["delete", *VM, "--", "x"], "expected no arguments. Received: x"),
     ("train without", ["train", *VM, "--dry-run"], "expected the arguments of zoo.train after --"),
     ("own folder of a host", ["train", *JAX_POD, "--", "--output_dir", "runs/x"], BUCKET),
+    *(
+        (f"run to {place}", ["run", *VM, "--dry-run", "--", "--output_dir", place], RUN_BUCKET)
+        for place in ("gs://", "gs:///x", "gs://b", "gs://b/", "gs://B/x", "runs/x")
+    ),
+    ("bucket without a name", ["train", *JAX_POD, "--", "--output_dir=gs:///x"], BUCKET),
     ("no folder of a host", ["train", *JAX_POD, "--", "--config", "a.yaml"], BUCKET),
     ("no gcloud", ["create", *VM], "gcloud is not installed: https://"),
 ]

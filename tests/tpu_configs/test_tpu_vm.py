@@ -237,7 +237,7 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
 
 # A cloud in the folder CLOUD: calls in calls, the machine's state in state, its disk in host. The
 # first calls of the kinds in the file `failing` fail. A machine that is preempted loses its disk,
-# and connections to it end.
+# and connections to it end. With a file `nowhere`, machines are created but not there.
 CLOUD = r"""#!/bin/bash
 cd "$CLOUD" || exit 1
 kind=$4
@@ -248,7 +248,7 @@ if grep -qx "$kind" failing; then
   exit 1
 fi
 case $kind in
-  create) [[ ! -e state ]] && mkdir host && echo READY > state ;;
+  create) [[ -e nowhere ]] || { [[ ! -e state ]] && mkdir host && echo READY > state; } ;;
   describe) cat state ;;
   delete) rm -r host state ;;
   scp) cp "$5" host ;;
@@ -367,6 +367,15 @@ def test_run_that_cannot_be_finished_says_so(cloud, ends, failing, message):
     assert process.returncode == 2, output
     assert f"error: {message}" in output.splitlines()[-1]
     assert (cloud.folder / "state").exists() == ("create" not in failing)
+
+
+def test_run_whose_machines_are_not_there_ends(cloud):
+    (cloud.folder / "nowhere").touch()
+    process = cloud("0")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert output.splitlines()[-1].startswith("error: run: gcloud created t 3 times, but describes")
+    assert (cloud.folder / "calls").read_text().split().count("create") == 3
 
 
 @needs_flock

@@ -18,7 +18,7 @@ from zoo.benchmark.models import halved, parse
 from zoo.benchmark.report import columns, print_table, read_report
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BackendSettings, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import checked_by
+from zoo.cli.settings import BatchSize, checked_by
 from zoo.files import atomic_write
 
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
@@ -55,7 +55,7 @@ class Config(
     models: tuple[Annotated[str, checked_by(parse)], ...] | None = None
     """Networks, as for `models`. None: LambdaResNets, ResNet-RS and EfficientNets; on PyTorch with
     timm also timm's compiled networks."""
-    largest_batch: int = Field(default=256, ge=1)
+    largest_batch: BatchSize = 256
     """Batch size of networks, halved until they fit."""
     minutes: float = Field(default=8, ge=0)
     """Time limit. 0: only print and draw what is in the file."""

@@ -25,7 +25,7 @@ from zoo.benchmark.report import (
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import use_backend
-from zoo.cli.settings import checked_by, one_of
+from zoo.cli.settings import LARGEST, Count, checked_by, one_of
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
 ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
@@ -80,9 +80,9 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
     scopes: Scopes = (23,)
     sizes: Sizes = STAGES
     batch: Batch = 128
-    kernels: int = Field(default=0, ge=0)
+    kernels: int = Field(default=0, ge=0, le=LARGEST)
     """Number of kernels to name for each program, the most expensive ones."""
-    seconds: int = Field(default=3 * 3600, ge=1)
+    seconds: Count = 3 * 3600
     """Time limit of one compilation with all that it needs."""
 
 

@@ -21,7 +21,7 @@ from zoo.benchmark.settings import (
     EachOnce,
 )
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import checked_by
+from zoo.cli.settings import LARGEST, BatchSize, checked_by
 from zoo.errors import unknown
 
 KEY_DIM = 16  # of lambda layers in the paper, and the default
@@ -155,13 +155,13 @@ def parse_size(size: str, batch: int = 1, divisor: int = HEADS["lambda"]) -> dic
     return {"size": int(found[1]), "depth": int(found[2]), "batch": int(found[3] or batch)}
 
 
-Odd = Annotated[int, checked_by(_check_odd)]
+Odd = Annotated[int, Field(le=LARGEST), checked_by(_check_odd)]
 Scopes = Annotated[tuple[Odd, ...], EachOnce, Field(description="Scopes: odd numbers.")]
 AS = "Square feature maps or sequences, as SIZExDEPTH or SIZExDEPTHxBATCH."
 Text = Annotated[str, Field(coerce_numbers_to_str=True)]  # command lines also pass numbers
 Size = Annotated[Text, checked_by(parse_size)]
 Sizes = Annotated[tuple[Size, ...], EachOnce, Field(description=AS)]
-Batch = Annotated[int, Field(ge=1, description="Examples, for sizes that do not say.")]
+Batch = Annotated[BatchSize, Field(description="Examples, for sizes that do not say.")]
 DenseLimit = Annotated[float, Field(gt=0, description="Skip larger tensors of all position pairs.")]
 
 

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from zoo.benchmark.report import (
     Case,
@@ -23,7 +22,7 @@ from zoo.benchmark.report import (
 )
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, Dtype, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import checked_by, one_of, typed
+from zoo.cli.settings import BatchSize, checked_by, one_of, typed
 from zoo.errors import unknown
 from zoo.registry import create_model, find_model, precision, trainable_parameters
 
@@ -265,7 +264,7 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
         "keras.EfficientNetB3@300",
     )
     """Networks; the first one is what the others are compared with."""
-    batch: int = Field(default=8, ge=1)
+    batch: BatchSize = 8
     """Images per step, for networks that do not say."""
     halve: bool = False
     """Halve the batch until it fits in memory, and print seconds per 1024 images (E.2)."""

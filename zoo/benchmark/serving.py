@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from zoo.benchmark.models import Network, ZooNetwork, parse
 from zoo.benchmark.report import Report, columns, print_table, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
 from zoo.cli.run import use_backend
-from zoo.cli.settings import checked_by
+from zoo.cli.settings import BatchSize, checked_by
 
 Predict = Callable[[Any], Any]  # from arrays of images in [0, 255] to probabilities
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
@@ -42,9 +42,9 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving")
         "lambda_mobilenet_v2@224",
     )
     """Networks."""
-    batches: Annotated[tuple[PositiveInt, ...], EachOnce] = (1, 8)
+    batches: Annotated[tuple[BatchSize, ...], EachOnce] = (1, 8)
     """Images per call."""
-    threads: int | None = Field(default=None, ge=1)
+    threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads of each runtime; None: all cores."""
     repeats: Rounds = 20
     min_ms: MinMs = 500

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from zoo.cli.run import use_backend
-from zoo.cli.settings import OutputFile, Settings, checked_by, named
+from zoo.cli.settings import Count, OutputFile, Settings, checked_by, named
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
 MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 EachOnce = checked_by(_each_once)
-Rounds = Annotated[int, Field(ge=1, description="Rounds, of which the median counts.")]
+Rounds = Annotated[Count, Field(description="Rounds, of which the median counts.")]
 MinMs = Annotated[float, Field(gt=0, description="Faster ones are called repeatedly in a round.")]
 
 

@@ -11,7 +11,7 @@ from zoo.benchmark.layer import HEADS, Batch, MixerLayer, Odd
 from zoo.benchmark.report import Results, columns
 from zoo.benchmark.settings import FORWARD, BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import checked_by
+from zoo.cli.settings import Count, checked_by
 
 COLUMNS = columns("ms", "ms_per_step")
 CELL, LAYER = "LambdaCell", "LambdaLayer"
@@ -58,9 +58,9 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark steps"):
     timed in turn in one process, at all lengths.
     """
 
-    lengths: Annotated[tuple[Annotated[int, Field(ge=1)], ...], EachOnce] = (100, 1_000, 10_000)
+    lengths: Annotated[tuple[Count, ...], EachOnce] = (100, 1_000, 10_000)
     """Lengths of sequences."""
-    depth: Annotated[int, checked_by(_check_depth)] = Field(default=64, ge=4)
+    depth: Annotated[int, checked_by(_check_depth)] = Field(default=64, ge=4, le=2**16)
     """Channels of inputs and outputs."""
     scope: Odd = 23
     """Scope of the lambda layer, an odd number."""

@@ -52,6 +52,12 @@ def _local(path: Any) -> Any:
     return location(path)
 
 
+def _local_file(path: Any) -> Any:
+    if os.path.basename(str(path)) in ("", "."):  # which `Path` removes
+        raise ValueError(f"expected a file. Received: {str(path)!r}, a folder")
+    return _local(path)
+
+
 def checked_by(check: Callable[[Any], object]) -> AfterValidator:
     """Creates a validator from a function that raises `ValueError`."""
 
@@ -84,10 +90,17 @@ def named(*suffixes: str) -> AfterValidator:
     return checked_by(partial(check_file_name, suffixes=suffixes))
 
 
+LARGEST = 2**31 - 1  # of integers: TensorFlow's sizes are int32
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+BatchSize = Annotated[int, Field(ge=1, le=2**16)]
 # `Path` would turn gs://BUCKET/FOLDER into a local folder named "gs:".
 LocalPath = Annotated[Path, BeforeValidator(_local)]
 OutputFolder = Annotated[LocalPath, checked_by(check_output)]
-OutputFile = Annotated[LocalPath, checked_by(lambda path: check_output(path.parent, path.name))]
+OutputFile = Annotated[
+    Path,
+    BeforeValidator(_local_file),
+    checked_by(lambda path: check_output(path.parent, path.name)),
+]
 AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 AnyOutputFolder = Annotated[AnyPath, checked_by(check_output)]
 
@@ -309,9 +322,10 @@ def _with_lists(arguments: Sequence[str]) -> list[str]:
 def quoted(arguments: Sequence[str]) -> list[str]:
     """Quotes positional arguments, because pydantic-settings splits lists at commas.
 
-    Refuses characters that cannot be quoted; names within folders may have them.
+    They come last, because argparse takes them from one place alone. Refuses characters that cannot
+    be quoted; names within folders may have them.
     """
-    result = []
+    result, positional = [], []
     for option, argument in pairwise(["", *arguments]):
         is_value = option.startswith("-") and option != "--" and "=" not in option
         if not is_value and not argument.startswith("-"):
@@ -320,6 +334,7 @@ def quoted(arguments: Sequence[str]) -> list[str]:
                     "photos: expected names without quotation marks and control characters. "
                     f"Received: {argument!r}"
                 )
-            argument = f'"{argument}"'
-        result.append(argument)
-    return result
+            positional.append(f'"{argument}"')
+        else:
+            result.append(argument)
+    return result + positional

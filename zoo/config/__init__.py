@@ -8,7 +8,17 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from zoo.cli.model_options import Weights
-from zoo.cli.settings import AnyPath, Section, Settings, TypedValues, checked_by, one_of
+from zoo.cli.settings import (
+    LARGEST,
+    AnyPath,
+    BatchSize,
+    Count,
+    Section,
+    Settings,
+    TypedValues,
+    checked_by,
+    one_of,
+)
 from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
@@ -177,13 +187,13 @@ class DataConfig(Section):
     """tfds: images to train on; train[20shard:] holds 2 % of ImageNet out."""
     test_split: str = "validation"
     """tfds: images to test on, such as train[:20shard]."""
-    classes: int | None = Field(default=None, ge=2)
+    classes: int | None = Field(default=None, ge=2, le=LARGEST)
     """tfrecord: number of classes; labels count from 0 or from 1."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Held-out fraction of a folder that has no train/ and val/."""
-    split_seed: int = Field(default=0, ge=0)
+    split_seed: int = Field(default=0, ge=0, lt=2**63)
     """Seed of the choice of these held-out images."""
-    batch_size: int = Field(default=64, ge=1)
+    batch_size: BatchSize = 64
     """Images per step, over all devices."""
     augment: bool = True
     """Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: half of the images
@@ -211,7 +221,7 @@ class DataConfig(Section):
     tfds and tfrecord replace them by another image of the batch in training, and leave them out in
     tests."""
     pseudo: PseudoConfig = PseudoConfig()
-    shuffle_buffer: int = Field(default=10_000, ge=1)
+    shuffle_buffer: Count = 10_000
     """tfds, tfrecord: undecoded images in memory, in addition to the order of the files: a half is
     used, shuffled in parts, while the next one is read; takes 1.1 GB for ImageNet on all hosts."""
 
@@ -295,7 +305,7 @@ class OptimizerConfig(Section):
 class TrainingConfig(Section):
     """Length, precision and seed of training."""
 
-    epochs: int = Field(default=90, ge=1)
+    epochs: Count = 90
     """Passes over the training images."""
     loss: Literal["categorical_crossentropy", "binary_crossentropy"] = "categorical_crossentropy"
     """binary_crossentropy: each class is a binary label of its own, as mixed images have several;
@@ -308,17 +318,17 @@ class TrainingConfig(Section):
     ema: float | None = Field(default=None, gt=0, lt=1)
     """Decay of the EMA of weights and batch statistics, such as 0.9999. EMA weights are evaluated
     and saved. None: without."""
-    early_stopping_epochs: int | None = Field(default=None, ge=1)
+    early_stopping_epochs: Count | None = None
     """Stop after this many epochs without better test accuracy, and keep the best weights; None:
     train all epochs."""
-    gradient_accumulation_steps: int = Field(default=1, ge=1)
+    gradient_accumulation_steps: Count = 1
     """Gradient accumulation: micro-batches of a batch that does not fit into memory as a whole.
     Batch statistics are those of the micro-batches."""
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     """Keras dtype policy: bfloat16 suits TPUs, float16 GPUs."""
-    steps_per_execution: int = Field(default=1, ge=1)
+    steps_per_execution: Count = 1
     """Steps per call of the compiled training function."""
-    checkpoint_steps: int | None = Field(default=None, ge=1)
+    checkpoint_steps: Count | None = None
     """Steps between checkpoints within an epoch; None: after every epoch only."""
     delete_checkpoint: bool = True
     """Remove the checkpoints of the finished run; false: keep the last three and the best."""

@@ -8,7 +8,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
 from zoo.cli.model_options import Weights
-from zoo.cli.settings import AnyPath, Section, TypedValues, checked_by, load_yaml
+from zoo.cli.settings import (
+    LARGEST,
+    AnyPath,
+    BatchSize,
+    Count,
+    Section,
+    TypedValues,
+    checked_by,
+    load_yaml,
+)
 from zoo.config import NetworkName, Overrides, RunConfig
 
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
@@ -61,15 +70,15 @@ class CocoConfig(Section):
 
     dir: AnyPath = Path("data/coco")
     """Folder that zoo.detection.convert has written, local or gs://."""
-    batch_size: int = Field(default=256, ge=1)
+    batch_size: BatchSize = 256
     """Images per step, over all devices."""
-    test_batch_size: int = Field(default=8, ge=1)
+    test_batch_size: BatchSize = 8
     """Images per step of evaluation, over all devices."""
     scale_min: float = Field(default=0.8, gt=0, le=10)
     """Smallest factor that training images are resized by."""
     scale_max: float = Field(default=1.25, gt=0, le=10)
     """Largest factor that training images are resized by."""
-    shuffle_buffer: int = Field(default=10_000, ge=1)
+    shuffle_buffer: Count = 10_000
     """Size of the shuffle buffer of undecoded images."""
 
     @model_validator(mode="after")
@@ -91,7 +100,7 @@ class ScheduleConfig(Section):
     """Momentum of the optimizer."""
     weight_decay: float = Field(default=4e-5, ge=0)
     """L2 regularization: weight_decay / 2 times the sum of squares of all kernels in the loss."""
-    warmup_steps: int = Field(default=1000, ge=0)
+    warmup_steps: int = Field(default=1000, ge=0, le=LARGEST)
     """Steps of linear warm-up from rate 0."""
     decay_at: Annotated[list[float], checked_by(_check_fractions)] = Field(
         default=[0.9, 0.95, 0.975]
@@ -104,13 +113,13 @@ class StepsConfig(Section):
 
     delete_checkpoint: ClassVar = False  # the weights of a detector are those of its checkpoint
 
-    steps: int = Field(default=22_500, ge=1)
+    steps: Count = 22_500
     """Steps of training."""
-    evaluation_steps: int = Field(default=5_000, ge=1)
+    evaluation_steps: Count = 5_000
     """Steps between evaluations on the test images."""
-    checkpoint_steps: int = Field(default=1_000, ge=1)
+    checkpoint_steps: Count = 1_000
     """Steps between checkpoints."""
-    steps_per_execution: int = Field(default=100, ge=1)
+    steps_per_execution: Count = 100
     """Steps per call of the compiled function, after which losses are shown."""
     precision: Literal["float32", "mixed_bfloat16"] = "float32"
     """Keras dtype policy: bfloat16 suits TPUs."""

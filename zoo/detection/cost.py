@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import AnyPath, Settings, checked_by
+from zoo.cli.settings import AnyPath, BatchSize, Settings, checked_by
 from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection.coco import MAX_CATEGORY
 from zoo.model_card import table
@@ -28,7 +28,7 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
 
     models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]]
     """Backbones, by their names: see python -m zoo.list."""
-    image_size: int = Field(default=1024, ge=STRIDE, multiple_of=STRIDE)
+    image_size: int = Field(default=1024, ge=STRIDE, le=2**16, multiple_of=STRIDE)
     """Height and width in pixels."""
     categories: int = Field(default=90, ge=1, le=MAX_CATEGORY)
     """The last id of a category; that of COCO is 90."""
@@ -37,7 +37,7 @@ class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
     dir: AnyPath | None = None
     """Folder of shards: also measure time and memory of a training step on their images, in
     float32."""
-    batch_size: int = Field(default=2, ge=1)
+    batch_size: BatchSize = 2
     """Images of such a step."""
 
 

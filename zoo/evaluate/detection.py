@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from zoo import files
 from zoo.cli.model_options import PlaceOptions
 from zoo.cli.run import BACKENDS, use_default_backend
-from zoo.cli.settings import AnyPath, OutputFolder, Section
+from zoo.cli.settings import AnyPath, BatchSize, OutputFolder, Section
 from zoo.config.detection import DetectionConfig
 from zoo.run_folder import load_config
 
@@ -36,7 +34,7 @@ class ShardsConfig(Section):
 
     dir: AnyPath | None = None
     """Folder of shards with test images of the same categories; None: the run's own."""
-    batch_size: int = Field(default=8, ge=1)
+    batch_size: BatchSize = 8
     """Images of a step."""
 
 

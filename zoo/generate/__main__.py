@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import OutputFile, Settings, checked_by, named
+from zoo.cli.settings import Count, OutputFile, Settings, checked_by, named
 
 
 def _check_depth(depth: int) -> None:
@@ -24,15 +24,15 @@ class GenerateConfig(Settings, cli_prog_name="python -m zoo.generate"):
 
     output: Annotated[OutputFile, named(".png")]
     """Figure to write: generated digits beside real ones."""
-    steps: int = Field(default=1500, ge=1)
+    steps: Count = 1500
     """Training steps."""
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Seed of weights, the order of the digits, and the draws of pixels."""
     count: int = Field(default=64, ge=1, le=10_000)
     """Digits to generate."""
-    depth: Annotated[int, checked_by(_check_depth)] = Field(default=64, ge=4)
+    depth: Annotated[int, checked_by(_check_depth)] = Field(default=64, ge=4, le=4096)
     """Channels of the network."""
-    blocks: int = Field(default=2, ge=1)
+    blocks: int = Field(default=2, ge=1, le=100)
     """Lambda layers of the network."""
     batch_size: int = Field(default=32, ge=1, le=1437)
     """Digits per training step."""

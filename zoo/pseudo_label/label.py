@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from zoo.cli.model_options import HUB
-from zoo.cli.settings import AnyOutputFolder, AnyPath, Settings, TypedValues, checked_by
+from zoo.cli.settings import (
+    LARGEST,
+    AnyOutputFolder,
+    AnyPath,
+    BatchSize,
+    Count,
+    Settings,
+    TypedValues,
+    checked_by,
+)
 from zoo.files import location
 from zoo.pseudo_label.meter import Meter
 from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, choose
@@ -48,11 +57,11 @@ class LabelConfig(Settings, cli_prog_name="python -m zoo.pseudo_label label"):
     Beam's, and take --beam options."""
     beam: TypedValues = Field(default={})
     """Pipeline options of Beam, e.g. --beam direct_num_workers=2"""
-    batch_size: int = Field(default=64, ge=1)
+    batch_size: BatchSize = 64
     """Images per run of the teacher; equal batches give equal labels."""
-    range_size: int = Field(default=10_000, ge=0)
+    range_size: int = Field(default=10_000, ge=0, le=LARGEST)
     """Images of a range, at most; 0: each file of records is a range, and is not counted first."""
-    top_k: int = Field(default=100, ge=1)
+    top_k: Count = 100
     """Classes per image, the most probable ones; all if there are fewer."""
     temperature: float = Field(default=1.0, gt=0)
     """Divides the logits: above 1 for a teacher that is too confident."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from zoo.cli.settings import AnyOutputFolder, AnyPath, Settings, TypedValues
+from zoo.cli.settings import AnyOutputFolder, AnyPath, Count, Settings, TypedValues
 from zoo.errors import printable, some
 from zoo.files import remove
 from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
@@ -32,7 +32,7 @@ class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
     """New folder for the selected records, or the folder of the same job, to resume it."""
     threshold: float = Field(default=0.3, ge=0, lt=1)
     """Lowest score: probability of the most probable class."""
-    per_class: int = Field(default=130_000, ge=1)
+    per_class: Count = 130_000
     """Images of each class, the most confident ones first."""
     copies: bool = True
     """Repeat the images of classes that have fewer, the most confident ones once more."""

@@ -1,13 +1,20 @@
-"""Configurations by name."""
+"""Configurations by name, and checks that the settings of all commands share."""
 
+import re
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from zoo.cli.settings import configurations
+from zoo.cli.settings import OutputFile, Section, Settings, configurations, quoted
 from zoo.config import TrainConfig
 
-CONFIGS = Path(__file__).parents[3] / "tpu_configs"
+ROOT = Path(__file__).parents[3]
+CONFIGS = ROOT / "tpu_configs"
+DECLARES = re.compile(r"^class \w+\((Section|\w*(Settings|Config|Options))\b", re.MULTILINE)
 
 
 def test_every_configuration_has_its_name():
@@ -42,3 +49,42 @@ def test_what_is_no_name_is_a_file(tmp_path, monkeypatch, text):
 def test_an_unknown_name_has_a_hint():
     with pytest.raises(ValueError, match=r"or the name of a configuration.*did you mean 'lambda_"):
         TrainConfig.from_command_line(["--config", "lambda_resnet14_digit"])
+
+
+def has_integers(annotation: Any) -> bool:
+    return annotation is int or any(map(has_integers, get_args(annotation)))
+
+
+def integers(group: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+    """Names and types of the settings of a command that have integers."""
+    for name, field in group.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from integers(field.annotation)
+        elif has_integers(field.annotation):
+            place = f"{group.__module__}.{group.__name__}.{name}"
+            yield place, Annotated[field.annotation, None, *field.metadata]
+    for other in group.__subclasses__():
+        yield from integers(other)
+
+
+def test_every_integer_has_bounds():
+    for path in (ROOT / "zoo").rglob("*.py"):
+        if DECLARES.search(path.read_text(encoding="utf-8")):
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    found = dict(integers(Settings))
+    assert len(found) > 60
+    for name, annotation in found.items():
+        for received in (10**30, -(10**30), (10**30,), (-(10**30),)):
+            with pytest.raises(ValidationError):
+                print(name, TypeAdapter(annotation).validate_python(received))
+
+
+@pytest.mark.parametrize("name", ["a.png/", "a.png//", "a.png/.", ""])
+def test_file_to_write_is_no_folder(name, tmp_path):
+    with pytest.raises(ValidationError, match=r"expected a file\. Received: .*, a folder"):
+        TypeAdapter(OutputFile).validate_python(f"{tmp_path}/{name}")
+
+
+def test_positional_words_may_stand_between_options():
+    words = ["a", "--format", "json", "b,c", "--top=3", "d"]
+    assert quoted(words) == ["--format", "json", "--top=3", '"a"', '"b,c"', '"d"']
