@@ -50,8 +50,10 @@ def location(path: Any) -> Any:
             reason = getattr(error, "strerror", None) or error
             raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
         return Path(text)
-    if not text.startswith(BUCKETS):
-        raise ValueError(f"expected a path, or one in a bucket, {BUCKETS[0]}. Received: {text!r}")
+    if not text.startswith(BUCKETS) or text.partition("://")[2][:1] in ("", "/"):
+        raise ValueError(
+            f"expected a path, or one in a bucket, {BUCKETS[0]}BUCKET/FOLDER. Received: {text!r}"
+        )
     with needs_extra("train"):
         from etils import epath
     return epath.Path(text)

@@ -54,6 +54,11 @@ class RecordRange:
                 f"{printable(self.file)}, after {number:,} records ({reason(error)})"
             ) from None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.file,)
+
     def describe(self) -> dict[str, Any]:
         """Returns the entry of `job.json`."""
         return {"file": self.file, "skip": self.skip, "take": self.take}
@@ -87,6 +92,25 @@ class FileRange:
 
 
 Range = RecordRange | FileRange
+
+
+def sizes_and_times(ranges: Sequence[Range]) -> str:
+    """Returns a digest of the sizes and times of all files, by which other images are noticed."""
+    files = list(dict.fromkeys(file for images in ranges for file in images.files))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        states = (pool.map if in_bucket(files[0]) else map)(_state, files)
+        return digest(repr(list(states)).encode()).hex()[:12]
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    try:
+        if in_bucket(file):
+            found: Any = tf.io.gfile.stat(file)
+            return found.length, found.mtime_nsec
+        local = os.stat(file)
+        return local.st_size, local.st_mtime_ns
+    except (OSError, tf.errors.OpError):  # whose images count as unreadable
+        return None
 
 
 def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) -> list[Range]:

@@ -7,12 +7,16 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from zoo.data.errors import reason
 from zoo.data.pseudo_records import LABELS
+from zoo.errors import printable
 from zoo.files import answering, is_partial, location, remove_partial, write_json
 from zoo.run_folder import read_json
 
 JOB, REPORT, SCORES = "job.json", "report.json", "scores.png"
 RECORDS, INDEX = ".tfrecord", ".npz"  # of each range, the index without images
+PER_IMAGE = {"label": "i", "score": "f", "sha256": "u", "perceptual_hash": "i"}
+ARRAYS = PER_IMAGE | {"unreadable": "U", "damaged": "U"}  # of an index, with their kinds
 
 
 class Job(BaseModel):
@@ -28,6 +32,7 @@ class Job(BaseModel):
     batch_size: int
     input: str
     ranges: tuple[dict[str, Any], ...]
+    sizes_and_times: str = ""  # digest, of the files with the images
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,29 @@ def read_job(folder: Any, setting: str = "output") -> Job:
 
 
 def finished(folder: Any, count: int) -> set[int]:
-    """Returns the numbers of the ranges whose records are there."""
+    """Returns the numbers of the ranges whose records and index are there."""
     with answering(folder):
         names = {path.name for path in folder.iterdir()}
-    return {i for i in range(count) if LABELS.format(i, count) + RECORDS in names}
+    stems = (LABELS.format(i, count) for i in range(count))
+    return {i for i, stem in enumerate(stems) if {stem + RECORDS, stem + INDEX} <= names}
 
 
-def read_index(task: Task, number: int) -> dict[str, np.ndarray]:
-    """Reads the index of a finished range: an array of each name."""
-    with np.load(BytesIO(task.path(number, INDEX).read_bytes()), allow_pickle=False) as arrays:
-        return dict(arrays)
+def read_index(path: Any, classes: int, setting: str = "output") -> dict[str, np.ndarray]:
+    """Reads the index of a finished range: an array of each name of `ARRAYS`."""
+    try:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            index = {name: arrays[name] for name in ARRAYS}
+        label, score = index["label"], index["score"]
+        for name, kind in ARRAYS.items():
+            count = len(label) if name in PER_IMAGE else index[name].size
+            shape = (count, 32) if name == "sha256" else (count,)
+            if index[name].dtype.kind != kind or index[name].shape != shape:
+                raise ValueError(f"{name} of {index[name].dtype}, {index[name].shape}")
+        if not ((label >= 0) & (label < classes) & (score >= 0) & (score < 1.001)).all():
+            raise ValueError(f"no labels of {classes} classes with scores from 0 to 1")
+    except Exception as error:  # damaged archives raise many kinds
+        raise ValueError(
+            f"{setting}: expected an intact index in {printable(path)}; remove it and repeat the "
+            f"command of label, which writes it anew. Received: {reason(error)}"
+        ) from None
+    return index

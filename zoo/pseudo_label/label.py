@@ -77,7 +77,7 @@ def label(config: LabelConfig) -> None:
     run = choose(config.runner, config.beam)
     import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
     from zoo.pseudo_label import job, report
-    from zoo.pseudo_label.inputs import find_ranges
+    from zoo.pseudo_label.inputs import find_ranges, sizes_and_times
     from zoo.pseudo_label.teacher import find_teacher, load_teacher
 
     find_teacher(config.teacher)  # loading it takes a while
@@ -103,6 +103,7 @@ def label(config: LabelConfig) -> None:
         batch_size=config.batch_size,
         input=config.input,
         ranges=tuple(images.describe() for images in ranges),
+        sizes_and_times=sizes_and_times(ranges),
     )
     job.start(output, job.JOB, wanted, "the labels of another job")
     done = job.finished(output, len(ranges))

@@ -9,7 +9,7 @@ import numpy as np
 from zoo.errors import printable, some
 from zoo.files import write_json
 from zoo.plots.pseudo_labels import plot_labels
-from zoo.pseudo_label.job import REPORT, SCORES, Task, read_index
+from zoo.pseudo_label.job import INDEX, REPORT, SCORES, Task, read_index
 
 BINS = 20  # of scores
 NAMED = 100  # unreadable images that the report names
@@ -42,7 +42,7 @@ def write(
     """Writes and prints the report; `labeled` images took this command `seconds`."""
     totals = Totals(np.zeros(len(class_names), "int64"))
     for number in range(task.count):
-        totals.add(read_index(task, number))
+        totals.add(read_index(task.path(number, INDEX), len(class_names)))
     images = int(totals.classes.sum())
     mean = totals.sum_of_scores / images if images else None
     rate = labeled / seconds if labeled else None

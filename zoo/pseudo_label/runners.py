@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.cli.run import BACKENDS, use_default_backend
+from zoo.cli.settings import LARGEST
 from zoo.errors import needs_extra, unknown
 from zoo.files import location
 
@@ -106,15 +107,17 @@ def counting(
     task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None]
 ) -> Iterator[None]:
     """Counts images of ranges that other processes finish, as long as the `with` block runs."""
-    from zoo.pseudo_label.job import finished, read_index
+    from zoo.pseudo_label.job import INDEX, finished, read_index
 
     waiting = dict(ranges)
     stop = threading.Event()
 
     def look() -> None:
         for number in finished(location(task.output), task.count) & waiting.keys():
-            images = waiting.pop(number)
-            advance(images.take if images.take >= 0 else len(read_index(task, number)["label"]))
+            count = waiting.pop(number).take
+            if count < 0:
+                count = len(read_index(task.path(number, INDEX), LARGEST)["label"])
+            advance(count)
 
     def watch() -> None:
         while not stop.wait(POLL_S):

@@ -41,7 +41,7 @@ def label_range(
     Batches are all of one size, and always of the same images, so that files are equal to the byte
     wherever they are written. `advance` gets the number of images of each batch.
     """
-    if task.path(number).exists():
+    if task.path(number).exists() and task.path(number, INDEX).exists():
         return
     teacher = load_teacher(task.teacher)
     if teacher.id != task.teacher_id:

@@ -89,7 +89,7 @@ def test_killed_job_does_the_rest(arguments, tmp_path, capsys):
         ("temperature", "2", "temperature"),
         ("batch_size", "3", "batch_size"),
         ("range_size", "5", "ranges"),
-        ("input", "shards/train-0", "input, ranges"),
+        ("input", "shards/train-0", "input, ranges, sizes_and_times"),
     ],
 )
 def test_folder_of_another_job_is_refused(

@@ -59,7 +59,7 @@ def test_labels_are_the_outputs_of_the_teacher(task, images):
 
 def test_index_has_labels_and_hashes_without_images(task, images):
     label_range(task, 0, images)
-    index, found = read_index(task, 0), records(task)
+    index, found = read_index(task.path(0, INDEX), 10), records(task)
     for name in ("label", "score", "perceptual_hash"):
         assert index[name].tolist() == [record[name] for record in found]
     assert [row.tobytes() for row in index["sha256"]] == [record["sha256"] for record in found]
@@ -70,7 +70,7 @@ def test_index_has_labels_and_hashes_without_images(task, images):
 def test_unreadable_images_are_named(task, images):
     counted = []
     label_range(task, 0, images, counted.append)
-    unreadable = read_index(task, 0)["unreadable"].tolist()
+    unreadable = read_index(task.path(0, INDEX), 10)["unreadable"].tolist()
     assert [name.split(" (")[0] for name in unreadable] == [images.files[i] for i in (2, 5)]
     assert "not an image of JPEG, PNG" in unreadable[1]
     assert counted == [4, 3]
@@ -108,7 +108,7 @@ def test_damaged_file_is_refused_or_its_rest_left_out(task, shards, skip):
     if skip:
         label_range(task, 0, images)
         assert len(records(task)) == 6
-        assert "train-0, after 6 records" in read_index(task, 0)["damaged"].item()
+        assert "train-0, after 6 records" in read_index(task.path(0, INDEX), 10)["damaged"].item()
     else:
         with pytest.raises(ValueError, match=r"train-0, after 6 records .*; --damaged skip"):
             label_range(task, 0, images)
