@@ -79,10 +79,8 @@ def plain(folder: Path) -> None:
 
 def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[str, float]:
     """Prints time and memory of a selection among made scores, and checks it."""
-    from zoo.pseudo_label.ranking import find_cut
     from zoo.pseudo_label.select import SelectConfig
-    from zoo.pseudo_label.selection import EXCLUDED, KEPT, start
-    from zoo.pseudo_label.spread import Spread
+    from zoo.pseudo_label.selection import EXCLUDED, KEPT, choose, start
 
     count = images // PER_RANGE
     per_class = images // CLASSES // 2
@@ -99,24 +97,22 @@ def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[s
     sha256[:shared] = np.concatenate([one["sha256"] for one in indices])[:shared]
     work.scratch.mkdir()
     np.savez(work.scratch / EXCLUDED, sha256=sha256, perceptual_hash=hashes)
-    spread, begin = Spread(count, work.scratch, None), time.monotonic()
-    counts = work.filter(spread)
+    begin = time.monotonic()
+    candidates = work.filter()
     filtered = time.monotonic()
-    cut = find_cut(np.minimum(counts[KEPT], per_class), work._total(spread))
+    choice = choose(candidates, per_class, copies=True)
     done = time.monotonic()
-    assert counts[0].sum() == images
-    assert (cut.count == np.minimum(counts[KEPT], per_class)).all()
-    held = np.zeros(CLASSES, "int64")
-    for number in range(count):
-        of, _ = work.candidates(number)
-        held += np.bincount(of.label[cut.holds(of)], minlength=CLASSES)
-    assert (held == cut.count).all()
+    kept = candidates.counts[KEPT]
+    assert candidates.counts[0].sum() == images
+    assert (choice.selected == np.minimum(kept, per_class)).all()
+    records = np.bincount(candidates.label, choice.records, minlength=CLASSES)
+    assert (records == np.where(kept > 0, per_class, 0)).all()
     found = {
         "images": images,
-        "left_out": int(counts[2:4].sum()),
-        "selected": int(held.sum()),
+        "left_out": int(candidates.counts[2:4].sum()),
+        "selected": int(choice.selected.sum()),
         "seconds_to_leave_out": filtered - begin,
-        "seconds_of_the_cut": done - filtered,
+        "seconds_of_the_order": done - filtered,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
     }
     print(json.dumps(found, indent=1))
@@ -152,6 +148,8 @@ def _index(number: int) -> dict[str, Any]:
         "score": score,
         "sha256": sha256,
         "perceptual_hash": hashes,
+        "unreadable": np.array([], "U"),
+        "damaged": np.array([], "U"),
     }
 
 

@@ -77,13 +77,16 @@ def read_excluded(patterns: Sequence[str], folder: Any) -> tuple[np.ndarray, np.
         hashes.append(perceptual_hashes(np.stack(found)) if found else np.zeros(0, "int64"))
         waiting.clear()
 
-    ranges = [part for pattern in patterns for part in find_ranges(pattern, 0, folder, False)]
-    for part in track(ranges, "Reading images to leave out", transient=True):
-        for content, _ in part.read():
-            digests.append(digest(content))
-            waiting.append(content)
-            if len(waiting) == AT_ONCE:
-                add()
+    try:
+        ranges = [part for pattern in patterns for part in find_ranges(pattern, 0, folder, False)]
+        for part in track(ranges, "Reading images to leave out", transient=True):
+            for content, _ in part.read():
+                digests.append(digest(content))
+                waiting.append(content)
+                if len(waiting) == AT_ONCE:
+                    add()
+    except ValueError as error:  # which begins with the setting of label
+        raise ValueError(f"exclude: {str(error).removeprefix('input: ')}") from None
     add()
     sha256 = np.frombuffer(b"".join(digests), "uint8").reshape(-1, 32)
     return sha256, np.concatenate(hashes)

@@ -78,6 +78,21 @@ def run_on_beam(
         finish(pipeline)
 
 
+def run_each(
+    function: Callable[[int], Any], count: int, beam_runner: tuple[Any, Any] | None
+) -> None:
+    """Calls a function with every number below `count`, in this process or by Apache Beam."""
+    if beam_runner is None:
+        for number in range(count):
+            function(number)
+        return
+    import apache_beam as beam  # pyright: ignore[reportMissingImports]
+
+    pipeline = beam.Pipeline(*beam_runner)
+    _ = pipeline | beam.Create(range(count)) | beam.Reshuffle() | beam.Map(function)
+    finish(pipeline)
+
+
 def finish(pipeline: Any) -> None:
     """Runs a pipeline to its end; bad input that a worker found is a `ValueError` of one line."""
     try:

@@ -56,7 +56,6 @@ def select(config: SelectConfig) -> None:
     import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
     from zoo.pseudo_label import selection
     from zoo.pseudo_label.job import finished, read_job
-    from zoo.pseudo_label.spread import Spread
 
     job = read_job(config.input, "input")
     count = len(job.ranges)
@@ -65,16 +64,19 @@ def select(config: SelectConfig) -> None:
             f"input: expected a finished job. Received: {config.input}, in which {len(missing)} of "
             f"{count} ranges are missing ({some(map(str, missing))}); repeat its command"
         )
+    new = not config.output.exists()
     work = selection.start(config, job)
-    spread = Spread(count, work.scratch, beam)
     try:
-        counts = work.filter(spread)
-        _check_kept(config, job.class_names, counts[selection.KEPT])
-    except ValueError:  # with better settings, the same folder can be tried again
-        remove(work.scratch)
-        remove(config.output / selection.SETTINGS)
+        images = work.filter()
+        _check_kept(config, job.class_names, images.counts[selection.KEPT])
+        work.write(images, beam)
+    except ValueError:
+        if not any(path.name.startswith("train-") for path in config.output.iterdir()):
+            remove(work.scratch)
+            remove(config.output / selection.SETTINGS)
+            if new:
+                remove(config.output)
         raise
-    work.write(spread, counts)
 
 
 def _check_kept(config: SelectConfig, class_names: Sequence[str], kept: "np.ndarray") -> None:

@@ -1,117 +1,93 @@
-"""The passes over the shards of a labeling job that select its records."""
+"""Selection among the images of a labeling job: what is left out, the order, and the records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from pydantic import BaseModel
 
+from zoo.data.errors import reason
 from zoo.data.pseudo_records import LABELS, SELECTED, SELECTION, SelectedFile, Selection, parse
-from zoo.files import atomic_write, location, remove, write_json
+from zoo.errors import printable
+from zoo.files import atomic_write, remove, write_json
 from zoo.pseudo_label.exclude import Excluded, read_excluded
-from zoo.pseudo_label.job import INDEX, RECORDS, REPORT, Job
+from zoo.pseudo_label.hashes import digest
+from zoo.pseudo_label.job import INDEX, RECORDS, REPORT, Job, read_index
 from zoo.pseudo_label.job import start as start_job
-from zoo.pseudo_label.ranking import Cut, Partial, Ranks, find_cut, ranks
+from zoo.pseudo_label.runners import run_each
 
 SETTINGS, SCRATCH, EXCLUDED = "selection_job.json", "unfinished", "excluded.npz"
 IMAGES = "images.png"
 BEFORE, THRESHOLD, DIGEST, HASH, KEPT = range(5)  # rows of the counts by class
-RANGES = 40  # bits below the number of a shard in the place of an image
+LEFT_OUT = {"threshold": THRESHOLD, "digest": DIGEST, "perceptual_hash": HASH}
+OTHER = (
+    "input: expected the records of its index in {}; remove it and repeat the command of label, "
+    "which writes it anew. Received: {}"
+)
 SHOWN_CLASSES, SHOWN = 4, 8  # of the figure: classes, and images of each, at both ends
 
 
 class Selecting(BaseModel, extra="allow"):
-    """The contents of `selection_job.json`: the settings that decide the selection."""
+    """The contents of `selection_job.json`: the job and the settings that decide the selection."""
 
 
-@dataclass(frozen=True)
-class Copies:
-    """The records of each selected image: as often as its class says, or once more."""
+class Candidates(NamedTuple):
+    """The images that were not left out, in the order of the ranges, and counts of all."""
 
-    first: Cut  # the selected images
-    times: np.ndarray  # (classes,)
-    more: Cut  # those with one more
+    label: np.ndarray  # (n,)
+    rank: np.ndarray  # (n,), the lower, the better
+    record: np.ndarray  # (n,), number in its range
+    ends: np.ndarray  # (ranges,), the end of the images of each range
+    records: Sequence[int]  # (ranges,), all records of each range
+    counts: np.ndarray  # (5, classes), images by reason and class
 
-    def number(self, of: Ranks) -> np.ndarray:
-        """Returns the number of records of each image, `(n,)`."""
-        return np.where(self.first.holds(of), self.times[of.label] + self.more.holds(of), 0)
+
+class Choice(NamedTuple):
+    """The selected images of each class."""
+
+    records: np.ndarray  # (n,), records of each candidate: 0, 1, or more with copies
+    selected: np.ndarray  # (classes,)
+    extremes: list[tuple[np.ndarray, np.ndarray]]  # most and least confident ones of each class
+
+
+def ranks(score: np.ndarray, sha256: np.ndarray) -> np.ndarray:
+    """Returns ranks by descending score in [0, 1], then by digest `(n, 32)`: uint64 `(n,)`."""
+    bits = np.ascontiguousarray(score, "float32").view("uint32")  # ascending as the scores
+    beginning = np.ascontiguousarray(sha256[:, :4]).view(">u4").reshape(-1)
+    return (~bits).astype("uint64") << np.uint64(32) | beginning.astype("uint64")
+
+
+def choose(images: Candidates, per_class: int, copies: bool) -> Choice:
+    """Selects the `per_class` images of each class with the lowest ranks; equal ones in order."""
+    kept = images.counts[KEPT]
+    records, selected = np.zeros(len(images.label), "int32"), np.zeros_like(kept)
+    extremes = []
+    order = np.argsort(images.label, kind="stable")
+    for label, own in enumerate(np.split(order, kept.cumsum()[:-1])):
+        best = own[np.argsort(images.rank[own], kind="stable")][:per_class]
+        times, more = divmod(per_class, len(best)) if copies and len(best) else (1, 0)
+        records[best] = times
+        records[best[:more]] += 1
+        selected[label] = len(best)
+        extremes.append((best[:SHOWN], best[-SHOWN:]))
+    return Choice(records, selected, extremes)
 
 
 @dataclass(frozen=True)
 class Work:
-    """One selection: what its passes have to know, to run on any worker."""
+    """One selection: its settings and paths, on any worker."""
 
     config: Any  # SelectConfig
     job: Job
 
     @property
     def scratch(self) -> Any:
-        """Folder of what is only needed until the selection is done."""
+        """Folder of files that are only needed until the selection is done."""
         return self.config.output / SCRATCH
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return len(self.job.class_names)
-
-    def filter(self, spread: Any) -> np.ndarray:
-        """Leaves images out, and returns counts by reason and class, `(5, classes)`."""
-        config = self.config
-        path = self.scratch / EXCLUDED
-        if not path.exists():
-            sha256, hashes = read_excluded(config.exclude, config.tfds_dir)
-            with atomic_write(path) as beside:
-                np.savez(beside, sha256=sha256, perceptual_hash=hashes)
-        return spread.total(partial(_filter, self))
-
-    def write(self, spread: Any, counts: np.ndarray) -> None:
-        """Finds the most confident images, writes their records, `select.json` and a report."""
-        config, kept = self.config, counts[KEPT]
-        first = find_cut(np.minimum(kept, config.per_class), self._total(spread))
-        few = (kept > 0) & (kept < config.per_class) & config.copies
-        times, rest = np.divmod(config.per_class, np.where(few, kept, config.per_class))
-        copies = Copies(first, times, find_cut(rest, self._total(spread)))
-        spread.each(partial(_write_shard, self, copies))
-        after = first.count * times + copies.more.count
-        files = [self._file(number, copies) for number in range(spread.count)]
-        left_out = {
-            name: int(counts[row].sum())
-            for name, row in (
-                ("threshold", THRESHOLD),
-                ("digest", DIGEST),
-                ("perceptual_hash", HASH),
-            )
-        }
-        selected = Selection(
-            class_names=self.job.class_names,
-            teacher=self.job.teacher,
-            files=tuple(files),
-            settings=_settings(config),
-            counts_before=tuple(counts[BEFORE].tolist()),
-            counts_after=tuple(after.tolist()),
-            left_out=left_out,
-        )
-        _report(self, first, counts, after, left_out)
-        write_json(config.output / SELECTION, selected.model_dump(mode="json"))
-        remove(self.scratch)
-        print(
-            f"selected {int(first.count.sum()):,} of {int(counts[BEFORE].sum()):,} images, "
-            f"{int(after.sum()):,} records with copies; left out: "
-            + ", ".join(f"{count:,} by {name}" for name, count in left_out.items())
-            + f"\nwrote {config.output / SELECTION}"
-        )
-
-    def _total(self, spread: Any) -> Any:
-        return lambda cut: spread.total(partial(_histogram, self, cut))
-
-    def _file(self, number: int, copies: Copies) -> SelectedFile:
-        path, of = self.path(number), self.candidates(number)[0]
-        records = int(copies.number(of).sum())
-        return SelectedFile(name=path.name, records=records, bytes=path.stat().st_size)
 
     def path(self, number: int) -> Any:
         """Returns the path of the selected records of a range."""
@@ -121,15 +97,85 @@ class Work:
         """Returns the path of the labels of a range."""
         return self.config.input / (LABELS.format(number, len(self.job.ranges)) + suffix)
 
-    def candidates(self, number: int) -> tuple[Ranks, np.ndarray]:
-        """Returns ranks and record numbers of the images of a range that were not left out."""
-        with _arrays(self.scratch / f"{number}.npz") as arrays:
-            return Ranks(arrays["label"], arrays["words"]), arrays["record"]
+    def index(self, number: int) -> dict[str, np.ndarray]:
+        """Reads the index of a range."""
+        return read_index(self.labels(number, INDEX), len(self.job.class_names), "input")
+
+    def wanted(self, number: int) -> Any:
+        """Returns the path of the numbers of copies of all records of a range."""
+        return self.scratch / f"{number}.npy"
+
+    def filter(self) -> Candidates:
+        """Leaves out images below the threshold, and those of the labeled and test sets."""
+        config, classes = self.config, len(self.job.class_names)
+        path = self.scratch / EXCLUDED
+        if not path.exists():
+            sha256, hashes = read_excluded(config.exclude, config.tfds_dir)
+            with atomic_write(path) as beside:
+                np.savez(beside, sha256=sha256, perceptual_hash=hashes)
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            excluded = Excluded(arrays["sha256"], arrays["perceptual_hash"], config.hamming)
+        found, records, counts = [], [], np.zeros((5, classes), "int64")
+        for number in range(len(self.job.ranges)):
+            index = self.index(number)
+            label, sha256 = index["label"], index["sha256"]
+            low = index["score"] < config.threshold
+            known = ~low & excluded.by_digest(sha256)
+            near = ~low & ~known & excluded.by_hash(index["perceptual_hash"])
+            kept = ~(low | known | near)
+            for row, rows in enumerate((np.ones_like(kept), low, known, near, kept)):
+                counts[row] += np.bincount(label[rows], minlength=classes)
+            place = np.flatnonzero(kept).astype("int32")
+            found.append((label[kept], ranks(index["score"][kept], sha256[kept]), place))
+            records.append(len(label))
+        ends = np.cumsum([len(place) for _, _, place in found])
+        label, rank, record = map(np.concatenate, zip(*found, strict=True))
+        return Candidates(label, rank, record, ends, records, counts)
+
+    def write(self, images: Candidates, beam: tuple[Any, Any] | None) -> None:
+        """Writes the records of the most confident images, `select.json` and a report."""
+        config, counts = self.config, images.counts
+        choice = choose(images, config.per_class, config.copies)
+        files = []
+        parts = (np.split(array, images.ends[:-1]) for array in (images.record, choice.records))
+        for number, (record, times) in enumerate(zip(*parts, strict=True)):
+            wanted = np.zeros(images.records[number], "int32")
+            wanted[record] = times
+            with atomic_write(self.wanted(number)) as beside:
+                np.save(beside, wanted)
+            files.append((self.path(number), int(times.sum())))
+        run_each(partial(_write_shard, self), len(files), beam)
+        weights = choice.records.astype("float64")  # exact
+        after = np.bincount(images.label, weights, minlength=counts.shape[1]).astype("int64")
+        left_out = {name: int(counts[row].sum()) for name, row in LEFT_OUT.items()}
+        selected = Selection(
+            class_names=self.job.class_names,
+            teacher=self.job.teacher,
+            files=tuple(
+                SelectedFile(name=path.name, records=records, bytes=path.stat().st_size)
+                for path, records in files
+            ),
+            settings=_settings(config),
+            counts_before=tuple(counts[BEFORE].tolist()),
+            counts_after=tuple(after.tolist()),
+            left_out=left_out,
+        )
+        _report(self, images, choice, after, left_out)
+        write_json(config.output / SELECTION, selected.model_dump(mode="json"))
+        remove(self.scratch)
+        print(
+            f"selected {int(choice.selected.sum()):,} of {int(counts[BEFORE].sum()):,} images, "
+            f"{int(after.sum()):,} records with copies; left out: "
+            + ", ".join(f"{count:,} by {name}" for name, count in left_out.items())
+            + f"\nwrote {config.output / SELECTION}"
+        )
 
 
 def start(config: Any, job: Job) -> Work:
     """Creates the output folder, or checks that it has the same selection, unfinished."""
-    start_job(config.output, SETTINGS, Selecting(**_settings(config)), "another selection")
+    of_job = digest(job.model_dump_json().encode(errors="surrogatepass")).hex()[:12]
+    wanted = Selecting.model_validate(_settings(config) | {"job": of_job})
+    start_job(config.output, SETTINGS, wanted, "another selection")
     if (config.output / SELECTION).is_file():
         raise ValueError(f"output: expected a new folder. Received: {config.output}, finished")
     return Work(config, job)
@@ -140,112 +186,71 @@ def _settings(config: Any) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude={"output", "runner", "beam", "config"})
 
 
-def _arrays(path: Any) -> Any:
-    return np.load(BytesIO(path.read_bytes()), allow_pickle=False)
+def _records(path: Any, skip: int = 0) -> Iterator[bytes]:
+    """Yields the records of a range, and raises `ValueError` at their end."""
+    records: Any = tf.data.TFRecordDataset(str(path)).skip(skip)
+    received = "fewer"
+    try:
+        yield from records.as_numpy_iterator()
+    except tf.errors.OpError as error:
+        received = reason(error)
+    raise ValueError(OTHER.format(printable(path), received))
 
 
-@lru_cache(1)  # once in a process
-def _excluded(path: str, distance: int) -> Excluded:
-    with _arrays(location(path)) as arrays:
-        return Excluded(arrays["sha256"], arrays["perceptual_hash"], distance)
-
-
-def _filter(work: Work, number: int) -> np.ndarray:
-    """Writes the ranks of the images of a range that may be selected; returns counts."""
-    config = work.config
-    with _arrays(work.labels(number, INDEX)) as index:
-        label, score = index["label"], index["score"]
-        sha256, hashes = index["sha256"], index["perceptual_hash"]
-    excluded = _excluded(str(work.scratch / EXCLUDED), config.hamming)
-    low = score < config.threshold
-    known = ~low & excluded.by_digest(sha256)
-    near = ~low & ~known & excluded.by_hash(hashes)
-    kept = ~(low | known | near)
-    record = np.flatnonzero(kept)
-    chosen = ranks(label[kept], score[kept], sha256[kept], (number << RANGES) + record)
-    with atomic_write(work.scratch / f"{number}.npz") as beside:
-        np.savez(beside, label=chosen.label, words=chosen.words, record=record)
-    everything = np.ones_like(kept)
-    return np.stack(
-        [
-            np.bincount(label[rows], minlength=work.classes)
-            for rows in (everything, low, known, near, kept)
-        ]
-    )
-
-
-def _histogram(work: Work, cut: Partial, number: int) -> np.ndarray:
-    return cut.histogram(work.candidates(number)[0])
-
-
-def _write_shard(work: Work, copies: Copies, number: int) -> None:
+def _write_shard(work: Work, number: int) -> None:
     """Writes the selected records of a range, copies after all others, unless that was done."""
-    path = work.path(number)
+    path, source = work.path(number), work.labels(number)
     if path.exists():
         return
-    of, record = work.candidates(number)
-    wanted_of = np.zeros(int(record.max(initial=-1)) + 1, "int64")
-    wanted_of[record] = copies.number(of)
-    source = str(work.labels(number))
+    wanted = np.load(BytesIO(work.wanted(number).read_bytes()), allow_pickle=False)
+    sha256 = list(map(bytes, work.index(number)["sha256"]))
     with atomic_write(path) as beside, tf.io.TFRecordWriter(str(beside)) as file:
-        for times in range(wanted_of.max(initial=0)):
-            records: Any = tf.data.TFRecordDataset(source).as_numpy_iterator()
-            for content, wanted in zip(records, wanted_of, strict=False):
-                if wanted > times:
+        for copy in range(wanted.max(initial=0)):
+            for times, own, content in zip(wanted, sha256, _records(source), strict=False):
+                if times > copy:
+                    if own not in content:  # as the feature image/sha256
+                        raise ValueError(OTHER.format(printable(source), "other images"))
                     file.write(content)
 
 
 def _report(
-    work: Work, first: Cut, counts: np.ndarray, after: np.ndarray, left_out: dict[str, int]
+    work: Work, images: Candidates, choice: Choice, after: np.ndarray, left_out: dict[str, int]
 ) -> None:
     from zoo.plots.pseudo_labels import plot_extremes
 
-    names = work.job.class_names
+    names, counts = work.job.class_names, images.counts
     content = {
         "teacher": work.job.teacher,
         "images": int(counts[BEFORE].sum()),
         "left_out": left_out,
-        "selected": int(first.count.sum()),
+        "selected": int(choice.selected.sum()),
         "records": int(after.sum()),
         "classes": {
             name: {
                 "images": int(counts[BEFORE, i]),
                 "to_select": int(counts[KEPT, i]),
-                "selected": int(first.count[i]),
+                "selected": int(choice.selected[i]),
                 "records": int(after[i]),
             }
             for i, name in enumerate(names)
         },
     }
     write_json(work.config.output / REPORT, content, indent=1)
-    shown = np.argsort(-first.count, kind="stable")[:SHOWN_CLASSES]
+    shown = np.argsort(-choice.selected, kind="stable")[:SHOWN_CLASSES]
     rows = [
-        (names[label], _images(work, best), _images(work, worst))
+        (names[label], _files(work, images, best), _files(work, images, worst))
         for label in shown.tolist()
-        if first.count[label]
-        for best, worst in [_extremes(work, first, label)]
+        if choice.selected[label]
+        for best, worst in [choice.extremes[label]]
     ]
     plot_extremes(rows, work.config.output / IMAGES)
 
 
-def _extremes(work: Work, first: Cut, label: int) -> tuple[list, list]:
-    """Returns places of the most and the least confident selected images of a class."""
-    best: list[tuple[int, int]] = []
-    worst: list[tuple[int, int]] = []
-    for number in range(len(work.job.ranges)):
-        of, _ = work.candidates(number)
-        held = first.holds(of) & (of.label == label)
-        seen = sorted({*best, *worst, *((one, place) for one, place in of.words[held].tolist())})
-        best, worst = seen[:SHOWN], seen[-SHOWN:]
-    return best, worst
-
-
-def _images(work: Work, places: Sequence[tuple[int, int]]) -> list[tuple[bytes, float]]:
-    """Returns image files and scores of ranks."""
+def _files(work: Work, images: Candidates, places: np.ndarray) -> list[tuple[bytes, float]]:
+    """Returns image files and scores of candidates."""
     found = []
-    for _, place in places:
-        number, record = place >> RANGES, place & (1 << RANGES) - 1
-        dataset = tf.data.TFRecordDataset(str(work.labels(number))).skip(record).take(1)
-        parsed = parse(next(iter(dataset)))
+    for place in places.tolist():
+        source = work.labels(int(np.searchsorted(images.ends, place, "right")))
+        parsed = parse(tf.constant(next(_records(source, int(images.record[place])))))
         found.append((parsed["image"].numpy(), float(parsed["score"])))
     return found

@@ -12,7 +12,6 @@ from zoo.data.pseudo_records import LABELS, PseudoLabel, read_selection
 from zoo.files import write_json
 from zoo.pseudo_label.hashes import digest, perceptual_hashes, thumbnail
 from zoo.pseudo_label.job import Job
-from zoo.pseudo_label.ranking import find_cut, ranks
 from zoo.pseudo_label.select import SelectConfig, select
 
 CLASSES, COUNT = 5, 120
@@ -71,6 +70,8 @@ def write_labels(folder, labels, shards):
             score=np.array([label.score for label in part], "float32"),
             sha256=np.array([list(label.sha256) for label in part], "uint8"),
             perceptual_hash=np.array([label.perceptual_hash for label in part], "int64"),
+            unreadable=np.array([], "U"),
+            damaged=np.array([], "U"),
         )
     job = Job(
         teacher="teacher",
@@ -189,14 +190,6 @@ def test_bad_input(labeled, tmp_path):
     assert "below the scores" in message(threshold=0.99)
     (source / "labels-00001-of-00002.tfrecord").unlink()
     assert "1 of 2 ranges are missing (1)" in message(output=tmp_path / "d")
-
-
-def test_cut_among_equal_images():
-    """Images of one score and digest are told apart by their place."""
-    label, place = np.zeros(1000, "int32"), np.arange(1000)[::-1]
-    of = ranks(label, np.ones(1000), np.zeros((1000, 32), "uint8"), place)
-    cut = find_cut([300], lambda partial: partial.histogram(of))
-    np.testing.assert_array_equal(cut.holds(of), place < 300)
 
 
 @pytest.mark.parametrize("times", [1, 3])
