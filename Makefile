@@ -75,8 +75,7 @@ test-detection: .venv/installed  ## Run all tests of the detectors, those that t
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
 	  tests/layers/attention/test_timm.py
-	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_compiled.py \
-	  tests/zoo/benchmark/test_backends.py
+	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/tools tests/zoo/benchmark/test_backends.py
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
 	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \

@@ -72,7 +72,7 @@ HOW = {
     r"python -m zoo\.publish": PARSED,  # tests/zoo/publish writes and uploads
     r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
-    r"python -m zoo\.benchmark": PARSED,  # measures for minutes
+    r"python -m (zoo\.benchmark|tools\.compiled)": PARSED,  # measure for minutes
     r"python -m support\.measure_pseudo_labels": NOT_HERE,  # minutes, and Apache Beam
     r"tpu_configs/tpu_vm\.sh --help": RUN,
     r"pip install": EXTRAS,  # needs a network

@@ -165,13 +165,14 @@ class Report:
         import lambda_keras
 
         program = config.model_config.get("cli_prog_name") or ""
+        name = program.split()[-1].rpartition(".")[2]
         versions = installed(("keras", "numpy", *packages), install(config.extra))
         versions = {"lambda_keras": lambda_keras.__version__, **versions}
         self.output = config.output
         self.draw: Callable[[dict[str, Any], Path], None] | None = None
         self.rows: list[dict[str, Any]] = []
         self.content: dict[str, Any] = {
-            "benchmark": program.split()[-1],
+            "benchmark": name,
             "command": f"{program} {shlex.join(arguments)}".rstrip(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "hardware": {
@@ -184,7 +185,7 @@ class Report:
             },
             "versions": {"python": platform.python_version(), **versions},
             "settings": config.model_dump(mode="json"),
-            "conventions": _CONVENTIONS[program.split()[-1]],
+            "conventions": _CONVENTIONS[name],
             "backend": backend,
             "rows": self.rows,
         }

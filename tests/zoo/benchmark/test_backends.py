@@ -5,12 +5,9 @@ import numpy as np
 import pytest
 from support.backends import output_and_gradients
 
-from lambda_keras.layers import BatchNormalization
-from zoo.benchmark.backends import Compiler, Step, current_backend, random_tensor
-from zoo.benchmark.kernels import DEVICES
+from zoo.benchmark.backends import Step, current_backend, random_tensor
 from zoo.benchmark.layer import Implementation
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
-from zoo.registry import precision
 
 CONV = Implementation("conv", size=4, depth=8, batch=2, scope=3)
 
@@ -53,17 +50,3 @@ def test_step_runs_so_many_times():
     started = []
     Step(lambda: started.append(None), current_backend()).run(3)
     assert len(started) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="programs of JAX can be read")
-def test_passes_of_batch_normalization():
-    """A training step with ReLU reads or writes the activations 8 times, the least number."""
-    pytest.importorskip("jax_plugins.xla_cuda12")
-    shape = (128, 40, 40, 64)
-    with precision("mixed_bfloat16"):
-        layers = [BatchNormalization(), keras.layers.ReLU()]
-    model = keras.Sequential([keras.Input(shape[1:], dtype="bfloat16"), *layers])
-    activations = keras.ops.ones(shape, "bfloat16")
-    step = Compiler(DEVICES["h100"], 0).forward_backward(model, activations, activations)
-    assert step["bytes_accessed"] / activations.nbytes == pytest.approx(8, abs=0.1)

@@ -1,4 +1,4 @@
-"""Compiles for devices that are not there: `python -m zoo.benchmark compiled`."""
+"""Compiles for devices that are not there: `python -m tools.compiled`."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from zoo.benchmark.kernels import DEVICES, Device
+from tools.kernels import DEVICES, Device
 from zoo.benchmark.layer import MODES, STAGES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.models import KerasNetwork, Network, ZooNetwork, parse
 from zoo.benchmark.report import (
@@ -24,7 +24,7 @@ from zoo.benchmark.report import (
 )
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
-from zoo.cli.run import use_backend
+from zoo.cli.run import BACKENDS, run_command, use_backend
 from zoo.cli.settings import LARGEST, Count, checked_by, one_of
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
@@ -59,7 +59,7 @@ class TrainedKeras(Trained, KerasNetwork):
 parse_trained = partial(parse, libraries={"": Trained, "keras": TrainedKeras})
 
 
-class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
+class Config(LayerSettings, cli_prog_name="python -m tools.compiled"):
     """Compiles for a GPU or a TPU on a machine without one: kernels, bytes, memory, ideal time.
 
     Compiles all implementations of the lambda layer; or, with --models, whole training steps:
@@ -67,7 +67,7 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
     compiled program. What is in the JSON file of --output is not compiled again. Needs JAX and the
     compiler of the device. Example:
 
-      python -m zoo.benchmark compiled --device v5e --models lambda_resnet50@160:dropout_rate=0.2
+      python -m tools.compiled --device v5e --models lambda_resnet50@160:dropout_rate=0.2
     """
 
     device: Annotated[str, one_of("device", DEVICES)]
@@ -86,8 +86,9 @@ class Config(LayerSettings, cli_prog_name="python -m zoo.benchmark compiled"):
     """Time limit of one compilation with all that it needs."""
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Compiles, prints and writes."""
+    config = Config.from_command_line(arguments)
     device = DEVICES[config.device]
     pinned = " ".join(f"{name}=={version}" for name, version in device.packages.items())
     installed(device.packages, f"pip install {pinned}")
@@ -145,7 +146,7 @@ def compare_networks(network: Network, device: Device, found: Results) -> None:
 def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:
     """Returns the analysis of one compiled case."""
     from lambda_keras.layers.position_lambdas import compiling_for
-    from zoo.benchmark.backends import Compiler
+    from tools.compiler import Compiler
 
     with compiling_for("gpu" if device.platform == "cuda" else device.platform):
         return case.step(mode, Compiler(device, kernels))
@@ -186,3 +187,7 @@ def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> No
             sender.send(function(*arguments))
         except Exception as error:  # libraries raise many kinds; the next case may work
             sender.send({"reason": reason(error)})
+
+
+if __name__ == "__main__":
+    run_command(main, BACKENDS)

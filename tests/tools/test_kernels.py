@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.benchmark.kernels import DEVICES, Kernel, kernels_of
+from tools.kernels import DEVICES, Kernel, kernels_of
 
 BF16, F32 = 2, 4
 IMAGES, KERNEL, OUTPUTS = 8 * 28 * 28 * 64, 3 * 3 * 64 * 128, 8 * 14 * 14 * 128

@@ -1,20 +1,36 @@
-"""`python -m zoo.benchmark compiled`; compiling itself needs JAX and a device's compiler."""
+"""`python -m tools.compiled`; compiling itself needs JAX and a device's compiler."""
 
 import json
 import os
 import subprocess
 import sys
 import time
+from importlib import metadata
 from importlib.util import find_spec
 
+import keras
 import pytest
 
-from zoo.benchmark import __main__ as command
-from zoo.benchmark import compiled
+from lambda_keras.layers import BatchNormalization
+from tools import compiled
+from tools.kernels import DEVICES
 from zoo.benchmark.layer import MODES
+from zoo.registry import precision
 
 PLUGINS = {"h100": "jax_plugins.xla_cuda12", "v5e": "libtpu"}
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
+
+
+WRONG = [
+    ("", "device: Field required"),
+    ("--device h200", "no such device.*did you mean 'h100'.*Allowed: h100, v5e"),
+    ("--device v5e --dtype float16", "Allowed: float32, mixed_bfloat16, mixed_float16"),
+    ("--device v5e --models lambda_resnet50x8", "expected the name"),
+    ("--device v5e --models lambda_resnet50@160x0", r"expected NAME\[@SIZE"),
+    ("--device v5e --models lambda_resnet51@160x8", "did you mean 'lambda_resnet50'"),
+    ("--device v5e --models timm.lambda_resnet26t@64", "LIBRARY.NAME.*Allowed: keras"),
+    ("--device h100 --kernels -1", "kernels"),
+]
 
 
 def is_installed(module: str) -> bool:
@@ -32,6 +48,23 @@ def test_defaults_are_the_maps_of_the_docs():
     ]  # fmt: skip
     assert {shape[0] for shape in shapes} == {128}
     assert (config.dtype, config.scopes) == ("mixed_bfloat16", (23,))
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_settings_are_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        compiled.main(arguments.split())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("device", "package"), [("v5e", "libtpu"), ("h100", "jax-cuda12-plugin")])
+def test_a_missing_compiler_says_what_to_install(monkeypatch, device, package):
+    def version(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    with pytest.raises(ImportError, match=f"is not installed: pip install jax==.* {package}=="):
+        compiled.main(["--device", device])
 
 
 @pytest.fixture
@@ -64,7 +97,7 @@ def test_layers(answers, capsys, tmp_path):
     found["auto"] = analysis(2.0, most_expensive=[kernel])
     output = tmp_path / "h100.json"
     settings = f"--device h100 --sizes 7x8 --implementations conv,auto --output {output}"
-    command.main(["compiled", *settings.split(), "--kernels", "1", "--seconds", "60"])
+    compiled.main([*settings.split(), "--kernels", "1", "--seconds", "60"])
     printed = capsys.readouterr().out
     report = json.loads(output.read_text())
     assert {name for name, *_ in asked} == set(found)
@@ -84,7 +117,7 @@ def test_layers(answers, capsys, tmp_path):
     assert "- conv: did not end in 60 s" in printed
     assert output.with_suffix(".png").exists()
     asked.clear()
-    command.main(["compiled", *settings.split()])
+    compiled.main([*settings.split()])
     assert not asked
 
 
@@ -93,7 +126,7 @@ def test_networks(answers, tiny_networks, capsys, tmp_path):
     found |= {"lambda_resnet50@160x128": analysis(9.0), "keras.MobileNet@32": {"reason": "ended"}}
     output = tmp_path / "v5e.json"
     settings = f"--device v5e --models {','.join(found)} --batch 4 --output {output}"
-    command.main(["compiled", *settings.split()])
+    compiled.main([*settings.split()])
     first, second = json.loads(output.read_text())["rows"]
     assert [(name, mode) for name, mode, *_ in asked] == [(name, "training") for name in found]
     assert (first["batch"], second["batch"]) == (128, 4)
@@ -104,11 +137,11 @@ def test_networks(answers, tiny_networks, capsys, tmp_path):
     assert second["training"]["largest_batch"] is None
     assert "compiled, not run: training" in capsys.readouterr().out
     found["lambda_resnet14@32"] = analysis(1.0)
-    command.main(["compiled", *settings.replace(" --batch", ",lambda_resnet14@32 --batch").split()])
+    compiled.main([*settings.replace(" --batch", ",lambda_resnet14@32 --batch").split()])
     assert asked[2:] == [("lambda_resnet14@32", *asked[0][1:])]
     assert json.loads(output.read_text())["rows"][:2] == [first, second]
     with pytest.raises(ValueError, match=r"output: expected a file with the same hardware: NVIDIA"):
-        command.main(["compiled", *settings.replace("v5e ", "h100 ").split()])
+        compiled.main([*settings.replace("v5e ", "h100 ").split()])
 
 
 def test_step_has_l2_averages_and_smoothing(tiny_networks):
@@ -158,7 +191,7 @@ def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, mod
     if not is_installed(PLUGINS[device]):
         pytest.skip(f"needs the optional packages jax and {PLUGINS[device]}")
     output = tmp_path / "compiled.json"
-    benchmark = [sys.executable, "-m", "zoo.benchmark", "compiled", "--device", device]
+    benchmark = [sys.executable, "-m", "tools.compiled", "--device", device]
     subprocess.run([*benchmark, *settings.split(), "--output", str(output)], check=True)
     report = json.loads(output.read_text())
     for row in report["rows"]:
@@ -171,3 +204,19 @@ def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, mod
             assert len(found["most_expensive"]) == (mode != "training")
     if modes == ["training"]:  # weights, momenta and averages in float32 at least
         assert report["rows"][0]["training"]["argument_bytes"] > 3 * 4 * 855_544
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="programs of JAX can be read")
+def test_passes_of_batch_normalization():
+    """A training step with ReLU reads or writes the activations 8 times, the least number."""
+    pytest.importorskip("jax_plugins.xla_cuda12")
+    from tools.compiler import Compiler
+
+    shape = (128, 40, 40, 64)
+    with precision("mixed_bfloat16"):
+        layers = [BatchNormalization(), keras.layers.ReLU()]
+    model = keras.Sequential([keras.Input(shape[1:], dtype="bfloat16"), *layers])
+    activations = keras.ops.ones(shape, "bfloat16")
+    step = Compiler(DEVICES["h100"], 0).forward_backward(model, activations, activations)
+    assert step["bytes_accessed"] / activations.nbytes == pytest.approx(8, abs=0.1)
