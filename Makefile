@@ -1,5 +1,7 @@
 # Each target first makes the virtual environment it needs from a lock file in requirements/.
-PYTHON ?= python3.11
+PYTHON ?= $(shell for version in 3.11 3.12 3.13; do \
+  python$$version -c 'import ensurepip, venv' 2> /dev/null && echo python$$version && break; done)
+VENV = $(or $(PYTHON),$(error no Python 3.11, 3.12 or 3.13 with venv: install one, or say PYTHON=/path/to/python)) -m venv
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Where it is set, every process would compile what it imports, 15 s of TensorFlow.
@@ -127,7 +129,7 @@ INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed \
   .venv-pseudo/installed .venv-docs/installed:
 	@echo "Installing $< into $(@D), which takes a minute or two"
-	$(PYTHON) -m venv --clear $(@D)
+	$(VENV) --clear $(@D)
 	$(INSTALL) --requirement $<
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -154,7 +156,7 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	rm requirements/*.lock.bak
 
 .venv-lock/installed: Makefile
-	$(PYTHON) -m venv --clear $(@D)
+	$(VENV) --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 	@touch $@
 

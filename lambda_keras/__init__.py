@@ -6,6 +6,6 @@ Importing it makes its layers known to Keras: in a new process `import lambda_ke
 
 from lambda_keras import applications, layers
 
-__version__ = "0.2.0"
+__version__ = "0.1.0"
 
 __all__ = ["applications", "layers"]
