@@ -24,7 +24,7 @@ from pydantic import (
 
 from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings, named, quoted
-from zoo.data.image_files import to_jpeg_or_png
+from zoo.data.image_files import DeepPixelsError, to_jpeg_or_png
 from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable, shorten
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
@@ -197,9 +197,9 @@ def predict_files(
 def _predict_batch(
     send: Send, config: ClientConfig, photos: Sequence[Path]
 ) -> Iterator[tuple[Path, ServedPrediction]]:
-    url = config.url
+    url, contents = config.url, list(map(_content, photos))
     try:
-        content = send([_content(photo) for photo in photos])
+        content = send(contents)
         predictions = Predictions.model_validate_json(content).predictions
     except Refused as refusal:
         if len(photos) == 1:
@@ -228,9 +228,12 @@ def _predict_batch(
 
 def _content(photo: Path) -> bytes:
     content = photo.read_bytes()
-    with suppress(ValueError):  # the server reports the error
+    try:
         return to_jpeg_or_png(content)
-    return content
+    except DeepPixelsError as error:
+        raise ValueError(f"photos: {printable(photo)}: {error}") from None
+    except ValueError:  # the server reports the error
+        return content
 
 
 @contextmanager

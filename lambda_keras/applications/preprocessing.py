@@ -21,6 +21,7 @@ from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+RESIZES = ("crop", "pad", "squash")
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 CROP_PADDING = 32  # Pixels of the shorter side that the paper's center crop leaves out.
 MAX_ASPECT_RATIO = 100  # Resizing a thinner image would fill the memory.
@@ -91,7 +92,8 @@ class Preprocessing:
     """Evaluation preprocessing of an image before a network, as in timm.
 
     Called with an image, it resizes the shorter side to `image_size / crop_fraction` pixels,
-    rounded down, and cuts out the central square of `image_size` pixels.
+    rounded down, and cuts out the central square of `image_size` pixels. `resize` has other ways,
+    which keep the border.
 
     Args:
         image_size: Int, height and width of the result in pixels.
@@ -100,6 +102,8 @@ class Preprocessing:
             Defaults to `"bicubic"`.
         mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet.
         std: Their standard deviations. Defaults to those of ImageNet.
+        resize: `"crop"`; `"pad"` resizes the longer side to `image_size` pixels, and adds black
+            borders; `"squash"` resizes both sides to it. Defaults to `"crop"`.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -117,6 +121,7 @@ class Preprocessing:
     interpolation: str = "bicubic"
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
+    resize: str = "crop"
 
     def __post_init__(self) -> None:
         size, part = self.image_size, self.crop_fraction
@@ -124,6 +129,7 @@ class Preprocessing:
         is_part = is_number(part) and 0 < part <= 1
         check(is_part, "crop_fraction above 0, up to 1", crop_fraction=part)
         check_choices(INTERPOLATIONS, interpolation=self.interpolation)
+        check_choices(RESIZES, resize=self.resize)
         for name, values in (("mean", self.mean), ("std", self.std)):
             are_three_numbers = (
                 isinstance(values, (tuple, list))
@@ -147,11 +153,21 @@ class Preprocessing:
             ImportError: If Pillow is not installed.
         """
         image = _rgb(photo)
-        longest = MAX_ASPECT_RATIO * min(image.size)
-        image = _center(image, min(image.width, longest), min(image.height, longest))
-        width, height = (self.shorter_side * side // min(image.size) for side in image.size)
+        if self.resize == "crop":
+            longest = MAX_ASPECT_RATIO * min(image.size)
+            image = _center(image, min(image.width, longest), min(image.height, longest))
+        sides = min(image.size), max(image.size)
+        width, height = (self.resized(side, *sides) for side in image.size)
         image = image.resize((width, height), _pillow().Resampling[self.interpolation.upper()])
         return np.asarray(_center(image, self.image_size, self.image_size), "float32")
+
+    def resized(self, side, shorter, longer):
+        """Pixels of a side after resizing, before crop or borders: integers, or their tensors."""
+        if self.resize == "crop":
+            return self.shorter_side * side // shorter
+        if self.resize == "pad":
+            return -(-self.image_size * side // longer)  # Rounded up, never 0.
+        return self.image_size + 0 * side
 
     @property
     def shorter_side(self) -> int:
@@ -229,6 +245,8 @@ def _center(image: "Image", width: int, height: int) -> "Image":
 def _rgb(photo: "Image | np.ndarray") -> "Image":
     image_type = _pillow().Image
     if isinstance(photo, image_type):
+        deep = photo.mode[0] in "IF" or ";16" in str(getattr(photo, "tile", ""))
+        check(not deep, "an image of 8 bits per channel", photo=photo)
         return photo if photo.mode == "RGB" else photo.convert("RGB")
     shape = getattr(photo, "shape", ())
     if not isinstance(photo, np.ndarray) or photo.dtype != "uint8" or shape[2:] != (3,):

@@ -191,6 +191,31 @@ def test_of_very_thin_images_only_the_middle_is_resized():
 
 @needs_pillow
 @pytest.mark.parametrize(
+    ("resize", "rows"),
+    [("crop", [[50, 50], [50, 50]]), ("pad", [[0, 0], [10, 90]]), ("squash", [[10, 90], [10, 90]])],
+)
+@pytest.mark.parametrize("turn", [0, 1])
+def test_of_a_wide_image(resize, rows, turn):
+    """From left to right 10, 50, 50 and 90; pad puts it between two black rows."""
+    photo = np.repeat(np.uint8([10, 10, 50, 50, 50, 50, 90, 90]), 12).reshape(1, 8, 4, 3)
+    photo = np.ascontiguousarray(np.repeat(photo.reshape(1, 32, 3), 16, 0))
+    got = Preprocessing(16, 1.0, resize=resize)(np.rot90(photo, turn))
+    got = np.rot90(got, -turn)[..., 0]
+    edges = got[[1, 8]][:, [1, 14]]
+    np.testing.assert_allclose(edges, rows, atol=1)
+
+
+@needs_pillow
+@pytest.mark.parametrize("mode", ["I", "F", "I;16"])
+def test_pillow_images_of_more_than_8_bits_are_refused(mode):
+    from PIL import Image
+
+    with pytest.raises(ValueError, match="expected an image of 8 bits per channel"):
+        Preprocessing(8, 0.9)(Image.new(mode, (9, 9)))
+
+
+@needs_pillow
+@pytest.mark.parametrize(
     "photo",
     [
         "cat.jpg",
@@ -226,6 +251,7 @@ def test_missing_pillow(monkeypatch):
         ((8, "0.9"), "crop_fraction above 0, up to 1. Received: crop_fraction='0.9'"),
         ((8, 1, "bicubic", (0.5, 0.5)), "mean to be three numbers, those of std above 0. Received"),
         ((8, 1, "bicubic", (0, 0, 0), (1, 0, 1)), "Received: std=(1, 0, 1)"),
+        ((8, 1, "bicubic", (0, 0, 0), (1, 1, 1), "fit"), "crop, pad, squash. Received: resize="),
         ((8, 0.9, "cubic"), "nearest, bilinear, bicubic, lanczos. Received: interpolation='cubic'"),
     ],
 )

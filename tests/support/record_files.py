@@ -25,14 +25,19 @@ def write_tfds(
     label=None,
     version: str = "1.0.0",
     per_shard: int = 7,
+    image=None,
+    **options,
 ) -> None:
-    """Prepares a data set of TFDS with the features of ImageNet; labels are of 1000 classes."""
+    """Prepares a data set of TFDS with the features of ImageNet; labels are of 1000 classes.
+
+    Images are the contents of files, or arrays.
+    """
     import tensorflow_datasets as tfds
 
     place = folder / name / version
     place.mkdir(parents=True)
     features = {
-        "image": tfds.features.Image(encoding_format="jpeg"),
+        "image": image or tfds.features.Image(encoding_format="jpeg"),
         "label": label or tfds.features.ClassLabel(num_classes=1000),
         "file_name": tfds.features.Text(),
     }
@@ -42,14 +47,18 @@ def write_tfds(
         ),
         features=tfds.features.FeaturesDict(features),
     )
-    writer = tfds.core.SequentialWriter(info, max_examples_per_shard=per_shard)
+    writer = tfds.core.SequentialWriter(info, max_examples_per_shard=per_shard, **options)
     writer.initialize_splits(list(splits))
     for split, examples in splits.items():
         writer.add_examples(
             {
                 split: [
-                    {"image": io.BytesIO(image), "label": number, "file_name": f"{split}{i}.JPEG"}
-                    for i, (image, number) in enumerate(examples)
+                    {
+                        "image": io.BytesIO(one) if isinstance(one, bytes) else one,
+                        "label": number,
+                        "file_name": f"{split}{i}.JPEG",
+                    }
+                    for i, (one, number) in enumerate(examples)
                 ]
             }
         )

@@ -69,21 +69,22 @@ def photos(tmp_path_factory) -> list[Path]:
     return [folder / name for name in images]
 
 
-@pytest.fixture(params=["run", "weights"])
+@pytest.fixture(params=["crop", "pad", "squash", "weights"])
 def loaded(request, photos, tmp_path, monkeypatch):
-    """A model of a run or of published weights, and the test images of each."""
+    """A model of a run, by its resize, or of published weights, and the test images of each."""
+    resize = {} if request.param == "weights" else {"resize": request.param}
     examples = [(photo.read_bytes(), number) for number, photo in enumerate(photos)]
     for part in ("train", "validation"):
         write_tfrecords(tmp_path / "records" / f"{part}-00000-of-00001", examples)
     records = DataConfig(
-        source="tfrecord", dir=str(tmp_path / "records"), classes=CLASSES, batch_size=4
+        source="tfrecord", dir=str(tmp_path / "records"), classes=CLASSES, batch_size=4, **resize
     )
     for number, photo in enumerate(photos):
         for part in ("train", "val"):
             folder = tmp_path / "folder" / part / f"{number:02}"
             folder.mkdir(parents=True)
             (folder / photo.name).hardlink_to(photo)
-    files = DataConfig(source="image_folder", dir=str(tmp_path / "folder"), batch_size=1)
+    files = DataConfig(source="image_folder", dir=str(tmp_path / "folder"), batch_size=1, **resize)
     if request.param == "weights":
         monkeypatch.setattr(source_weights, "create_model", lambda *_, **__: mirror())
         names = [str(i) for i in range(CLASSES)]

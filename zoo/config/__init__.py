@@ -195,6 +195,10 @@ class DataConfig(Section):
     """Seed of the choice of these held-out images."""
     batch_size: BatchSize = 64
     """Images per step, over all devices."""
+    resize: Literal["crop", "pad", "squash"] = "crop"
+    """Way from an image to a square in tests, predictions and exports. crop: the center, without
+    the border; pad: the whole image with black borders; squash: the whole image, distorted.
+    Training takes random windows of that square, with crop of the image itself."""
     augment: bool = True
     """Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: half of the images
     upside down instead."""

@@ -8,12 +8,13 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.errors import in_one_line, no_autograph, reason
-from zoo.data.image_files import JPEG, PNG, to_jpeg_or_png
+from zoo.data.image_files import JPEG, PNG, TO_8_BITS, to_jpeg_or_png
 
 MAX_PIXELS = 2**29 // 3  # above which Pillow, too, refuses decompression bombs
 HEAD = 2**16  # bytes that hold the EXIF orientation and the transparency of a file
 # A PNG file with an alpha channel, or with a transparent color; `\C` is any byte.
 TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
+DEEP_PNG = r"\CPNG\C{20}\x10"  # the first bytes of a PNG file of 16 bits
 ORIENTATION = 0x0112  # the tag of EXIF
 # Whether rows and columns are reversed in EXIF's orientations 1 to 4; in 5 to 8, the image is
 # transposed first.
@@ -35,23 +36,45 @@ def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     The image is uint8 of shape `(height, width, 3)`, the crop float32 in [0, 255].
     """
     size, shape = preprocessing.image_size, tf.shape(image)[:2]
-    resized = preprocessing.shorter_side * shape // tf.reduce_min(shape)
-    center = tf.raw_ops.ScaleAndTranslate(
+    resized = preprocessing.resized(shape, tf.reduce_min(shape), tf.reduce_max(shape))
+    first = tf.round((resized - size) / 2)
+    return _scale(image, size, resized / shape, first, preprocessing.interpolation)
+
+
+def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> tf.Tensor:
+    """Resizes a window of an image that is padded or squashed to a square: `(size, size, 3)`."""
+    shape = tf.shape(image)[:2]
+    side = tf.reduce_max(shape)
+    square = tf.stack([side, side])
+    inner = square if resize == "squash" else shape  # the image in the square
+    begin, extent = tf.split(window(tf.stack([side, side, 3])), 2)
+    scale = size / extent
+    first = tf.cast(begin - (square - inner) // 2, scale.dtype) * scale
+    return _scale(image, size, scale * (inner / shape), first, "bilinear")
+
+
+def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
+    """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
+    scaled = tf.raw_ops.ScaleAndTranslate(
         images=image[None],
         size=[size, size],
-        scale=tf.cast(resized / shape, tf.float32),
-        translation=tf.cast(-tf.round((resized - size) / 2), tf.float32),
-        kernel_type=KERNELS[preprocessing.interpolation],
+        scale=tf.cast(scale, tf.float32),
+        translation=tf.cast(-first, tf.float32),
+        kernel_type=KERNELS[interpolation],
         antialias=True,
     )
-    return tf.clip_by_value(center[0], 0, 255)  # bicubic overshoots
+    return tf.clip_by_value(scaled[0], 0, 255)  # bicubic overshoots
 
 
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     """Decodes a file as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    The bytes are of a JPEG, PNG, GIF or BMP file; the image is uint8 `(height, width, 3)`.
+    The bytes are of a JPEG, PNG, GIF or BMP file; the image is uint8 `(height, width, 3)`. PNG
+    files of 16 bits are an error.
     """
+    eight = tf.debugging.Assert(~is_deep_png(encoded), [f"16-bit PNG; {TO_8_BITS}"])
+    with tf.control_dependencies([eight]):
+        encoded = tf.identity(encoded)
 
     def jpeg() -> tf.Tensor:
         return tf.io.decode_jpeg(encoded, 3, dct_method="INTEGER_ACCURATE")  # as Pillow
@@ -74,6 +97,11 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     turned = tf.cond(number < 4, lambda: stored, transposed)
     dims = tf.gather([(*rows_and_columns, False) for rows_and_columns in REVERSED], number % 4)
     return tf.ensure_shape(tf.raw_ops.Reverse(tensor=turned, dims=dims), [None, None, 3])
+
+
+def is_deep_png(encoded: tf.Tensor | bytes) -> Any:
+    """Returns whether files, of any shape, are PNG of 16 bits, whose lower 8 decoders drop."""
+    return tf.strings.regex_full_match(tf.strings.substr(encoded, 0, 25), DEEP_PNG)
 
 
 def orientation(encoded: tf.Tensor | bytes) -> tf.Tensor:

@@ -13,6 +13,12 @@ from zoo.files import is_litter
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
 CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+BITS_PER_SAMPLE, SAMPLE_FORMAT = 258, 339  # tags of TIFF
+TO_8_BITS = "scale it to 8 bits first, such as np.uint8(pixels / largest * 255)"
+
+
+class DeepPixelsError(ValueError):
+    """Pixels of more than 8 bits, or signed ones, whose scale is unknown."""
 
 
 def is_pillow(image: Any) -> bool:
@@ -30,8 +36,13 @@ def to_png(image: Any) -> bytes:
 
     if 0 in image.size:
         raise ValueError("no pixels")
-    if image.mode[0] in "IF":
-        raise ValueError(f"pixels of more than 8 bits (Pillow's mode {image.mode})")
+    # Pillow makes 8 bits of 16 in color without a word, and of signed ones.
+    tags, stored = getattr(image, "tag_v2", {}), str(getattr(image, "tile", ""))
+    bits, kinds = (tags.get(tag, (1,)) for tag in (BITS_PER_SAMPLE, SAMPLE_FORMAT))
+    if image.mode[0] in "IF" or ";16" in stored or max(bits) > 8 or not {*kinds} <= {1, 4}:
+        raise DeepPixelsError(
+            f"pixels signed or of more than 8 bits (Pillow's mode {image.mode}); {TO_8_BITS}"
+        )
     mode = "RGBA" if image.has_transparency_data else "RGB"
     file = BytesIO()
     ImageOps.exif_transpose(image).convert(mode).save(file, "PNG", compress_level=1)
@@ -39,8 +50,13 @@ def to_png(image: Any) -> bytes:
 
 
 def to_jpeg_or_png(content: bytes) -> bytes:
-    """Returns JPEG and PNG files as they are, and converts `CONVERTED` to PNG without loss."""
+    """Returns JPEG and PNG files as they are, and converts `CONVERTED` to PNG without loss.
+
+    Raises `DeepPixelsError` if pixels have more than 8 bits.
+    """
     if content.startswith((JPEG, PNG)):
+        if content.startswith(PNG) and content[24:25] == b"\x10":
+            raise DeepPixelsError(f"16-bit PNG; {TO_8_BITS}")
         return content
     with needs_extra("train"):
         from PIL import Image, UnidentifiedImageError
@@ -50,6 +66,8 @@ def to_jpeg_or_png(content: bytes) -> bytes:
     except UnidentifiedImageError:
         expected = ", ".join(("JPEG", "PNG", *CONVERTED))
         raise ValueError(f"not an image of {expected}") from None
+    except DeepPixelsError:
+        raise
     except Exception as error:  # Pillow's decoders raise many kinds
         raise ValueError(str(error)) from None
 

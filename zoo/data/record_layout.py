@@ -1,6 +1,7 @@
 """Places of the records of a TFRecord file, and the record of an error."""
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,6 +15,10 @@ from zoo.errors import printable
 from zoo.files import in_bucket
 
 AT_ONCE = 16  # files
+BY_ZLIB = (
+    'python -c "import sys, zlib; '
+    'sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"'
+)
 HEADER, FOOTER = 12, 4  # length with its checksum, checksum of the record
 
 
@@ -35,6 +40,19 @@ def record_ends(path: str) -> Iterator[int]:
             yield end
 
 
+def why_compressed(path: str) -> str:
+    """Says how to decompress a file that has no records for being compressed; else ""."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        head: Any = file.read(2**16)
+    try:
+        if not zlib.decompressobj(47).decompress(head):  # 47: of either kind
+            return ""
+    except zlib.error:
+        return ""
+    name, command = ("GZIP", "gzip -dc") if head[:1] == b"\x1f" else ("ZLIB", BY_ZLIB)
+    return f"{printable(path)} is compressed ({name}); decompress it: {command} < FILE > NEW_FILE"
+
+
 def damaged_record(files: Iterable[str], error: Exception) -> str:
     """Names the record of TensorFlow's error, which has its place alone; "" if it is not found."""
     found = re.search(r"record at (\d+)", str(error))
@@ -49,6 +67,8 @@ def damaged_record(files: Iterable[str], error: Exception) -> str:
 
 def _damaged_at(place: int, file: str) -> str:
     try:
+        if place == 0 and (why := why_compressed(file)):
+            return why
         for number, start in enumerate(chain([0], record_ends(file))):
             # The error is about a header or about the record after it.
             if place - start in (0, HEADER) and not _is_whole(file, number):

@@ -22,6 +22,7 @@ HELP_MAPS = (
     "adds a value, blue subtracts it, grey leaves it out. The content map weighs a place by what "
     "is there, the position map by where it lies as seen from the chosen position."
 )
+RESIZED = {"crop": "resized and cropped", "pad": "resized and padded", "squash": "resized"}
 NOTHING = (None, "", None)
 NO_MAPS = "{} has no lambda layers, so there is no map of where it looked."
 
@@ -75,7 +76,8 @@ class Demo:
     def build(self) -> gr.Blocks:
         """Lays the page out."""
         name, layers = self.classifier.name, lambda_layers(self.classifier.model)
-        with page_of(name, HELP.format(resized="resized and cropped", result="accuracy")) as page:
+        resized = RESIZED[self.classifier.preprocessing.resize]
+        with page_of(name, HELP.format(resized=resized, result="accuracy")) as page:
             with gr.Row():
                 photo = upload()
                 answer = gr.Label(label="Most probable classes", num_top_classes=TOP)

@@ -86,10 +86,14 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
 def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
     import tensorflow as tf
 
+    from zoo.data.crops import is_deep_png
     from zoo.data.errors import reason
+    from zoo.data.image_files import TO_8_BITS
+    from zoo.data.record_layout import why_compressed
 
     keys: dict[str, Any] = {
         "image/source_id": tf.io.FixedLenFeature([], tf.string),
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
         "image/object/class/label": tf.io.VarLenFeature(tf.int64),
         "image/object/mask": tf.io.VarLenFeature(tf.string),
         "image/height": tf.io.FixedLenFeature([], tf.int64),
@@ -99,7 +103,9 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
     try:
         records: Any = tf.data.TFRecordDataset(file).batch(16)
         for batch in records.map(lambda texts: tf.io.parse_example(texts, keys)):
-            source, labels, masks, heights, widths = (batch[key] for key in keys)
+            source, images, labels, masks, heights, widths = (batch[key] for key in keys)
+            if is_deep_png(images).numpy().any():
+                raise ValueError(f"16-bit PNG; {TO_8_BITS}")
             for height, width in tf.stack([heights, widths], -1).numpy().tolist():
                 check_shape(height, width, image_size)
             ids += map(int, source.numpy().tolist())
@@ -109,7 +115,7 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
             if dataset.masks and masks.indices.shape != labels.indices.shape:
                 raise ValueError(f"objects without masks, which {DESCRIPTION} promises")
     except (tf.errors.OpError, ValueError) as error:
-        received = f"{printable(file)} ({reason(error)})"
+        received = why_compressed(file) or f"{printable(file)} ({reason(error)})"
         raise ValueError(f"data.dir: expected intact shards. Received: {received}") from None
     return ids
 

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from zoo.data.errors import reason
 from zoo.data.image_files import OTHERS, Notes, find_images, print_notes
 from zoo.data.pseudo_records import IMAGE, NAME
-from zoo.data.record_layout import record_ends
+from zoo.data.record_layout import record_ends, why_compressed
 from zoo.data.sources import tfds
 from zoo.errors import needs_extra, printable, some
 from zoo.files import answering, expand, in_bucket, location, why_no_file
@@ -50,8 +50,9 @@ class RecordRange:
                 yield image, own.decode(errors="surrogateescape") or f"number {number} of {name}"
                 number += 1
         except tf.errors.OpError as error:
+            why = why_compressed(self.file) or reason(error)
             raise DamagedError(
-                f"{printable(self.file)}, after {number:,} records ({reason(error)})"
+                f"{printable(self.file)}, after {number:,} records ({why})"
             ) from None
 
     @property
@@ -182,6 +183,8 @@ def _count_records(path: str) -> tuple[int, bool]:
     end, count = 0, 0
     for end in record_ends(path):  # noqa: B007  # the last one is used
         count += 1
+    if not count and (why := why_compressed(path)):
+        raise ValueError(f"input: {why}")
     return count, end == tf.io.gfile.stat(path).length
 
 
@@ -190,7 +193,8 @@ def _check_key(file: str) -> None:
     try:
         first: Any = next(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator(), b"")
     except tf.errors.OpError as error:
-        raise ValueError(f"input: {printable(file)} is damaged: {reason(error)}") from None
+        why = why_compressed(file) or f"{printable(file)} is damaged: {reason(error)}"
+        raise ValueError(f"input: {why}") from None
     features = _features(first)
     if not _first(features, IMAGE):
         keys = ", ".join(sorted(map(printable, features))) or "no tf.train.Example"
@@ -221,6 +225,7 @@ def _of_tfds(name: str, range_size: int, folder: Any) -> list[Range]:
         builder = tfds.find_builder(tensorflow_datasets, name, folder and str(folder))
         tfds.check_split(builder, split, "split")
         tfds.check_files(builder, split)
+        tfds.check_pixels(builder)
     except ValueError as error:  # which begins with a setting of training
         raise ValueError(f"input: {str(error).partition(': ')[2]}") from None
     image = dict(builder.info.features.items()).get("image")
@@ -229,6 +234,8 @@ def _of_tfds(name: str, range_size: int, folder: Any) -> list[Range]:
         raise ValueError(
             "input: expected a data set with the feature image (Image), in TFRecord files. "
             f"Received: {name!r} with {', '.join(sorted(builder.info.features))}, in {form} files"
+            + (form != "tfrecord")
+            * f"; {tfds.to_tfrecords(builder, name, folder)}"
         )
     return [
         part

@@ -4,14 +4,16 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from zoo.config import DataConfig
 from zoo.data.crops import decode
-from zoo.data.image_files import to_jpeg_or_png, to_png
+from zoo.data.image_files import DeepPixelsError, to_jpeg_or_png, to_png
 from zoo.data.load import held_out_files, load_data
 
 NOISE = np.random.default_rng(0).integers(0, 256, (30, 40, 3)).astype("uint8")
+CHANNELS = (1, 2, 3, 4)
 LOSSLESS = {"bmp": {}, "tiff": {}, "webp": {"lossless": True}, "gif": {}}
 
 
@@ -49,13 +51,22 @@ def test_upright_on_white_first_frame():
     assert (np.asarray(decode(to_jpeg_or_png(moving)))[..., 0] > 250).all()
 
 
-@pytest.mark.parametrize("mode", ["I", "F", "I;16"])
-def test_pixels_of_more_bits_are_refused(mode):
-    image = Image.new(mode, (4, 4))
-    with pytest.raises(ValueError, match="more than 8 bits"):
+EIGHT = b"\x08\0" * 3  # bits per sample of a TIFF
+DEEP = {
+    **{f"tiff {mode}": encoded(Image.new(mode, (4, 4)), "tiff") for mode in ("I", "F", "I;16")},
+    "tiff RGB": encoded(Image.fromarray(NOISE), "tiff").replace(EIGHT, b"\x10\0" * 3),
+    "tiff signed": encoded(Image.new("L", (4, 4)), "tiff", tiffinfo={339: 2}),
+    **{f"png {n}": bytes(tf.io.encode_png(np.ones((4, 4, n), "uint16")).numpy()) for n in CHANNELS},
+}
+
+
+@pytest.mark.parametrize("content", DEEP.values(), ids=DEEP)
+def test_pixels_of_more_bits_are_refused(content):
+    message = "(16-bit PNG|more than 8 bits).*; scale it to 8 bits first, such as np.uint8"
+    with Image.open(BytesIO(content)) as image, pytest.raises(DeepPixelsError, match=message):
         to_png(image)
-    with pytest.raises(ValueError, match="more than 8 bits"):
-        to_jpeg_or_png(encoded(image, "tiff"))
+    with pytest.raises(DeepPixelsError, match=message):
+        to_jpeg_or_png(content)
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\0\0\0\x18ftypheic", b"<svg/>"])

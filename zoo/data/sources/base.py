@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_window
-from zoo.data.crops import attempt, decode, decode_window
+from zoo.data.crops import attempt, decode, decode_window, is_deep_png, resize_window
 from zoo.data.errors import no_autograph, reason
+from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import Read
 from zoo.devices import Host
 from zoo.errors import printable
@@ -214,14 +215,20 @@ class DataSource(ABC):
 
     def read(self, record: Record, decoder: Decoder = decode) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns a decoded image, and whether the file was readable."""
-        skip = self.config.unreadable == "skip"
-        return attempt(lambda: decoder(self.encoded(record)), record["name"], skip)
+        skip, name = self.config.unreadable == "skip", record["name"]
+        # A path is none.
+        name = tf.where(is_deep_png(record["image"]), name + f" (16-bit PNG; {TO_8_BITS})", name)
+        return attempt(lambda: decoder(self.encoded(record)), name, skip)
 
     def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns an image cropped and flipped at random, and whether the file was readable."""
         window = partial(random_window, seed=seed)
-        crop, readable = self.read(record, partial(decode_window, window=window))
-        image = tf.image.resize(crop, (size, size))
+        if self.config.resize == "crop":
+            crop, readable = self.read(record, partial(decode_window, window=window))
+            image = tf.image.resize(crop, (size, size))
+        else:
+            whole, readable = self.read(record)
+            image = resize_window(whole, self.config.resize, window, size)
         # The same seed would make flips depend on crops.
         return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable
 

@@ -3,9 +3,11 @@
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
+from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import Read, RecordFile, reader
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.devices import ONLY_HOST, Host
@@ -35,8 +37,8 @@ class Source(DataSource):
     def open(self, image_size: int) -> Split:
         with needs_extra("train"):
             import tensorflow_datasets as tfds
-        name = self.config.name or ""
-        builder = find_builder(tfds, name, self.config.dir)
+        name, folder = self.config.name or "", self.config.dir
+        builder = find_builder(tfds, name, folder)
         features: dict[str, Any] = dict(builder.info.features.items())
         if SEVERAL in features:
             features["label"] = getattr(features[SEVERAL], "feature", None)
@@ -47,6 +49,7 @@ class Source(DataSource):
                 "data.name: expected a data set with the features image (Image) and label "
                 f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
             )
+        check_pixels(builder)
         sources = []
         for setting in ("train_split", "test_split"):
             split = getattr(self.config, setting)
@@ -57,10 +60,15 @@ class Source(DataSource):
             try:
                 with naming_errors(files):  # labels are -1 where they are secret
                     next(iter(read(ONLY_HOST, None, 0)))
-            except (tf.errors.OpError, ImportError) as error:
-                raise ValueError(f"data.dir: {name} cannot be read: {reason(error)}") from None
+            except (tf.errors.OpError, ImportError, NotImplementedError) as error:
+                form = builder.info.file_format.value
+                hint = "" if form == "tfrecord" else f"; {to_tfrecords(builder, name, folder)}"
+                why = f"{form} files: {reason(error)}{hint}"
+                raise ValueError(f"data.dir: {name} cannot be read from {why}") from None
         train, test = sources
-        return Split(train, test, tuple(label.names))
+        alpha = ("image has 4 channels, read as RGB and transparency, on white",)
+        warnings = alpha if features["image"].shape[-1] == 4 else ()
+        return Split(train, test, tuple(label.names), warnings)
 
 
 def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
@@ -102,6 +110,30 @@ def check_split(builder: Any, split: str, setting: str) -> int:
             f"{setting}: expected one image or more. Received: {split!r}, which is empty"
         )
     return count
+
+
+def check_pixels(builder: Any) -> None:
+    """Refuses images that are not uint8: their files hold 16 bits, or a float in four bytes."""
+    dtype = getattr(dict(builder.info.features.items()).get("image"), "np_dtype", np.uint8)
+    if dtype != np.uint8:
+        raise ValueError(
+            "data.name: expected the feature image of dtype uint8. Received: "
+            f"{np.dtype(dtype).name}; {TO_8_BITS}, and prepare it again"
+        )
+
+
+def to_tfrecords(builder: Any, name: str, folder: Any) -> str:
+    """Returns the command that converts a dataset to TFRecords, its image files as they are."""
+    place = f", data_dir={str(folder)!r}" if folder else ""
+    skip = "decoders={'image': tfds.decode.SkipDecoding()}"
+    read = f"b.as_dataset(split=s, {skip})"
+    if builder.info.file_format.value == "array_record":
+        read = f"enumerate(b.as_data_source(s, {skip}))"
+    return (
+        f'convert it: python -c "import tensorflow_datasets as tfds; b = tfds.builder({name!r}'
+        f"{place}); tfds.dataset_builders.store_as_tfds_dataset(b.name, b.version, "
+        f"b.info.features, {{s: {read} for s in b.info.splits}}, data_dir='NEW_FOLDER')\""
+    )
 
 
 def check_files(builder: Any, split: str) -> list[str]:

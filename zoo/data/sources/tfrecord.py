@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from zoo.data.errors import no_autograph, reason
 from zoo.data.record_files import Parse, RecordFile, reader
+from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.errors import needs_extra
 from zoo.run_folder import INDEX, read_json
@@ -134,7 +135,8 @@ def _first_fault(files: Sequence[str]) -> str | None:
                     )
                 tf.io.parse_single_example(record, NEEDED)
         except Exception as error:
-            return f"data.dir: {file} is damaged or no file of tf.train.Example: {reason(error)}"
+            why = f"{file} is damaged or no file of tf.train.Example: {reason(error)}"
+            return f"data.dir: {why_compressed(file) or why}"
     return None
 
 

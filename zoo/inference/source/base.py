@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -64,7 +65,9 @@ class ClassifierSource(Source[Classifier]):
 
 
 def load_images(config: DataConfig, preprocessing: Preprocessing) -> ImageData:
-    """Loads test images."""
+    """Loads test images; a `resize` of the settings that was given replaces the network's."""
+    if "resize" in config.model_fields_set:
+        preprocessing = replace(preprocessing, resize=config.resize)
     # Datasets like imagenet_v2 have no training images; the test images stand in for them.
     changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
     config = config.model_copy(update=changes)

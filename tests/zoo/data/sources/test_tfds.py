@@ -1,5 +1,8 @@
 """Data sets of TensorFlow Datasets."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +12,7 @@ from zoo.config import DataConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import load_data
 from zoo.devices import Host
+from zoo.pseudo_label.inputs import find_ranges
 
 
 def config(folder, **settings):
@@ -112,3 +116,43 @@ def test_damaged_record_ends_the_run_in_one_line(tmp_path):
     message = f"^data: record 0 of {path} is damaged or cut off$"
     with pytest.raises(ValueError, match=message), naming_errors(data.train.files):
         list(data.train.batches(4, 1000).take(4))
+
+
+def write(folder, dtype, channels, **options):
+    import tensorflow_datasets as tfds
+
+    image = tfds.features.Image(shape=(None, None, channels), dtype=dtype)
+    pixels = np.full((9, 9, channels), 40, dtype)
+    write_tfds(folder, "own", {"train": [(pixels, i) for i in range(5)]}, image=image, **options)
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [("uint16", 1), ("uint16", 3), ("float32", 1)])
+def test_images_that_are_not_uint8_are_refused(tmp_path, dtype, channels):
+    write(tmp_path, np.dtype(dtype).type, channels)
+    message = rf"feature image of dtype uint8\. Received: {dtype}; scale it to 8 bits first"
+    with pytest.raises(ValueError, match=rf"^data\.name: expected the {message}"):
+        load_data(config(tmp_path, name="own", test_split="train"), 24)
+    with pytest.raises(ValueError, match=rf"^input: expected the {message}"):
+        find_ranges("tfds:own", 9, tmp_path, False)
+
+
+@pytest.mark.parametrize(("channels", "value"), [(1, 40), (2, 221), (3, 40), (4, 221)])
+def test_images_of_every_number_of_channels(tmp_path, channels, value):
+    """The second and the fourth one are transparency, 40 of 255 on white."""
+    write(tmp_path, np.uint8, channels)
+    data = load_data(config(tmp_path, name="own", test_split="train"), 24)
+    assert np.unique(data.test.sample(9)[0].round()).tolist() == [value]
+    assert len(data.warnings) == (channels == 4)
+
+
+def test_array_records_are_converted_by_the_command_of_the_message(tmp_path):
+    write(tmp_path, np.uint8, 3, file_format="array_record")
+    settings = {"name": "own", "test_split": "train"}
+    with pytest.raises(ValueError, match=r"^input: .*, in array_record files; convert it: python"):
+        find_ranges("tfds:own", 9, tmp_path, False)
+    with pytest.raises(ValueError, match=r"^data\.dir: own cannot .* array_record files") as caught:
+        load_data(config(tmp_path, **settings), 24)
+    command = str(caught.value).partition("convert it: ")[2].replace("python", sys.executable, 1)
+    command = command.replace("NEW_FOLDER", str(tmp_path / "new"))
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+    assert (load_data(config(tmp_path / "new", **settings), 24).test.sample(9)[0] == 40).all()

@@ -1,6 +1,9 @@
 """Shards of tf.train.Example."""
 
+import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from support.record_files import jpeg, write_tfrecords
 
 from zoo.config import DataConfig
 from zoo.data.load import load_data
+from zoo.data.record_layout import why_compressed
 from zoo.data.sources import tfrecord
 from zoo.devices import Host
 from zoo.files import write_json
@@ -105,6 +109,36 @@ def test_truncated_file_is_named(folder):
     with pytest.raises(ValueError, match=r"data\.dir: .*train-1 is damaged") as caught:
         load_data(config(folder), 24)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("skip", ["refuse", "skip"])
+def test_png_of_16_bits_is_unreadable_and_named(folder, skip, capfd):
+    deep = tf.io.encode_png(np.full((9, 9, 1), 4095, "uint16")).numpy()
+    write_tfrecords(folder / "validation-0", [(deep, 1), (jpeg(1), 2)])
+    data = load_data(config(folder, unreadable=skip), 24)
+    why = r"data: unreadable image: number 0 of .*validation-0 \(16-bit PNG; scale it to 8 bits"
+    if skip == "skip":
+        assert data.test.sample(9)[1].tolist() == [2]
+        assert re.search(why, capfd.readouterr().err)
+    else:
+        with pytest.raises(ValueError, match=why):
+            data.test.sample(9)
+
+
+@pytest.mark.parametrize("kind", ["GZIP", "ZLIB"])
+def test_compressed_file_is_named_with_the_command(folder, kind):
+    """The command of the message gives the file that was compressed."""
+    path = folder / "train-1"
+    with tf.io.TFRecordWriter(str(path), kind) as writer:
+        for record in tf.data.TFRecordDataset(str(folder / "train-0")).as_numpy_iterator():
+            writer.write(record)
+    with pytest.raises(ValueError, match=rf"train-1 is compressed \({kind}\); ") as caught:
+        load_data(config(folder), 24)
+    command = str(caught.value).partition("decompress it: ")[2].replace("python", sys.executable)
+    command = command.replace("< FILE >", f"< {path} >").replace("NEW_FILE", str(folder / "new"))
+    subprocess.run(command, shell=True, check=True)
+    assert (folder / "new").read_bytes() == (folder / "train-0").read_bytes()
+    assert why_compressed(str(folder / "train-0")) == ""
 
 
 def test_other_contents_are_named(folder):
