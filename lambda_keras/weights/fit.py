@@ -57,7 +57,8 @@ def check_fit(
         others = f" and {len(differences) - 3} more {kind}s" if len(differences) > 3 else ""
         raise ValueError(
             f"the weights in {source!r} do not fit the model {model.name!r} (another network, "
-            "scope, or number of classes: adapt_weights=True takes all but the classifier): "
+            "scope, or number of classes or channels: adapt_weights=True takes all but the "
+            "classifier, and adapts the first convolution): "
             f"{'; '.join(differences[:3])}{others}"
         )
 

@@ -30,6 +30,8 @@ SHORTER = {
     r'weights="imagenet"': "weights=None",
     r"epochs=\d+": "epochs=1",
     r'"model\.keras"': "folder / 'model.keras'",
+    r'"runs/mine/model\.weights\.h5"': "None",
+    r'"exported"': "folder / 'exported'",
     r'"photo\.jpg"': "photo",
     r'train\("lambda_resnet14_digits"': """train(model={"image_size": 16},
         optimizer={"warmup_epochs": 0}, training={"epochs": 1}""",

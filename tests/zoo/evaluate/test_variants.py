@@ -142,6 +142,8 @@ def test_the_published_classes():
     assert {"n01580077", "n01616318", "n07697313"} <= set(IN_A)
     assert {"n01443537", "n01484850", "n12267677"} <= set(IN_R)
     assert variants.class_subset("imagenet_v2") is variants.class_subset(None) is None
+    for name in ("imagenet_a:0.1.0", "imagenet_a/test:0.1.0"):  # with version and configuration
+        assert variants.class_subset(name) == IN_A
 
 
 def test_a_label_that_is_none_of_the_classes(network, tmp_path):

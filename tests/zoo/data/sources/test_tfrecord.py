@@ -52,6 +52,8 @@ def test_a_resumed_run_counts_only_what_has_changed(records, tmp_path, monkeypat
     write_tfrecords(folder / "train-new", [(jpeg(i), i + 1) for i in range(5)])
     assert load_data(config(folder), 24, index=index).train.count == 65
     assert scanned == ["train-*"]
+    write_tfrecords(folder / "train-00000-of-00005", [(jpeg(0), 1)])  # in place of 12
+    assert load_data(config(folder), 24, index=index).train.count == 54
     index.write_text("{")
     with pytest.raises(ValueError, match=r"output_dir: expected an intact records\.json"):
         load_data(config(folder), 24, index=index)
@@ -63,6 +65,15 @@ def test_labels_from_zero_without_names(tmp_path):
     data = load_data(config(tmp_path, classes=3), 24)
     assert data.class_names == ("0", "1", "2")
     assert np.bincount(data.test.sample(100)[1]).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("labels", "indices"), [((1, 2), [1, 2]), ((1, 2, 3), [0, 1, 2])])
+def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels, indices):
+    """Labels 1 and 2 of three classes count from 0, without an image of the first class."""
+    for part in ("train", "validation"):
+        write_tfrecords(tmp_path / f"{part}-0", [(jpeg(i), i) for i in labels])
+    data = load_data(config(tmp_path, classes=3, batch_size=2), 24)
+    assert sorted(data.test.sample(9)[1]) == indices
 
 
 @pytest.mark.parametrize("hosts", [7, 16])
