@@ -45,7 +45,7 @@ FLOORS = (
         "maps",
         "pseudo_label",
     ),
-    ("api",),
+    ("api", "serve"),
     ("benchmark",),
 )
 # Slow to import or optional: zoo imports them inside the functions that need them.

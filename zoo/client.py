@@ -1,12 +1,11 @@
-"""Client of TensorFlow Serving: `python -m zoo.client --model NAME photo.jpg`."""
+"""Client of zoo.serve and TensorFlow Serving: `python -m zoo.client --model NAME photo.jpg`."""
 
 import base64
 import json
-import math
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -33,25 +32,24 @@ from zoo.inference.predictions import ClassScore, Prediction, describe, write_js
 # Limits of a request: images, and bytes if there is more than one image.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
 # Larger responses are refused: predictions take some kilobytes.
-MAX_ANSWER_BYTES, MAX_VALUES = 16 * 2**20, 10**6
+MAX_ANSWER_BYTES = 16 * 2**20
 Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
 
 
 class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
-    """Prints the most probable classes of images, or their objects, from TensorFlow Serving.
+    """Prints the most probable classes of images, or their objects, from a server.
 
-    The model has to be an export of python -m zoo.export, of a classifier or a detector. The server
-    decodes and resizes images itself, as python -m zoo.predict does. Examples:
+    The server is python -m zoo.serve, or TensorFlow Serving. The model has to be a SavedModel of python -m zoo.export, of a classifier or a detector. The
+    server decodes and resizes images itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --model detector_lambda_resnet50 photo.jpg --output detections.png
-      python -m zoo.client --url grpc://127.0.0.1:8500 --model lambda_resnet14 photos/
+      python -m zoo.client --url http://127.0.0.1:8080 --model lambda_resnet14 photos/
     """
 
     photos: Photos
     url: str = "http://127.0.0.1:8501"
-    """The server: http://HOST:PORT or https://HOST:PORT for REST, grpc://HOST:PORT for gRPC, which
-    starts slower, because its package imports TensorFlow."""
+    """The server: http://HOST:PORT or https://HOST:PORT."""
     model: str = Field(min_length=1)
     """Name of the model on the server."""
     model_version: int | None = Field(default=None, ge=0, lt=2**63)
@@ -68,16 +66,14 @@ class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
 
     @field_validator("url")
     @classmethod
-    def _known_scheme(cls, url: str) -> str:
-        expected = "expected http://HOST:PORT, https://HOST:PORT or grpc://HOST:PORT"
+    def _of_http(cls, url: str) -> str:
         try:
             parts = urlsplit(url)
-            # Only HTTP has a default port.
-            complete = parts.hostname and (parts.port or parts.scheme != "grpc")
-        except ValueError as error:
-            raise ValueError(f"{expected} ({error}). Received: {url!r}") from None
-        extra = parts.query or parts.fragment or (parts.scheme == "grpc" and parts.path.strip("/"))
-        if parts.scheme not in ("http", "https", "grpc") or not complete or extra:
+            valid = parts.hostname and parts.port != 0 and not (parts.query or parts.fragment)
+        except ValueError:
+            valid = False
+        if not valid or parts.scheme not in ("http", "https"):
+            expected = "expected http://HOST:PORT or https://HOST:PORT"
             raise ValueError(f"{expected}. Received: {url!r}")
         return url.rstrip("/")
 
@@ -129,7 +125,7 @@ class ServedPrediction(BaseModel):
 
 
 class Predictions(BaseModel):
-    """Response of TensorFlow Serving in row format."""
+    """Response in row format."""
 
     predictions: list[ServedPrediction]
 
@@ -174,11 +170,6 @@ def main(arguments: Sequence[str]) -> None:
         print(f"wrote {printable(config.output)}")
 
 
-def connect(config: ClientConfig) -> AbstractContextManager[Send]:
-    """Creates a REST or gRPC client; nothing is sent yet."""
-    return _grpc(config) if urlsplit(config.url).scheme == "grpc" else _rest(config)
-
-
 def predict_files(
     send: Send, config: ClientConfig, photos: Sequence[Path]
 ) -> Iterator[tuple[Path, ServedPrediction]]:
@@ -211,10 +202,8 @@ def _predict_batch(
     except (TimeoutError, ConnectionError) as error:
         late = isinstance(error, TimeoutError)
         why = f"within {config.timeout:g} s" if late else f"({shorten(str(error), 300)})"
-        raise ValueError(
-            f"{url} did not answer {why}; is TensorFlow Serving running there?"
-        ) from None
-    except (TypeError, ValueError) as error:  # malformed tensors are of both kinds
+        raise ValueError(f"{url} did not answer {why}; is a server running there?") from None
+    except ValueError as error:
         is_json = isinstance(error, ValidationError)
         received = first_wrong(error, "the answer") if is_json else str(error)
         raise ValueError(
@@ -237,8 +226,9 @@ def _content(photo: Path) -> bytes:
 
 
 @contextmanager
-def _rest(config: ClientConfig) -> Iterator[Send]:
-    with needs_extra("export"):
+def connect(config: ClientConfig) -> Iterator[Send]:
+    """Opens a connection pool; nothing is sent yet."""
+    with needs_extra("serve"):
         import requests
     version = "" if config.model_version is None else f"/versions/{config.model_version}"
     url = f"{config.url}/v1/models/{quote(config.model, safe='')}{version}:predict"
@@ -274,49 +264,6 @@ def _rest(config: ClientConfig) -> Iterator[Send]:
 
     # Its thread is a daemon, which does not keep the process from its end.
     with requests.Session() as session, ThreadPool(1) as pool:
-        yield send
-
-
-@contextmanager
-def _grpc(config: ClientConfig) -> Iterator[Send]:
-    with needs_extra("export"):
-        import grpc
-        import numpy as np
-        import tensorflow as tf
-        from tensorflow_serving.apis.predict_pb2 import PredictRequest
-        from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
-
-    def send(images: Sequence[bytes]) -> bytes:
-        request = PredictRequest()
-        request.model_spec.name = config.model
-        request.model_spec.signature_name = config.signature
-        if config.model_version is not None:
-            request.model_spec.version.value = config.model_version
-        request.inputs["image_bytes"].CopyFrom(tf.make_tensor_proto(list(images)))
-        try:
-            outputs = stub.Predict(request, timeout=config.timeout).outputs
-        except grpc.RpcError as error:
-            reason = error.details() or "no reason given"
-            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise TimeoutError from None
-            if error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise ConnectionError(reason) from None
-            raise Refused(f"{error.code().name}: {reason}") from None
-        names = [name for name in ServedPrediction.model_fields if name in outputs]
-        if not names:
-            raise ValueError(f"outputs {sorted(outputs)}")
-        columns = [rows(outputs[name]) for name in names]
-        predictions = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-        return json.dumps({"predictions": predictions}, default=bytes.decode).encode()
-
-    def rows(tensor: Any) -> list[Any]:
-        shape = [dimension.size for dimension in tensor.tensor_shape.dim]
-        if min(shape, default=0) < 0 or math.prod(shape) > MAX_VALUES:
-            raise ValueError(f"shape {shape}")
-        return np.atleast_1d(tf.make_ndarray(tensor)).tolist()
-
-    with grpc.insecure_channel(urlsplit(config.url).netloc) as channel:
-        stub = PredictionServiceStub(channel)
         yield send
 
 

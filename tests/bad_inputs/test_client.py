@@ -7,20 +7,13 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import grpc
-import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 from support import commands
-from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis import prediction_service_pb2_grpc
-from tensorflow_serving.apis.predict_pb2 import PredictResponse
 
 from zoo import client
 from zoo.cli.run import BACKENDS
@@ -36,6 +29,7 @@ def here(tmp_path, monkeypatch) -> Path:
     """The current folder, with an image and what is none."""
     monkeypatch.chdir(tmp_path)
     Image.new("L", (4, 3)).save("a.jpg")
+    Path("same.json").hardlink_to("a.jpg")
     os.mkfifo("fifo.jpg")
     Path("folder").mkdir()
     Path("pipes").mkdir()
@@ -220,131 +214,14 @@ def test_the_limit_is_that_of_the_whole_answer(monkeypatch, capsys, rest, name):
 
 
 @pytest.mark.usefixtures("here")
-def test_the_limit_is_that_of_the_whole_answer_by_grpc(monkeypatch, capsys):
-    """The server sends HTTP/2 settings, then a ping every now and then."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def drip():
-            connection, _ = listener.accept()
-            with connection:
-                connection.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-                try:
-                    while True:
-                        connection.sendall(bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8))
-                        time.sleep(0.05)
-                except OSError:
-                    pass
-
-        threading.Thread(target=drip, daemon=True).start()
-        url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
-        begin = time.monotonic()
-        arguments = ("--url", url, "--model", "m", "--timeout", "0.5")
-        assert f"{url} did not answer within 0.5 s" in fail(
-            monkeypatch, capsys, "a.jpg", *arguments
-        )
-        assert time.monotonic() - begin < 4
-
-
-def tensors(**changes) -> dict[str, TensorProto]:
-    columns = {
-        "classes": np.array([[1, 0]], "int32"),
-        "labels": np.array([[b"a", b"b"]]),
-        "scores": np.array([[0.7, 0.3]], "float32"),
-        **changes,
-    }
-    return {
-        name: value if isinstance(value, TensorProto) else tf.make_tensor_proto(value)
-        for name, value in columns.items()
-        if value is not None
-    }
-
-
-def proto(shape: list[int], **values) -> TensorProto:
-    tensor = TensorProto(dtype=1, **values)
-    for size in shape:
-        tensor.tensor_shape.dim.add(size=size)
-    return tensor
-
-
-# By name of the model: outputs, part of the message.
-OUTPUTS = {
-    "nothing": ({}, "Received: outputs []"),
-    "no labels": (tensors(labels=None), "predictions.0.labels: Field required"),
-    "NaN": (tensors(scores=np.float32([[np.nan, 0]])), "scores.0: Input should be a finite"),
-    "score of -5": (tensors(scores=np.float32([[-5, 0]])), "greater than or equal to 0, not -5"),
-    "score of 1e30": (tensors(scores=np.float32([[1e30, 0]])), "scores.0: Input should be less"),
-    "scores as text": (tensors(scores=np.array([[b"1", b"0"]])), "valid number, not '1'"),
-    "rows of scores": (tensors(scores=np.float32([[[0.7], [0.3]]])), "valid number, not [0."),
-    "no rows of scores": (tensors(scores=np.float32([0.7])), "scores: Input should be a valid"),
-    "more rows of scores": (tensors(scores=np.zeros((2, 2), "float32")), "argument 3 is longer"),
-    "columns of another length": (tensors(scores=np.float32([[1]])), "Received: [2, 2, 1]"),
-    "two rows": (
-        tensors(classes=[[1], [1]], labels=[["a"], ["a"]], scores=[[0.5], [0.5]]),
-        "expected 1 predictions. Received: 2",
-    ),
-    "empty rows": (
-        tensors(
-            classes=np.zeros((1, 0), "int32"),
-            labels=np.array([[]], "S1"),
-            scores=np.zeros((1, 0), "float32"),
-        ),
-        "classes: List should have at least 1 item",
-    ),
-    "class -1": (tensors(classes=np.int32([[-1, 0]])), "greater than or equal to 0, not -1"),
-    "class 0.5": (tensors(classes=np.float32([[0.5, 0]])), "classes.0: Input should be a valid"),
-    "labels that are no text": (tensors(labels=np.array([[b"\xff", b""]])), "can't decode byte"),
-    "labels of numbers": (tensors(labels=np.int32([[1, 0]])), "labels.0: Input should be a valid"),
-    "more than memory": (tensors(scores=proto([10**6, 10**6], float_val=[0.5])), "shape [1000000"),
-    "less than nothing": (tensors(scores=proto([1, -2], float_val=[1])), "shape [1, -2]"),
-    "other values than the shape": (
-        tensors(scores=proto([1, 2], tensor_content=b"123")),
-        "Received: ",
-    ),
-    "no known type": (tensors(scores=TensorProto(dtype=99)), "Received: Cannot convert"),
-}
-
-
-class HostileGrpc(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """The same by gRPC."""
-
-    def Predict(self, request, context):
-        response = PredictResponse()
-        if request.model_spec.name == "refused":
-            context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mred\x07 \u202e line\nnext")
-        for name, tensor in OUTPUTS[request.model_spec.name][0].items():
-            response.outputs[name].CopyFrom(tensor)
-        return response
-
-
-@pytest.fixture(scope="module")
-def by_grpc() -> Iterator[str]:
-    server = grpc.server(ThreadPoolExecutor(2))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(HostileGrpc(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"grpc://127.0.0.1:{port}"
-    server.stop(None).wait()
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_bad_answers_by_grpc(monkeypatch, capsys, by_grpc, name):
-    output = ("--output", "new/a.json")
-    line = fail(monkeypatch, capsys, "a.jpg", "--url", by_grpc, "--model", name, *output)
-    assert OUTPUTS[name][1] in line
-    assert by_grpc in line
-
-
-@pytest.mark.usefixtures("here")
-def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
-    line = fail(monkeypatch, capsys, "a.jpg", "--url", by_grpc, "--model", "refused")
-    assert r"refused a.jpg: INTERNAL: \x1b[31mred\x07 \u202e line next" in line
-
-
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--model m", "the following arguments are required: PHOTOS"),
+        ("a.jpg", "model: Field required"),
+        ("a.jpg --model m --output a.gif", "expected a file named .png or .json. Received: 'a.g"),
+        ("a.jpg --model m --output same.json", "expected another file"),
+        ("folder --model m", "photos: no images (.jpg, .jpeg, .png, .webp, .bm"),
         ("fifo.jpg --model m", "an image or a folder. Received: 'fifo.jpg'"),
         ("socket.jpg --model m", "an image or a folder. Received: 'socket.jpg'"),
         ("/dev/zero --model m", "an image or a folder. Received: '/dev/zero'"),
@@ -371,8 +248,12 @@ def test_a_refusal_with_escapes(monkeypatch, capsys, by_grpc):
         ("a.jpg --model m --url unix:///socket.jpg", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url file:///etc/passwd", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://a:99999", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://a:x", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://:8501", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url 127.0.0.1:8501", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://[::1", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --url grpc://a:1?b", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url grpc://a:1", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://a?b=c", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://a/#b", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url=", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --output answers.json", "named .png or .json. Received: 'answers.json'"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support import commands
+from support import commands, serving
 
 pytest.importorskip("official")
 
@@ -193,27 +193,19 @@ def test_functions(published, shards, photos, detector):
 
 @pytest.fixture(scope="module")
 def server(published, tmp_path_factory):
-    """Address of a server of an export: a process of TensorFlow alone."""
+    """Address of a server of an export."""
     folder = tmp_path_factory.mktemp("exports")
     exported = api.export(published, folder)
     assert exported == folder / "detector_lambda_resnet14" / "1"
     card = (exported / "model_card.md").read_text()
     assert "python -m zoo.client --model detector_lambda_resnet14" in card
     assert "image_bytes " in card
-    script = ROOT / "tests" / "serving" / "server.py"
-    command = [sys.executable, "-P", str(script), str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            ports = json.loads(process.stdout.readline())
-            yield {scheme: f"{scheme}://127.0.0.1:{ports[key]}" for scheme, key in
-                   (("http", "rest"), ("grpc", "grpc"))}  # fmt: skip
-        finally:
-            process.terminate()
+    with serving.command(str(exported.parent)) as (_, url):
+        yield url
 
 
-@pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_client(server, scheme, photos, detector, tmp_path, capsys):
-    arguments = ["--url", server[scheme], "--model", "detector_lambda_resnet14"]
+def test_client(server, photos, detector, tmp_path, capsys):
+    arguments = ["--url", server, "--model", "detector_lambda_resnet14"]
     arguments += ["--threshold", "0", *map(str, photos)]
     client.main([*arguments, "--output", str(tmp_path / "found.json")])
     printed = capsys.readouterr().out

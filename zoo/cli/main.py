@@ -17,6 +17,7 @@ VERBS = {
     "publish": "write a trained model with its card, or upload it to the Hugging Face Hub",
     "maps": "draw attention maps beside lambdas",
     "demo": "serve a page with predictions and lambda maps",
+    "serve": "serve an export over HTTP",
     "client": "send images to a server",
     "generate": "train a causal network on digits and generate digits",
     "convert": "convert weights of other libraries for Keras",

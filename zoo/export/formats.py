@@ -3,6 +3,7 @@
 | name | meaning |
 | --- | --- |
 | `TITLE` | Name of the format in cards and on the screen. |
+| `FILE` | A file that all exports of the format have. |
 | `PURPOSE` | Its use, in a few words. |
 | `PACKAGES` | Modules that writing or running it imports. |
 | `SIGNATURES` | Rows of `zoo.export.signatures` that it has. |
@@ -10,7 +11,7 @@
 | `QUANTIZATIONS` | Values of `--quantize`, which `write` then accepts. |
 | `USE` | Markdown for the model card; `{name}` is the model's. |
 | `write(classifier, folder)` | Writes a classifier to a new or empty folder. |
-| `Runtime(folder)` | Runs the export: `run(signature, inputs)`. |
+| `Runtime(folder)` | Runs the export: `run(signature, inputs)`; `signatures()` has their specs. |
 
 At module level, a format imports the standard library and NumPy only: its file is also loaded by
 itself, in a process without this project (`zoo.export.runtimes`).

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 TITLE = "LiteRT"
+FILE = "model.tflite"
 PURPOSE = "phones and embedded devices"
 PACKAGES = ("ai_edge_litert.interpreter",)
 SIGNATURES = ("serving_default",)
@@ -74,6 +75,22 @@ class Runtime:
         from ai_edge_litert.interpreter import Interpreter
 
         self._interpreter = Interpreter(str(folder / "model.tflite"), num_threads=threads or None)
+
+    def signatures(self) -> dict[str, Any]:
+        def specs(details: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: (np.dtype(one["dtype"]).name, one["shape_signature"].tolist())
+                for name, one in details.items()
+            }
+
+        runners = {
+            name: self._interpreter.get_signature_runner(name)
+            for name in self._interpreter.get_signature_list()
+        }
+        return {
+            name: (specs(runner.get_input_details()), specs(runner.get_output_details()))
+            for name, runner in runners.items()
+        }
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         return self._interpreter.get_signature_runner(signature)(**inputs)

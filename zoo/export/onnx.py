@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 TITLE = "ONNX"
+FILE = "model.onnx"
 PURPOSE = "ONNX Runtime and others"
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
 SIGNATURES = ("serving_default", "lambda_maps")
 WAYS = {TITLE: {}}
 QUANTIZATIONS = ("float16",)
+DEFAULT_OUTPUTS = ("probabilities",)
 USE = """\
 ```python
 import onnxruntime
@@ -75,8 +77,23 @@ class Runtime:
             folder / "model.onnx", options, providers=["CPUExecutionProvider"]
         )
 
+    def signatures(self) -> dict[str, Any]:
+        def specs(nodes: Sequence[Any]) -> dict[str, Any]:
+            return {
+                node.name: (
+                    node.type[len("tensor(") : -1].replace("float", "float32"),
+                    [size if isinstance(size, int) else -1 for size in node.shape],
+                )
+                for node in nodes
+            }
+
+        inputs, outputs = specs(self._session.get_inputs()), specs(self._session.get_outputs())
+        default = {name: outputs[name] for name in DEFAULT_OUTPUTS}
+        found = {"serving_default": (inputs, default)}
+        return found if outputs == default else {**found, "lambda_maps": (inputs, outputs)}
+
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        names = ["probabilities"]
+        names = list(DEFAULT_OUTPUTS)
         if signature == "lambda_maps":
             names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 TITLE = "OpenVINO"
+FILE = "model.xml"
 PURPOSE = "Intel's processors"
 PACKAGES = ("openvino",)
 SIGNATURES = ("serving_default",)
@@ -51,6 +52,18 @@ class Runtime:
         settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
         model = openvino.Core().read_model(folder / "model.xml")
         self._model: Any = openvino.compile_model(model, "CPU", settings)
+
+    def signatures(self) -> dict[str, Any]:
+        def specs(ports: Any) -> dict[str, Any]:
+            return {
+                port.any_name: (
+                    port.element_type.to_dtype().name,
+                    [size.get_length() if size.is_static else -1 for size in port.partial_shape],
+                )
+                for port in ports
+            }
+
+        return {"serving_default": (specs(self._model.inputs), specs(self._model.outputs))}
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         outputs = self._model(dict(inputs))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 TITLE = "SavedModel"
+FILE = "saved_model.pb"
 PURPOSE = "TensorFlow and its server"
 PACKAGES = ()
 SIGNATURES = ("serving_default", "images_uint8", "image_bytes", "features")
@@ -59,6 +60,18 @@ class Runtime:
         import tensorflow as tf
 
         self._loaded: Any = tf.saved_model.load(str(folder))
+
+    def signatures(self) -> dict[str, Any]:
+        def specs(tensors: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: (spec.dtype.name, [-1 if size is None else size for size in spec.shape])
+                for name, spec in sorted(tensors.items())
+            }
+
+        return {
+            name: (specs(graph.structured_input_signature[1]), specs(graph.structured_outputs))
+            for name, graph in self._loaded.signatures.items()
+        }
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         import tensorflow as tf

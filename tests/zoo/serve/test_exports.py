@@ -1,0 +1,88 @@
+"""Exports on disk: names, versions, formats."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.export.formats import FORMATS
+from zoo.serve.exports import find
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
+
+
+@pytest.fixture
+def exports(tmp_path, monkeypatch) -> Path:
+    """Version 2 and 10 of a SavedModel, 3 of its ONNX file, and a detector."""
+    for version in (
+        "resnet/2/saved_model.pb",
+        "resnet/10/saved_model.pb",
+        "resnet/onnx/3/model.onnx",
+        "only/litert/1/model.tflite",
+        "plain/model.xml",
+        "two/a/1/model.xml",
+        "two/b/1/model.xml",
+        "bad/1/saved_model.pb",
+        "bad/2/other.txt",
+    ):
+        (tmp_path / version).parent.mkdir(parents=True)
+        (tmp_path / version).touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "version", "format_name", "folder"),
+    [
+        ("resnet", "resnet", "10", "saved_model", "resnet/10"),
+        ("resnet/2", "resnet", "2", "saved_model", "resnet/2"),
+        ("resnet/onnx", "resnet", "3", "onnx", "resnet/onnx/3"),
+        ("resnet/onnx/3/", "resnet", "3", "onnx", "resnet/onnx/3"),
+        ("only", "only", "1", "litert", "only/litert/1"),
+        ("plain", "plain", "1", "openvino", "plain"),
+        ("two/../resnet/.", "resnet", "10", "saved_model", "resnet/10"),
+    ],
+)
+def test_name_and_version(exports, path, name, version, format_name, folder):
+    found = find(Path(path))
+    assert (found.name, found.version, found.format_name) == (name, version, format_name)
+    assert found.folder == exports / folder
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("none", "export: expected a folder. Received: 'none', not found"),
+        ("plain/model.xml", "expected a folder. Received: 'plain/model.xml'"),
+        ("two", "'two', with a/1, b/1"),
+        ("bad", "'bad', with no export"),
+        ("bad/2", "'bad/2', with no export"),
+    ],
+)
+@pytest.mark.usefixtures("exports")
+def test_other_folders(path, message):
+    with pytest.raises(ValueError, match=message):
+        find(Path(path))
+
+
+@pytest.mark.parametrize("name", ["saved_model", "onnx"])
+def test_runtimes(name):
+    """Fixtures of both formats are of one network."""
+    (runtime, second) = find(FIXTURES / name).load(2, threads=1)
+    assert (runtime is second) == (name == "saved_model")
+    inputs, outputs = runtime.signatures()["serving_default"]
+    assert inputs == {"images": ("float32", [-1, 16, 16, 3])}
+    assert outputs == {"probabilities": ("float32", [-1, 10])}
+    found = runtime.run("serving_default", {"images": np.zeros((2, 16, 16, 3), "float32")})
+    assert found["probabilities"].sum() == pytest.approx(2, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("content", [b"", b"garbage" * 99])
+def test_damaged_exports(tmp_path, name, content):
+    (tmp_path / FORMATS[name].FILE).write_bytes(content)
+    with pytest.raises(ValueError, match=r"export: expected an undamaged .* Received: ") as caught:
+        find(tmp_path).load()
+    assert "\n" not in str(caught.value)
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,120 @@
+"""The command in a process of its own, with exports of classifiers."""
+
+import base64
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import requests
+from PIL import Image
+from sklearn.datasets import load_sample_images
+from support.servables import small_servable
+from support.serving import b64, command
+
+from zoo import client
+from zoo.client import ClientConfig
+from zoo.export import saved_model
+from zoo.export.saved_model import Runtime
+from zoo.serve.__main__ import ready
+from zoo.serve.exports import Export
+
+pytestmark = pytest.mark.slow
+NAME = "lambda_resnet14"
+
+
+@pytest.fixture(scope="module")
+def servable():
+    return small_servable(NAME)
+
+
+@pytest.fixture(scope="module")
+def exported(servable, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("exports") / NAME / "3"
+    saved_model.write(servable, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(exported):
+    with command(str(exported.parent)) as (process, url):
+        yield process, url
+
+
+@pytest.fixture
+def photos(tmp_path) -> list[Path]:
+    """An image turned by EXIF, one as PNG, a small one without colours."""
+    china, flower = (Image.fromarray(image) for image in load_sample_images().images)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    paths = [tmp_path / name for name in ("china.jpg", "flower.png", "tiny.jpg")]
+    china.save(paths[0], exif=exif)
+    flower.resize((200, 300)).save(paths[1])
+    china.crop((0, 0, 9, 9)).convert("L").save(paths[2])
+    return paths
+
+
+def test_the_same_answers_as_predict(server, servable, photos):
+    config = ClientConfig(url=server[1], model=NAME, photos=[str(path) for path in photos])
+    with client.connect(config) as send:
+        found = [answer.top() for _, answer in client.predict_files(send, config, photos)]
+    for top, expected in zip(found, servable.predict_files(photos, 5), strict=True):
+        assert [guess[:2] for guess in top] == [guess[:2] for guess in expected.top]
+        np.testing.assert_allclose([a[2] for a in top], [b[2] for b in expected.top], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("signature", "dtype"), [("serving_default", "float32"), ("images_uint8", "uint8")]
+)
+def test_arrays(server, exported, signature, dtype):
+    images = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3)).astype(dtype)
+    body = {"signature_name": signature, "instances": images.tolist()}
+    url = f"{server[1]}/v1/models/{NAME}/versions/3:predict"
+    found = requests.post(url, json=body, timeout=60).json()["predictions"]
+    expected = Runtime(exported).run(signature, {"images": images})["probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_refusals_of_the_graph(server, photos):
+    Image.new("L", (8000, 7000)).save(photos[0], "PNG")
+    text = base64.b64encode(photos[1].read_bytes())
+    for file, reason in (
+        (photos[0].read_bytes(), "at most 50 megapixels"),
+        (photos[1].read_bytes()[:100], ""),
+        (text, "standard base64"),
+        (text[:22] + text, "standard base64"),
+        (b"", "expected a JPEG or PNG image"),
+    ):
+        body = {"signature_name": "image_bytes", "instances": [b64(file)]}
+        response = requests.post(f"{server[1]}/v1/models/{NAME}:predict", json=body, timeout=60)
+        assert response.status_code == 400
+        assert reason in response.json()["error"]
+        assert "Op:" not in response.text
+
+
+def test_listens_on_this_machine_only(server):
+    connections = psutil.Process(server[0].pid).net_connections("inet")
+    listening = {c.laddr for c in connections if c.status == psutil.CONN_LISTEN}
+    assert {f"http://{address.ip}:{address.port}" for address in listening} == {server[1]}
+    assert server[1].startswith("http://127.0.0.1:")
+
+
+def test_the_line_of_curl(server, photos):
+    photos[2].rename(photos[2].with_name("photo.jpg"))
+    port = int(server[1].rpartition(":")[2])
+    _, line = ready(Export(Path("a/1"), "saved_model"), NAME, "127.0.0.1", port).splitlines()
+    run = subprocess.run(["sh", "-c", line], cwd=photos[0].parent, capture_output=True, text=True)
+    assert run.stdout.startswith('{"predictions":[{"'), run.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it(number):
+    fixture = Path(__file__).parents[2] / "fixtures" / "exports" / "onnx"
+    with command(str(fixture), "--name", "digits") as (process, url):
+        status = requests.get(f"{url}/v1/models/digits", timeout=60).json()
+        assert status["model_version_status"][0]["version"] == "1"
+        process.send_signal(number)
+        assert process.wait(30) == 0
+        assert process.stdout.read().endswith("stopped\n")

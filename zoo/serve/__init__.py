@@ -1,0 +1,1 @@
+"""HTTP server of exports: `python -m zoo.serve exports/NAME`."""

@@ -1,0 +1,156 @@
+"""HTTP application with the paths of TensorFlow Serving's REST interface."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+
+from zoo.errors import needs_extra
+from zoo.serve import rest
+from zoo.serve.batches import Arrays, Batches
+
+with needs_extra("serve"):
+    import orjson
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+
+class Model:
+    """A model, its runtimes and the limits of requests.
+
+    Args:
+        name: Name in the paths.
+        version: Number of the version.
+        runtimes: Runtimes of the export; each runs a batch at a time.
+        batch_size: Images of a batch, at most.
+        max_bytes: Bytes of the body of a request, at most.
+        max_waiting: Images that wait, at most.
+        timeout: Seconds until a body has arrived.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        runtimes: list[Any],
+        batch_size: int = 32,
+        max_bytes: int = 32 * 2**20,
+        max_waiting: int = 1024,
+        timeout: float = 60,
+    ) -> None:
+        self.name, self.version = name, version
+        self.signatures = runtimes[0].signatures()
+        self.batches = Batches(runtimes, batch_size)
+        self._max_bytes, self._max_waiting, self._timeout = max_bytes, max_waiting, timeout
+
+    def app(self) -> Starlette:
+        """Creates the ASGI application."""
+        handlers: Any = {
+            rest.Refused: lambda _, error: _json({"error": str(error)}, error.status),
+            ClientDisconnect: lambda *_: Response(status_code=400),  # nobody reads it
+            HTTPException: _malformed,
+            Exception: lambda _, error: _json({"error": type(error).__name__}, 500),
+        }
+        routes = [
+            route
+            for model in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}")
+            for route in (
+                Route(f"{model}:predict", self._predict, methods=["POST"]),
+                Route(f"{model}/metadata", self._metadata),
+                Route(model, self._status),
+            )
+        ]
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        yield
+        self.batches.close()
+
+    async def _predict(self, request: Request) -> Response:
+        body = await self._body(request)  # first: a client that still sends would miss the error
+        self._check(request)
+        parsed = await run_in_threadpool(rest.read_request, body, self.signatures)
+        try:
+            outputs = await self._outputs(parsed)
+        except rest.Refused:
+            raise
+        except Exception as error:  # runtimes raise many kinds
+            raise rest.refusal(error, parsed) from error
+        content = await run_in_threadpool(rest.write_response, outputs, parsed.by_row)
+        return Response(content, media_type="application/json")
+
+    async def _outputs(self, request: rest.Request) -> Arrays:
+        """Runs the images of a request, in several batches if there are many."""
+        count = len(next(iter(request.inputs.values())))
+        waiting = len(self.batches)
+        if waiting + count > self._max_waiting:
+            raise rest.Refused(
+                f"expected at most {self._max_waiting} images at a time. "
+                f"Received: {count}, and {waiting} already wait",
+                503 if count <= self._max_waiting else 400,
+            )
+        specs, _ = self.signatures[request.signature]
+        fixed = max(shape[0] for _, shape in specs.values())  # -1 for any batch size
+        size = fixed if fixed > 0 else self.batches.size
+        parts = [
+            self.batches.submit(
+                request.signature, {name: a[i : i + size] for name, a in request.inputs.items()}
+            )
+            for i in range(0, count, size)
+        ]
+        results = await asyncio.gather(*map(asyncio.wrap_future, parts))
+        if len(results) == 1:
+            return results[0]
+        return {name: np.concatenate([one[name] for one in results]) for name in results[0]}
+
+    async def _metadata(self, request: Request) -> Response:
+        self._check(request)
+        return _json(rest.metadata(self.name, self.version, self.signatures))
+
+    async def _status(self, request: Request) -> Response:
+        self._check(request)
+        ok = {"error_code": "OK", "error_message": ""}
+        state = {"version": self.version, "state": "AVAILABLE", "status": ok}
+        return _json({"model_version_status": [state]})
+
+    def _check(self, request: Request) -> None:
+        """Refuses requests for other models or versions."""
+        name, version = (request.path_params.get(key) for key in ("name", "version"))
+        if name != self.name or version not in (None, self.version):
+            which = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            served = f"expected {self.name}, version {self.version}"
+            raise rest.Refused(f"Servable not found for request: {which}; {served}", 404)
+
+    async def _body(self, request: Request) -> bytes:
+        """Reads a body to its end, but keeps no more of it than is allowed."""
+        body, size = bytearray(), 0
+        try:
+            async with asyncio.timeout(self._timeout):
+                async for part in request.stream():
+                    size += len(part)
+                    if size <= self._max_bytes:
+                        body += part
+                    else:
+                        body.clear()
+        except TimeoutError:
+            raise rest.Refused(f"no whole body within {self._timeout:g} s", 408) from None
+        if size > self._max_bytes:
+            limit = f"expected a body of at most {self._max_bytes} bytes"
+            raise rest.Refused(f"{limit}. Received: {size}", 413)
+        return bytes(body)
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(content) + b"\n", status, media_type="application/json")
+
+
+def _malformed(request: Request, error: Any) -> Response:
+    reason = f"Malformed request: {request.method} {request.url.path} ({error.detail})"
+    return _json({"error": reason}, error.status_code)

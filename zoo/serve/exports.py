@@ -1,0 +1,99 @@
+"""Exports on disk: their place, name and version, and runtimes of them."""
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo.errors import needs_extra, printable, shorten
+from zoo.export.formats import FORMATS, SAVED_MODEL
+
+# An image of one pixel, for warm-up.
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+)
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export of `python -m zoo.export`: a folder `NAME/VERSION` or `NAME/FORMAT/VERSION`."""
+
+    folder: Path
+    format_name: str
+
+    @property
+    def version(self) -> str:
+        """Number of the version; 1 for a folder that is no number."""
+        return self.folder.name if self.folder.name.isdecimal() else "1"
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        folder = self.folder.parent if self.folder.name.isdecimal() else self.folder
+        return folder.parent.name if folder.name in FORMATS else folder.name
+
+    def load(self, count: int = 1, threads: int = 0) -> list[Any]:
+        """Loads runtimes, and runs every signature once, because first calls are slow.
+
+        `count` runtimes run at once. All share one SavedModel, whose number of threads is
+        TensorFlow's; other formats have `threads` each, 0: one per core.
+        """
+        form, shared = FORMATS[self.format_name], self.format_name == SAVED_MODEL
+        try:
+            with needs_extra("serve" if shared else "export"):
+                arguments = (self.folder,) if shared else (self.folder, threads)
+                runtimes = [form.Runtime(*arguments) for _ in range(1 if shared else count)]
+            for runtime in runtimes:
+                for signature, (inputs, _) in runtime.signatures().items():
+                    examples = {name: _example(*spec) for name, spec in inputs.items()}
+                    runtime.run(signature, examples)
+        except ImportError:
+            raise
+        except Exception as error:  # runtimes raise many kinds
+            reason = shorten(" ".join(str(error).split()), 300)
+            raise ValueError(
+                f"export: expected an undamaged {form.TITLE}. "
+                f"Received: {str(self.folder)!r} ({reason})"
+            ) from None
+        return runtimes * count if shared else runtimes
+
+
+def find(path: Path) -> Export:
+    """Finds an export in its folder, or the newest version in a folder of versions."""
+    folder = Path(os.path.abspath(path))
+    if not folder.is_dir():
+        raise ValueError(f"export: expected a folder. Received: {str(path)!r}, not found")
+    below = [child for child in sorted(folder.iterdir()) if child.is_dir()]
+    parents = [folder, *below] if not _versions(folder) else [folder]
+    found = [one for one in (folder, *map(_newest, parents)) if one and format_of(one)]
+    if len(found) != 1:
+        names = ", ".join(printable(one.relative_to(folder)) for one in found)
+        raise ValueError(
+            "export: expected a folder of python -m zoo.export, such as exports/NAME. "
+            f"Received: {str(path)!r}, with {names or 'no export'}"
+        )
+    return Export(found[0], format_of(found[0]))
+
+
+def format_of(folder: Path) -> str:
+    """Returns the name of the format of an export, or "" for another folder."""
+    return next((name for name, form in FORMATS.items() if (folder / form.FILE).is_file()), "")
+
+
+def _versions(folder: Path) -> list[Path]:
+    return [child for child in folder.iterdir() if child.name.isdecimal() and child.is_dir()]
+
+
+def _newest(folder: Path) -> Path | None:
+    return max(_versions(folder), key=lambda version: int(version.name), default=None)
+
+
+def _example(dtype: str, shape: list[int]) -> np.ndarray:
+    """Returns an input of one image; sides that may have any size have 64 pixels."""
+    first, *others = (1 if shape[0] < 0 else shape[0], *(64 if n < 0 else n for n in shape[1:]))
+    if dtype == "string":
+        return np.full((first, *others), PNG, object)
+    return np.zeros((first, *others), dtype)
