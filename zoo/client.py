@@ -39,8 +39,9 @@ Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
 class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
     """Prints the most probable classes of images, or their objects, from a server.
 
-    The server is python -m zoo.serve, or TensorFlow Serving. The model has to be a SavedModel of python -m zoo.export, of a classifier or a detector. The
-    server decodes and resizes images itself, as python -m zoo.predict does. Examples:
+    The server is python -m zoo.serve or TensorFlow Serving, and the model a SavedModel of
+    python -m zoo.export, of a classifier or a detector. The server decodes and resizes images
+    itself, as python -m zoo.predict does. Examples:
 
       python -m zoo.client --model lambda_resnet26t cat.jpg dog.jpg
       python -m zoo.client --model detector_lambda_resnet50 photo.jpg --output detections.png

@@ -45,7 +45,7 @@ class ServeConfig(Settings, cli_prog_name="python -m zoo.serve"):
     """CPU threads of a batch; 0: one per core."""
     max_mb: float = Field(default=32, gt=0, le=1024)
     """MiB of a request, at most."""
-    max_waiting: int = Field(default=1024, ge=1)
+    max_waiting: int = Field(default=1024, ge=1, le=2**20)
     """Images that wait, at most; further requests are refused with status 503."""
     timeout: float = Field(default=60, gt=0, le=3600)
     """Seconds within which the whole body of a request has to arrive."""
