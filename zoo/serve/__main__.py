@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import LocalPath, Settings
+from zoo.cli.settings import BatchSize, LocalPath, Settings
 from zoo.errors import needs_extra, printable
 from zoo.export.formats import SAVED_MODEL
 from zoo.serve.exports import Export, find
@@ -37,7 +37,7 @@ class ServeConfig(Settings, cli_prog_name="python -m zoo.serve"):
     can reach it."""
     port: int = Field(default=8501, ge=0, le=65535)
     """Port to listen on; 0: a free one."""
-    batch_size: int = Field(default=32, ge=1, le=1024)
+    batch_size: BatchSize = 32
     """Images that run at once, at most, of one request or several."""
     workers: int = Field(default=1, ge=1, le=64)
     """Batches that run at once."""
