@@ -1,5 +1,6 @@
 """Data that training, evaluation and calibration cannot use: one line before the first step."""
 
+import gzip
 import io
 import json
 import os
@@ -75,6 +76,10 @@ def write(name: str, content: bytes):
 
 def cut(name: str, end: int):
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:end])
+
+
+def compress(name: str):
+    return lambda folder: (folder / name).write_bytes(gzip.compress((folder / name).read_bytes()))
 
 
 def flip(name: str, at: int):
@@ -251,6 +256,12 @@ ROWS = {
         ("png_wrong_image_crc", flip("b/0b.png", -16), {}, "b/0b.png (Invalid PNG"),
         ("png_wrong_pixels", flip("b/0b.png", -300), {}, "b/0b.png (Invalid PNG"),
         ("png_0_pixels", write("b/0b.png", header(0, 9)), {}, "b/0b.png (Invalid PNG"),
+        (
+            "png_16_bits",
+            write("b/0b.png", PNG[:24] + b"\x10" + PNG[25:]),
+            {},
+            "(16-bit PNG;",
+        ),
         ("png_bomb", write("b/0b.png", header(60_000, 60_000)), {}, "60000 x 60000 pixels, more"),
         (
             "jpeg_bomb",
@@ -295,6 +306,7 @@ ROWS = {
         ("fifo", instead(SHARD, os.mkfifo), {}, "tfrecord-00001 (not a regular file)"),
         ("folder", instead(SHARD, os.mkdir), {}, "tfrecord-00001 (not a regular file)"),
         ("loop", instead(SHARD, loop), {}, "tfrecord-00001 (Too many levels of symbolic"),
+        ("compressed", compress(SHARD), {}, "tfrecord-00001 is compressed (GZIP); decompress it"),
         ("damaged", flip(SHARD[:-1] + "0", 500), {}, f"{SHARD[:-1]}0 is damaged or cut off"),
     ],
     "tfrecord": [
@@ -309,6 +321,7 @@ ROWS = {
         ("damaged", flip("validation-0", 300), {}, "validation-0 is damaged"),
         ("text", write("train-1", b"a,b,c\n" * 9), {}, "train-1 is damaged"),
         ("image", write("train-1", PNG), {}, "train-1 is damaged"),
+        ("compressed", compress("train-1"), {}, "train-1 is compressed (GZIP); decompress it"),
         ("fifo", instead("train-1", os.mkfifo), {}, "train-1 (not a regular file)"),
         ("device", instead("train-1", to("/dev/zero")), {}, "train-1 (not a regular file)"),
         ("socket", instead("train-1", listen), {}, "train-1 (not a regular file)"),

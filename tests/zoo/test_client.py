@@ -113,6 +113,14 @@ def test_the_server_gets_other_formats_as_png(tmp_path):
     assert received == [b"\x89PNG", b"\x89PNG", photos[2].read_bytes()[:4]]
 
 
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_pixels_of_16_bits_are_not_sent(tmp_path, suffix):
+    photo = tmp_path / f"a.{suffix}"
+    Image.new("I;16", (8, 8)).save(photo)
+    with pytest.raises(ValueError, match=rf"^photos: .*a\.{suffix}: .*; scale it to 8 bits first"):
+        list(client.predict_files(pytest.fail, CONFIG, [photo]))
+
+
 def test_a_batch_that_is_refused_is_asked_one_by_one(tmp_path):
     photos = [tmp_path / str(i) for i in range(3)]
     for photo in photos:

@@ -60,3 +60,25 @@ def test_input_pipeline_has_the_order(sharded, drawn):
         pixels = tf.io.decode_image(encoded, 3).numpy() / 255
         expected = (pixels - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
         np.testing.assert_allclose(image, expected, atol=0.05)
+
+
+@pytest.mark.parametrize(("kind", "why"), [("", r"\(16-bit PNG"), ("GZIP", "is compressed ")])
+def test_shards_that_are_compressed_or_of_16_bits(tmp_path, kind, why):
+    values = {
+        "image/source_id": {"bytes_list": tf.train.BytesList(value=[b"1"])},
+        "image/encoded": {
+            "bytes_list": tf.train.BytesList(
+                value=[tf.io.encode_png(np.ones((9, 9, 3), "uint16")).numpy()]
+            )
+        },
+        "image/height": {"int64_list": tf.train.Int64List(value=[9])},
+        "image/width": {"int64_list": tf.train.Int64List(value=[9])},
+    }
+    features = {key: tf.train.Feature(**value) for key, value in values.items()}
+    with tf.io.TFRecordWriter(str(tmp_path / "train-0.tfrecord"), kind) as writer:
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        writer.write(example.SerializeToString())
+    part = {"images": 1, "objects": 1}
+    dataset = Dataset(categories={1: "a"}, train=part, val=part, masks=False)
+    with pytest.raises(ValueError, match=rf"expected intact shards.*-0\.tfrecord {why}"):
+        check(tmp_path, dataset, TRAIN)

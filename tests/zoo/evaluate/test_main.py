@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -127,14 +128,16 @@ def test_weights(weights, digits, tmp_path, capsys):
     assert "images/s" not in capsys.readouterr().out, "the only batch was that of compiling"
 
 
-def test_images_are_preprocessed_as_those_of_the_weights(weights, monkeypatch):
+@pytest.mark.parametrize("resize", [{}, {"resize": "pad"}])
+def test_images_are_preprocessed_as_those_of_the_weights(weights, monkeypatch, resize):
     asked = []
     monkeypatch.setattr(
         base, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0
     )
+    more = [part for name, value in resize.items() for part in (f"--data.{name}", value)]
     with pytest.raises(ZeroDivisionError):
-        evaluate.main(["--model", "lambda_resnet14", "--weights", weights[0]])
-    assert asked == [preprocessing_of("lambda_resnet14", 32)]
+        evaluate.main(["--model", "lambda_resnet14", "--weights", weights[0], *more])
+    assert asked == [replace(preprocessing_of("lambda_resnet14", 32), **resize)]
 
 
 def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):

@@ -156,6 +156,7 @@ REFUSED = {
     "cut jpeg": (files()[0][:9000], "Invalid JPEG data"),
     "cut header of a jpeg": (files()[0][:20], "Invalid JPEG data"),
     "cut png": (files()[1][:1000], "Invalid PNG data|decode"),
+    "16 bits": (encoded(Image.new("I;16", (99, 99)), "PNG"), "16-bit PNG; scale it to 8 bits"),
     "cut header of a png": (files()[1][:20], "expected a JPEG or PNG image"),
     "large png": (png_header(10_000, 9_000), "at most 50 megapixels. Received: 10000 x 9000"),
     "huge png": (png_header(2**31 - 1, 2**31 - 1), "at most 50 megapixels"),

@@ -9,6 +9,7 @@ import tensorflow as tf
 from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
 from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import Read, RecordFile, reader
+from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import needs_extra
@@ -153,10 +154,10 @@ def check_files(builder: Any, split: str) -> list[str]:
             # Each record has 16 bytes of lengths and checksums.
             expected = int(part.num_bytes) + 16 * part.num_examples
             if found < expected:
+                why = next(filter(None, map(why_compressed, files)), "were they copied as a whole?")
                 raise ValueError(
                     f"data.dir: expected {expected} bytes in the {len(files)} files of "
-                    f"{builder.name}, split {name}. Received: {found} bytes; were they copied as a "
-                    "whole?"
+                    f"{builder.name}, split {name}. Received: {found} bytes; {why}"
                 )
     return used
 
