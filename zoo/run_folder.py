@@ -1,5 +1,6 @@
 """The folder that a training run writes."""
 
+import json
 import math
 import time
 from pathlib import Path
@@ -130,7 +131,9 @@ def load_metrics(folder: Path) -> Metrics:
 def read_json(kind: type[M], path: Path, expected: str) -> M:
     """Reads and validates a file, local or in a bucket; errors begin with `expected`."""
     with answering(path):
-        text = path.read_bytes()
+        text: Any = path.read_bytes()
+    encoding = json.detect_encoding(text)  # editors of Windows put a mark before it
+    text = text if encoding == "utf-8" else text.decode(encoding, "replace")
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:

@@ -6,33 +6,24 @@ polygons, or run-length encodings (RLE) of the whole image column by column.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from reprlib import repr as _short
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic import ValidationInfo as Info
 
-from zoo.data.readable import check_readable
-from zoo.errors import needs_extra, printable, some
+from zoo.detection import normalize
+from zoo.detection.normalize import Findings, Id, Json, short
+from zoo.errors import first_wrong, needs_extra, printable, some
 from zoo.files import why_no_file
 from zoo.run_folder import read_json
 
-MAX_CATEGORY = 10_000  # largest id, as ids are indices of the detector's outputs
-NAMED = 5  # faults listed in a message
-ROUNDING = 1.0  # pixels by which rounded boxes may exceed the image; they are clipped
+MAX_CATEGORY = normalize.CATEGORY_IDS[-1]
+NAMED = 5  # kinds of faults listed in a message
+ROUNDING = 1.0  # pixels by which rounded boxes may exceed the image without a note
 LARGEST = 2.0**53  # pycocotools and NumPy fail on larger numbers
-
-Json = dict[str, Any]
-
-
-def _stays_inside(name: str) -> str:
-    path = PurePosixPath(name)
-    if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
-        raise ValueError("outside of the folder")
-    return name
 
 
 def _known(number: int, info: Info) -> int:
@@ -58,28 +49,37 @@ class _Entry(BaseModel):
 class _Category(_Entry):
     id: CategoryId
     name: Annotated[str, Field(min_length=1)]
+    file_id: Id | None = None
 
 
 def _differ(categories: list[_Category]) -> list[_Category]:
     for place, one in enumerate(categories):
         if any(one.id == other.id or one.name == other.name for other in categories[:place]):
-            raise ValueError(f"expected every category once. Received: {one} again")
+            raise ValueError(
+                "expected categories with ids and names of their own. Received: "
+                f"id={one.id if one.file_id is None else one.file_id!r} name={one.name!r} again"
+            )
     return categories
 
 
 class _File(_Entry):
     images: list[Json]
     annotations: list[Json]
+    categories: list[Json]
+
+
+class _Categories(_Entry):
     categories: Annotated[list[_Category], AfterValidator(_differ)]
 
 
 class _Image(_Entry):
     id: Annotated[int, Field(ge=0, lt=2**63)]
     """a whole number of its own"""
-    file_name: Annotated[str, AfterValidator(_stays_inside)]
+    file_name: str
     """a file of the folder"""
     height: _Side
     width: _Side
+    file_id: Id | None = None
 
 
 class _Object(_Entry):
@@ -87,12 +87,14 @@ class _Object(_Entry):
     """the id of an image"""
     category_id: _Known
     """a category"""
-    bbox: Annotated[list[_Number], Field(min_length=4, max_length=4)]
+    bbox: Annotated[list[_Number], Field(min_length=4, max_length=4)] | None = None
     """bbox=[x, y, width, height]"""
-    iscrowd: int = Field(default=0, ge=0, le=1, strict=False)
+    iscrowd: int = Field(default=0, ge=0, le=1)
     """iscrowd to be 0 or 1"""
-    area: Annotated[_Number, Field(gt=0)] | None = None
-    """an area in pixels"""
+
+
+class _LeftOut(ValueError):
+    """The kind of an object that no detector can find."""
 
 
 @dataclass(frozen=True)
@@ -104,129 +106,209 @@ class Annotations:
     images: list[Json]
     objects: Mapping[int, list[Json]]  # of every image by its id, with compressed RLEs as masks
     masks: bool = True  # whether objects have masks, or boxes only
+    # Ids of the categories in the file, where they are others.
+    file_ids: Mapping[int, Id] = field(default_factory=dict)
+
+    def renumbered(self, numbers: Mapping[str, int]) -> "Annotations":
+        """Returns the same with these ids for the names of its categories."""
+        new = {i: numbers[name] for i, name in self.categories.items() if name in numbers}
+        own = {number: self.file_ids.get(i, i) for i, number in new.items()}
+        return replace(
+            self,
+            categories={number: name for name, number in numbers.items()},
+            objects={
+                image: [{**one, "category_id": new[one["category_id"]]} for one in found]
+                for image, found in self.objects.items()
+            },
+            file_ids={number: i for number, i in own.items() if i != number},
+        )
 
     def to_json(self) -> Json:
-        """Returns the annotations in COCO's format."""
+        """Returns the annotations in COCO's format; `file_id` is the id of the file if another."""
+        categories = [_Category(id=i, name=name) for i, name in self.categories.items()]
+        for one in categories:
+            one.file_id = self.file_ids.get(one.id)
         return {
             "images": self.images,
-            "categories": [{"id": i, "name": name} for i, name in self.categories.items()],
+            "categories": [one.model_dump(exclude_none=True) for one in categories],
             "annotations": [one for image in self.images for one in self.objects[image["id"]]],
         }
 
 
 def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None) -> Annotations:
-    """Reads annotations, and checks all of them and all image files.
+    """Reads annotations as tools write them, and checks all of them and all image files.
 
     Faulty objects and images are refused; `skip` reports them on stderr and leaves them out.
     Whether objects need masks is `masks`; None: if any object has one.
     """
     if not folder.is_dir():
         raise ValueError(f"expected a folder of images. Received: {str(folder)!r}")
-    annotations, faults = parse(path, folder, masks)
+    annotations, notes, faults = parse(path, folder, masks)
     if faults and not skip:
         raise ValueError(
             f"expected intact annotations in {str(path)!r} (--unreadable skip leaves out what is "
-            f"not). Received: {some(faults, NAMED, '; ')}"
+            f"not). Received: {some(map(printable, faults.lines()), NAMED, '; ')}"
         )
-    for fault in faults[:NAMED]:
-        print(f"left out of {printable(path)}: {fault}", file=sys.stderr)
-    if faults:
-        print(f"{len(faults)} left out of {printable(path)}", file=sys.stderr)
-    if not any(annotations.objects.values()):
+    for line in [*notes.lines(), *(f"left out: {line}" for line in faults.lines())]:
+        print(f"{printable(path)}: {printable(line)}", file=sys.stderr)
+    crowds = {one["iscrowd"] for found in annotations.objects.values() for one in found}
+    if not crowds:
         raise ValueError(f"expected at least one object in {str(path)!r}. Received: none")
+    if crowds == {1}:
+        print(
+            f"{printable(path)}: all objects are crowds (iscrowd 1, which CVAT writes for masks); "
+            "training and AP leave crowds out",
+            file=sys.stderr,
+        )
     return annotations
 
 
 def parse(
     path: Path, folder: Path | None = None, masks: bool | None = None
-) -> tuple[Annotations, list[str]]:
-    """Reads what is intact, and describes the faults; without a folder, no image files are read."""
+) -> tuple[Annotations, Findings, Findings]:
+    """Reads what is intact; returns notes on what was changed, and the faults.
+
+    Without a folder, the file is one of `Annotations.to_json`, and no image files are read.
+    """
     if why := why_no_file(path):
         raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
-    content = read_json(_File, path, "expected COCO's format")
-    if masks is None:
-        masks = any(one.get("segmentation") for one in content.annotations)
-    categories = {one.id: one.name for one in sorted(content.categories, key=lambda one: one.id)}
-    faults: list[str] = []
-    images = _images(content.images, faults)
+    content = read_json(_File, path, "expected COCO's format").model_dump()
+    notes, faults, turned = Findings(), Findings(), {}
+    known = content["images"]
     if folder is not None:
-        _check_files(images, folder, faults)
+        normalize.normalize(content, notes)
+        known = normalize.find_files(content["images"], folder, notes, faults)
+        known, turned = normalize.measure(known, folder, notes, faults)
+    if masks is None:
+        masks = any(one.get("segmentation") for one in content["annotations"])
+    try:
+        categories = _Categories.model_validate({"categories": content["categories"]}).categories
+    except ValidationError as error:
+        received = f"{path} ({first_wrong(error, 'the file')})"
+        raise ValueError(f"expected COCO's format. Received: {received}") from None
+    categories.sort(key=lambda one: one.id)
+    names = {one.id: one.name for one in categories}
+    images = _images(known, notes, faults)
     objects: dict[int, list[Json]] = {number: [] for number in images}
-    for number, one in enumerate(content.annotations, start=1):  # 0 is no object in pycocotools
+    left_out = {repr(one.get("id")) for one in content["images"]} - {*map(repr, images)}
+    for number, one in enumerate(content["annotations"], start=1):  # 0 is none in pycocotools
+        where = f"object {short(one.get('id', f'number {number}'))}"
+        if repr(one.get("image_id")) in left_out:
+            notes.add("objects of images that are left out", where)
+            continue
         try:
-            valid = _object(one, images, categories, masks)
+            valid = _object(one, images, names, masks, turned, notes)
             objects[valid["image_id"]].append({"id": number, **valid})
+        except _LeftOut as error:
+            notes.add(f"{error} left out", f"{where}: bbox={short(one.get('bbox'))}")
         except ValueError as error:
-            faults.append(f"object {_short(one.get('id', f'number {number}'))}: {error}")
-    found = Annotations(folder or path.parent, categories, [*images.values()], objects, masks)
-    return found, list(map(printable, faults))
+            kind, _, received = str(error).partition(", received ")
+            faults.add(kind, f"{where}: {received}".rstrip(": "))
+    own = {one.id: one.file_id for one in categories if one.file_id is not None}
+    found = Annotations(folder or path.parent, names, [*images.values()], objects, masks, own)
+    return found, notes, faults
 
 
 def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
     """Validates an entry; an error has the description of the first faulty field."""
     try:
-        return kind.model_validate(one, context=known).model_dump()
+        return kind.model_validate(one, context=known).model_dump(exclude_none=True)
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
         expected = kind.model_fields[field].description
-        received = f"{field}={_short(one.get(field))}"
+        received = f"{field}={short(one.get(field))}"
         raise ValueError(f"expected {expected}, received {received}") from None
 
 
-def _images(found: list[Json], faults: list[str]) -> dict[int, Json]:
-    """Returns the intact images by id, and describes the others in `faults`."""
+def _images(found: list[Json], notes: Findings, faults: Findings) -> dict[int, Json]:
+    """Returns the intact images by id."""
     images: dict[int, Json] = {}
     for one in found:
+        where = f"image {short(one.get('id'))}"
         try:
             image = _entry(_Image, one)
-            if image["id"] in images:
+            if images.setdefault(image["id"], image) is image:
+                continue
+            if images[image["id"]] != image:
                 raise ValueError("expected a whole number of its own, received it again")
-            images[image["id"]] = image
+            notes.add("repeated images merged", where)
         except ValueError as error:
-            faults.append(f"image {_short(one.get('id'))}: {error}")
+            kind, _, received = str(error).partition(", received ")
+            faults.add(kind, f"{where}: {received}")
     return images
 
 
-def _check_files(images: dict[int, Json], folder: Path, faults: list[str]) -> None:
-    """Removes images whose files are faulty, and describes them in `faults`."""
-    paths = [str(folder / one["file_name"]) for one in images.values()]
-    files = check_readable(paths, skip=True)
-    for one, file in zip(list(images.values()), files, strict=True):
-        why = file.why
-        if not why and (file.height, file.width) != (one["height"], one["width"]):
-            why = f"expected {one['width']} x {one['height']} pixels, "
-            why += f"received {file.width} x {file.height}"
-        if why:
-            faults.append(f"{one['file_name']}: {why}")
-            del images[one["id"]]
-
-
 def _object(
-    one: Json, images: Mapping[int, Json], categories: Mapping[int, str], masks: bool
+    one: Json,
+    images: Mapping[int, Json],
+    categories: Mapping[int, str],
+    masks: bool,
+    turned: Mapping[int, int],
+    notes: Findings,
 ) -> Json:
     """Returns an object with a clipped box, an area, and the mask as a compressed RLE."""
     valid = _entry(_Object, one, image_id=images, category_id=categories)
-    height, width = (images[valid["image_id"]][side] for side in ("height", "width"))
-    valid["bbox"] = _clipped(valid["bbox"], height, width)
-    pixels = valid["bbox"][2] * valid["bbox"][3]
+    image, where = images[valid["image_id"]], f"object {short(one.get('id'))}"
+    size, turn = (image["height"], image["width"]), turned.get(image["id"], 0)
+    size = size[::-1] if turn else size
+    box, mask = valid.get("bbox"), None
+    boxless = (box is None or min(box[2:]) <= 0) and bool(one.get("segmentation"))
+    if masks or boxless:
+        mask = read_mask(one.get("segmentation"), *size)
+    if boxless:
+        notes.add("bbox computed from the mask", f"{where}: bbox={short(box)}")
+        box = _pycocotools().toBbox(mask).tolist()
+    if box is None:
+        raise ValueError("expected bbox=[x, y, width, height], received none")
+    clipped, outside = _clipped(box, *size)
+    if outside > ROUNDING:
+        notes.add("boxes clipped at the edge of their image", f"{where}: bbox={short(box)}")
+    pixels = clipped[2] * clipped[3]
     if masks:
-        valid["segmentation"] = read_mask(one.get("segmentation"), height, width)
-        pixels = float(_pycocotools().area(valid["segmentation"]))
+        pixels = float(_pycocotools().area(mask))
         if not pixels:
-            raise ValueError("expected a mask of at least one pixel, received none")
-    return {**valid, "area": valid["area"] or pixels}
+            raise _LeftOut("masks without pixels")
+        valid["segmentation"] = _turn_mask(mask, turn)
+    area = one.get("area")
+    if isinstance(area, bool) or not isinstance(area, int | float) or not 0 < area <= LARGEST:
+        notes.add("area computed from the mask or box", f"{where}: area={short(area)}")
+        area = None
+    valid["bbox"] = _turn_box(clipped, size, turn)
+    return {**valid, "area": area if area and outside <= ROUNDING else pixels}
 
 
-def _clipped(box: list[float], height: int, width: int) -> list[float]:
+def _clipped(box: list[float], height: int, width: int) -> tuple[list[float], float]:
+    """Returns a box within its image, and by how many pixels it reached out."""
     near, size, limits = np.array(box[:2]), np.array(box[2:]), np.array([width, height])
-    outside = max(*-near, *(near + size - limits))
     begin = np.maximum(near, 0)
     clipped = np.minimum(near + size, limits) - begin
-    if min(size) <= 0 or outside > ROUNDING or min(clipped) <= 0:
-        raise ValueError(
-            f"expected a box in an image of {width} x {height} pixels, received bbox={_short(box)}"
-        )
-    return [*begin.tolist(), *clipped.tolist()]
+    if min(size) <= 0:
+        raise _LeftOut("boxes without width or height")
+    if min(clipped) <= 0:
+        raise _LeftOut("boxes outside of their image")
+    return [*begin.tolist(), *clipped.tolist()], max(*-near, *(near + size - limits))
+
+
+def _turn_box(box: list[float], size: tuple[int, int], orientation: int) -> list[float]:
+    """Turns a box of an image of height and width `size` upright, by an orientation from 5 to 8."""
+    if not orientation:
+        return box
+    from zoo.data.crops import REVERSED
+
+    top, left, down, across = box  # transposed
+    rows, columns = REVERSED[orientation - 5]
+    height, width = size[::-1]
+    left = width - left - across if columns else left
+    return [left, height - top - down if rows else top, across, down]
+
+
+def _turn_mask(encoded: Any, orientation: int) -> Json:
+    if not orientation:
+        return encoded
+    from zoo.data.crops import REVERSED
+
+    rows, columns = (-1 if reverse else 1 for reverse in REVERSED[orientation - 5])
+    return encode_mask(_pycocotools().decode(encoded).T[::rows, ::columns])
 
 
 def read_mask(segmentation: Any, height: int, width: int) -> Json:
@@ -239,42 +321,65 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     if isinstance(segmentation, list) and list(map(type, segmentation)) == [dict]:
         segmentation = segmentation[0]  # the form of RLEs for the Model Garden's converter
     if isinstance(segmentation, list) and segmentation:
-        for polygon in segmentation:
-            _check_polygon(polygon, height, width)
-        return as_text(mask.merge(mask.frPyObjects(segmentation, height, width)))
-    if not isinstance(segmentation, dict) or segmentation.get("size") != [height, width]:
+        polygons = [_polygon(one, height, width) for one in segmentation]
+        polygons = [one for one in polygons if len(one) >= 6]
+        if not polygons:
+            return encode_mask(np.zeros((height, width)))
+        return as_text(mask.merge(mask.frPyObjects(polygons, height, width)))
+    size = segmentation.get("size") if isinstance(segmentation, dict) else segmentation
+    if not isinstance(segmentation, dict) or size not in (None, [height, width]):
         hint = "" if segmentation else " (--masks false takes boxes alone)"
-        raise ValueError(f"expected polygons, or an RLE with size=[{height}, {width}]{hint}")
+        raise ValueError(
+            "expected polygons, or an RLE of the height and width of its image"
+            f"{hint}, received {short(size)}"
+        )
     counts = segmentation.get("counts")
     counts = run_lengths(counts) if isinstance(counts, str) else counts
     try:
         counts = _COUNTS.validate_python(counts)
     except ValidationError:
-        raise ValueError("expected an RLE with counts, which are whole numbers") from None
+        raise ValueError(
+            f"expected an RLE with counts, which are whole numbers, received {short(counts)}"
+        ) from None
     if sum(counts) != height * width:
         raise ValueError(
-            f"expected an RLE of {height * width} pixels, received {sum(counts)} pixels"
+            "expected an RLE of all pixels of its image, "
+            f"received {sum(counts)} pixels, not {height * width}"
         )
     return as_text(mask.frPyObjects({"size": [height, width], "counts": counts}, height, width))
 
 
-def _check_polygon(polygon: Any, height: int, width: int) -> None:
-    """Refuses polygons on which pycocotools, which walks along all edges, hangs or crashes."""
+def _polygon(polygon: Any, height: int, width: int) -> list[float]:
+    """Returns a polygon on which pycocotools, which walks along all edges, does not hang or crash.
+
+    What is further outside of the image than it is large is cut off.
+    """
     try:
         points = np.reshape(_POLYGON.validate_python(polygon), (-1, 2))
     except ValueError:
         raise ValueError(
-            "expected polygons [x, y, x, y, x, y, ...] of three points or more in pixels"
+            "expected polygons [x, y, x, y, x, y, ...] of three points or more in pixels, "
+            f"received {short(polygon)}"
         ) from None
     size = np.array([width, height])
-    if (points < -size).any() or (points > 2 * size).any():
-        raise ValueError(
-            f"expected polygons in an image of {width} x {height} pixels, received coordinates "
-            f"from {points.min():g} to {points.max():g}"
-        )
+    for axis, sign in ((0, 1), (1, 1), (0, -1), (1, -1)):  # Sutherland and Hodgman, by side
+        inside = sign * points[:, axis] + (1 if sign > 0 else 2) * size[axis]
+        if (inside >= 0).all():
+            continue
+        cut = []
+        for one, two, a, b in zip(
+            points, np.roll(points, -1, 0), inside, np.roll(inside, -1), strict=True
+        ):
+            cut += [one] if a >= 0 else []
+            cut += [one + (two - one) * (a / (a - b))] if (a < 0) != (b < 0) else []
+        points = np.reshape(cut, (-1, 2))
     length = np.abs(np.diff(points, axis=0, append=points[:1])).sum()
-    if length > (most := height * width + 100 * (height + width)):
-        raise ValueError(f"expected polygons of at most {most} pixels around, received {length:g}")
+    if length > height * width + 100 * (height + width):
+        raise ValueError(
+            "expected polygons of at most height x width + 100 (height + width) pixels around, "
+            f"received {length:g}"
+        )
+    return points.ravel().tolist()
 
 
 def run_lengths(text: str) -> list[int]:

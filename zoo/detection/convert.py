@@ -1,6 +1,7 @@
 """Converts COCO's files to shards for training: `python -m zoo.detection.convert`."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -9,9 +10,10 @@ from pydantic import Field
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import LocalPath, OutputFolder, Settings
+from zoo.data.image_files import JPEG, to_jpeg_or_png
 from zoo.detection import shards
 from zoo.detection.coco import Annotations, Json, read, run_lengths
-from zoo.errors import needs_extra, printable
+from zoo.errors import needs_extra, printable, some
 from zoo.files import atomic_write
 
 
@@ -55,12 +57,7 @@ def main(arguments: Sequence[str]) -> None:
     skip = config.unreadable == "skip"
     train = read(config.train_annotations, config.train_images, skip, config.masks)
     val = read(config.val_annotations, config.val_images, skip, train.masks)
-    if train.categories != val.categories:
-        differing = sorted(set(train.categories.items()) ^ set(val.categories.items()))
-        raise ValueError(
-            "expected the same categories in both files of annotations. Received: "
-            f"{', '.join(f'{number} {name!r}' for number, name in differing[:5])} in one of them"
-        )
+    train, val = join(train, val)
     write(train, val, config.output, config.shards)
     count, last = len(train.categories), max(train.categories)
     gaps = f", {last - count} of which are unused" if last > count else ""
@@ -73,15 +70,51 @@ def main(arguments: Sequence[str]) -> None:
             f"{len(part.images)} {name} images, {empty} without objects; "
             f"{len(found)} objects, {crowds} crowds"
         )
+    counts = [len(found) for part in (train, val) for found in part.objects.values()]
+    if many := [number for number in counts if number > shards.MOST_OBJECTS]:
+        print(
+            f"{len(many)} images have more than {shards.MOST_OBJECTS} objects: training, detection "
+            f"and AP have room for {max(many)} in an image"
+        )
     print("with masks: Mask R-CNN" if train.masks else "boxes alone: Faster R-CNN, without masks")
     print(f"wrote {printable(config.output)}")
 
 
+def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations]:
+    """Gives the categories of both parts the ids of the training part, by their names.
+
+    Categories without objects are left out.
+    """
+    names = [
+        {part.categories[one["category_id"]] for found in part.objects.values() for one in found}
+        for part in (train, val)
+    ]
+    numbers = {name: i for i, name in train.categories.items() if name in names[0] | names[1]}
+    unknown = [
+        f"{i} {name!r}" for i, name in val.categories.items() if name in names[1] - {*numbers}
+    ]
+    if unknown:
+        raise ValueError(
+            "expected the same categories in both files of annotations. Received: "
+            f"{some(unknown)} in that of the test images only"
+        )
+    unused = sorted({*train.categories.values(), *val.categories.values()} - {*numbers})
+    if unused:
+        left_out = some(f"{printable(name)!r}" for name in unused)
+        print(f"categories without objects left out: {len(unused)}, {left_out}", file=sys.stderr)
+    return train.renumbered(numbers), val.renumbered(numbers)
+
+
 def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:
     """Writes a folder of shards, all or nothing; test images take a quarter of `train_shards`."""
-    categories = dict(train.categories)
+    counts = [len(found) for part in (train, val) for found in part.objects.values()]
     description = shards.Dataset(
-        categories=categories, train=_count(train), val=_count(val), masks=train.masks
+        categories=dict(train.categories),
+        file_ids=dict(train.file_ids),
+        most_objects=max(shards.MOST_OBJECTS, *counts),
+        train=_count(train),
+        val=_count(val),
+        masks=train.masks,
     )
     with atomic_write(output) as folder:
         folder.mkdir()
@@ -97,17 +130,21 @@ def _count(part: Annotations) -> shards.Part:
 
 def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
     with needs_extra("detection"):
+        import tensorflow as tf
         from official.vision.data import create_coco_tf_record, tfrecord_lib
         from rich.progress import track
 
     def example(image: Json) -> tuple[Any, int]:
-        return create_coco_tf_record.create_tf_example(
-            image,
-            [str(part.folder)],
-            bbox_annotations=list(map(_for_converter, part.objects[image["id"]])),
-            id_to_name_map=part.categories,
-            include_masks=part.masks,
+        height, width, name, key = (image[k] for k in ("height", "width", "file_name", "id"))
+        content = as_trained((part.folder / name).read_bytes(), (height, width))
+        features = tfrecord_lib.image_info_to_feature_dict(
+            height, width, name, key, content, "jpg" if content.startswith(JPEG) else "png"
         )
+        objects = list(map(_for_converter, part.objects[key]))
+        found, left_out = create_coco_tf_record.bbox_annotations_to_feature_dict(
+            objects, height, width, part.categories, part.masks
+        )
+        return tf.train.Example(features=tf.train.Features(feature=features | found)), left_out
 
     tfrecord_lib.write_tf_record_dataset(
         str(prefix),
@@ -117,6 +154,25 @@ def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
         multiple_processes=0,
         unpack_arguments=False,
     )
+
+
+def as_trained(content: bytes, size: tuple[int, int]) -> bytes:
+    """Returns a JPEG or PNG file whose stored pixels are those that prediction decodes.
+
+    Files are unchanged, or become PNG: other formats, images that EXIF turns, transparent ones.
+    """
+    import tensorflow as tf
+
+    from zoo.data import crops
+
+    content = to_jpeg_or_png(content)
+    head = content[: crops.HEAD]
+    turned = (b"Exif" in head or b"eXIf" in head) and crops.orientation(content) > 1
+    if turned or tf.strings.regex_full_match(head, crops.TRANSPARENT):
+        content = tf.io.encode_png(crops.decode(content)).numpy()
+    if crops.check_header(content) != size:
+        raise ValueError(f"expected an image of {size[1]} x {size[0]} pixels; the file has changed")
+    return content
 
 
 def _for_converter(one: Json) -> Json:

@@ -81,9 +81,10 @@ def count(name: str, image_size: int, categories: int, masks: bool = True) -> di
     """Counts a detector by part: backbone, pyramid, proposals, boxes, masks."""
     from lambda_keras.applications import count_flops
     from zoo.detection.detector import Detector
+    from zoo.detection.shards import Labels
 
     config = DetectionConfig.model_validate({"model": {"name": name, "image_size": image_size}})
-    detector = Detector.build(config, {categories: "last"}, masks)
+    detector = Detector.build(config, Labels(categories={categories: "last"}), masks)
     model, settings = detector.model, detector.experiment.task.model
     levels = range(settings.min_level, settings.max_level + 1)
     places = {level: (image_size // 2**level) ** 2 for level in levels}
@@ -133,7 +134,7 @@ def time_step(
     data = {"dir": str(folder), "batch_size": batch_size, "shuffle_buffer": 1}
     config = {"model": {"name": name, "image_size": image_size}, "data": data}
     config = DetectionConfig.model_validate(config)
-    detector = Detector.build(config, dataset.categories, masks)
+    detector = Detector.build(config, dataset, masks)
     task, model = Task(detector.experiment), detector.model
     optimizer = task.create_optimizer(detector.experiment.trainer.optimizer_config)
     inputs = next(iter(task.build_inputs(detector.experiment.task.train_data)))

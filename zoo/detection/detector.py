@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -20,7 +21,7 @@ from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.detection.coco import Json
 from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
-from zoo.detection.shards import Categories, check_shape
+from zoo.detection.shards import Labels, check_shape
 from zoo.errors import needs_extra
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.source import published
@@ -48,10 +49,9 @@ class TestMetrics(BaseModel):
     mask: Precision | None = None
 
 
-class Metrics(BaseModel):
+class Metrics(Labels):
     """Fields of a detector's `metrics.json` that commands read."""
 
-    categories: Categories
     test: TestMetrics
     test_images: int = Field(ge=1)
     training_images: int = Field(ge=1)
@@ -77,7 +77,12 @@ class Detector:
     name: str  # of the backbone in the zoo
     model: Any  # of the Model Garden, in tf_keras
     experiment: Any  # settings of the Model Garden
-    categories: Mapping[int, str]  # names by id
+    data: Labels
+
+    @property
+    def categories(self) -> Mapping[int, str]:
+        """Names of the categories by id."""
+        return self.data.categories
 
     @classmethod
     def from_run(cls, folder: Path) -> Self:
@@ -85,16 +90,16 @@ class Detector:
         config = run_folder.load_config(folder, DetectionConfig)
         config = config.model_copy(update={"output_dir": folder})
         metrics = load_metrics(folder)
-        return cls.restore(config, metrics.categories, metrics.test.mask is not None)
+        return cls.restore(config, metrics, metrics.test.mask is not None)
 
     @classmethod
-    def restore(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
+    def restore(cls, config: DetectionConfig, data: Labels, masks: bool) -> Self:
         """Builds the detector of a run and restores its last checkpoint."""
         folder = config.output_dir / run_folder.CHECKPOINTS
         path = tf.train.latest_checkpoint(str(folder))
         if path is None:
             raise ValueError(f"run: expected checkpoints in {str(folder)!r}. Received: none")
-        detector = cls.build(config, categories, masks)
+        detector = cls.build(config, data, masks)
         model = detector.model
         try:
             # Shapes are compared first: TensorFlow warns of every variable that is not restored.
@@ -108,15 +113,15 @@ class Detector:
         return detector
 
     @classmethod
-    def build(cls, config: DetectionConfig, categories: Mapping[int, str], masks: bool) -> Self:
+    def build(cls, config: DetectionConfig, data: Labels, masks: bool) -> Self:
         """Builds a detector with random weights; see `restore`."""
         # Weights come from a file; initial weights of training are not needed.
         model = config.model.model_copy(update={"weights": None})
         training = config.training.model_copy(update={"precision": "float32"})
         config = config.model_copy(update={"model": model, "training": training})
-        experiment = create_experiment(config, categories, masks)
+        experiment = create_experiment(config, data.categories, masks, data.most_objects)
         with precision("float32"):
-            return cls(model.name, Task(experiment).build_model(), experiment, categories)
+            return cls(model.name, Task(experiment).build_model(), experiment, data)
 
     def save_weights(self, path: Path) -> None:
         """Writes all weights as safetensors, by their paths in the model."""
@@ -213,16 +218,23 @@ class Detector:
 
         Returns:
             Objects of an image, the highest score first: dictionaries in COCO's format of results
-            with the `name` of the category, `bbox` (left, top, width, height in pixels), `score`,
-            and, with masks, `segmentation`, an RLE. A list of them for one image, a list of such
-            lists for several.
+            with the `name` of the category, `category_id` as in the training annotations, `bbox`
+            (left, top, width, height in pixels), `score`, and, with masks, `segmentation`, an RLE.
+            A list of them for one image, a list of such lists for several.
+
+        Raises:
+            ValueError: If the threshold is not from 0 to 1, or an image cannot be read.
         """
+        if not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+            raise ValueError(f"threshold: expected a score from 0 to 1. Received: {threshold!r}")
         every, is_one = several(images)
         results = []
         for number, image in enumerate(every, start=1):
             found = self.detect(read_pixels(image), number)
             certain = [one for one in found if one["score"] >= threshold]
             results.append([{"name": self.name_of(one["category_id"]), **one} for one in certain])
+            for one in results[-1]:
+                one["category_id"] = self.data.file_ids.get(one["category_id"], one["category_id"])
         return results[0] if is_one else results
 
     def name_of(self, category: int) -> str:
@@ -252,13 +264,12 @@ def load_metrics(folder: Path) -> Metrics:
     return run_folder.read_json(Metrics, folder / run_folder.METRICS, expected)
 
 
-class DetectorDescription(published.Description):
+class DetectorDescription(Labels, published.Description):
     """The description of a detector in `lambda_keras.json`; `heads` are as in its settings."""
 
     task: Literal["detection"]
     image_size: int
     heads: dict[str, Any]
-    categories: Categories
     masks: bool
     test: TestMetrics
     test_images: int = Field(ge=1)
@@ -296,7 +307,7 @@ class Published(Source[Detector]):
     def load(self) -> Detector:
         described, weights = published.read(self.place, DetectorDescription)
         with published.bounded_by(weights, Layer, tf_keras.layers.Layer):
-            detector = Detector.build(described.config(), described.categories, described.masks)
+            detector = Detector.build(described.config(), described, described.masks)
         detector.load_weights(weights)
         return detector
 

@@ -137,11 +137,16 @@ def build_backbone(
 
 
 def create_experiment(
-    config: DetectionConfig, categories: Mapping[int, str], masks: bool = True
+    config: DetectionConfig,
+    categories: Mapping[int, str],
+    masks: bool = True,
+    most_objects: int = shards.MOST_OBJECTS,
 ) -> config_definitions.ExperimentConfig:
     """Creates the experiment of a Mask R-CNN, or of a Faster R-CNN without masks.
 
     The detector has an output for every category id up to the last one, and one for the background.
+    It finds as many objects in an image as the data have, `most_objects`, unless `model.heads` has
+    another `detection_generator.max_num_detections`.
     """
     experiment = exp_factory.get_exp_config(BASE)
     model, data, training = config.model, config.data, config.training
@@ -155,6 +160,7 @@ def create_experiment(
         name=model.name, weights=model.weights, overrides=hyperparams.Config(model.overrides)
     )
     experiment.task.model.backbone = Backbone(type=NAME, lambda_keras=network)
+    experiment.task.model.detection_generator.max_num_detections = most_objects
     _override(experiment.task.model, model.heads)
     if not masks:
         if model.heads.get("include_mask"):
@@ -184,12 +190,17 @@ def create_experiment(
                     "global_batch_size": data.batch_size,
                     "dtype": dtype,
                     "shuffle_buffer_size": data.shuffle_buffer,
-                    "parser": {"aug_scale_min": data.scale_min, "aug_scale_max": data.scale_max},
+                    "parser": {
+                        "aug_scale_min": data.scale_min,
+                        "aug_scale_max": data.scale_max,
+                        "max_num_instances": most_objects,
+                    },
                 },
                 "validation_data": {
                     "input_path": shards.pattern(data.dir, shards.TEST),
                     "global_batch_size": data.test_batch_size,
                     "dtype": dtype,
+                    "parser": {"max_num_instances": most_objects},
                 },
             },
             "trainer": {

@@ -10,14 +10,22 @@ from typing import Any
 import numpy as np
 
 from zoo.detection.coco import Json
+from zoo.detection.shards import MOST_OBJECTS
 from zoo.errors import needs_extra
 
 with needs_extra("detection"):
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
-# In the order of pycocotools' summary.
-FIGURES = ("AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large")
+# Overlaps and areas of pycocotools' results, by their place there; AR is the recall of all of them.
+FIGURES = {
+    "AP": (slice(None), 0),
+    "AP50": (slice(0, 1), 0),
+    "AP75": (slice(5, 6), 0),
+    "AP_small": (slice(None), 1),
+    "AP_medium": (slice(None), 2),
+    "AP_large": (slice(None), 3),
+}
 CERTAIN = 0.5  # minimum score and overlap of objects that count as found
 
 Figures = Mapping[str, Mapping[str, float | None]]
@@ -36,8 +44,11 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
     """Compares detections, in COCO's format of results, with annotations.
 
     As usual, annotated objects are small, medium or large by their `area`, the area of the mask if
-    there is one; detected boxes and masks by their own area.
+    there is one; detected boxes and masks by their own area. In an image, 100 detections of each
+    category count, or as many as it has annotated objects if more.
     """
+    counts = Counter(one["image_id"] for one in annotations["annotations"])
+    limit = max([MOST_OBJECTS, *counts.values()])
     with contextlib.redirect_stdout(io.StringIO()):
         truth: Any = COCO()
         truth.dataset = annotations
@@ -49,14 +60,17 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
             results = [{k: v for k, v in one.items() if k != left_out} for one in found]
             detections = truth.loadRes(results) if results else COCO()
             run = COCOeval(truth, detections, "segm" if kind == "mask" else "bbox")
+            run.params.maxDets = [limit]
             run.evaluate()
             run.accumulate()
-            run.summarize()
             runs[kind] = run
-    figures = {
-        kind: {name: _percent(run.stats[place]) for place, name in enumerate(FIGURES)}
-        for kind, run in runs.items()
-    }
+    figures = {}
+    for kind, run in runs.items():
+        precision, recall = run.eval["precision"], run.eval["recall"]
+        figures[kind] = {
+            name: _mean(precision[at, :, :, area]) for name, (at, area) in FIGURES.items()
+        }
+        figures[kind]["AR"] = _mean(recall[:, :, 0])
     objects = Counter(
         one["category_id"] for one in annotations["annotations"] if not one["iscrowd"]
     )
@@ -64,7 +78,7 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
         {
             "id": number,
             "name": truth.cats[number]["name"],
-            **{kind: _of_category(run, place) for kind, run in runs.items()},
+            **{kind: _mean(run.eval["precision"][:, :, place, 0]) for kind, run in runs.items()},
             "objects": objects[number],
         }
         for place, number in enumerate(map(int, runs["box"].params.catIds))
@@ -78,13 +92,6 @@ def line(figures: Figures) -> str:
     return "  ".join(
         f"{kind} AP {'-' if ap is None else format(ap, '.1f')}" for kind, ap in averages.items()
     )
-
-
-def _of_category(run: COCOeval, place: int) -> float | None:
-    """Returns the AP of a category, for all areas and at most 100 objects per image."""
-    precision = run.eval["precision"][:, :, place, 0, -1]
-    known = precision[precision > -1]
-    return _percent(known.mean()) if known.size else None
 
 
 def _by_image(run: COCOeval) -> dict[int, float]:
@@ -105,6 +112,7 @@ def _by_image(run: COCOeval) -> dict[int, float]:
     }
 
 
-def _percent(value: Any) -> float | None:
-    """Converts pycocotools' fraction to percent; -1, for no objects, to None."""
-    return None if value < 0 else round(100 * float(value), 2)
+def _mean(values: np.ndarray) -> float | None:
+    """Returns the mean of pycocotools' fractions in percent; -1 stands for no objects."""
+    known = values[values > -1]
+    return round(100 * float(known.mean()), 2) if known.size else None

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from zoo.cli.settings import Section
 from zoo.config.detection import DetectionConfig
@@ -23,6 +23,9 @@ Ids = dict[str, list[int]]  # of the images in each shard
 Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
 
 
+MOST_OBJECTS = 100  # in an image, of COCO's metric and the Model Garden; data with more raise it
+
+
 class Part(Section):
     """The training images, or the test images."""
 
@@ -30,10 +33,17 @@ class Part(Section):
     objects: int = Field(ge=1)
 
 
-class Dataset(Section):
-    """Description of a folder of shards: names of categories by id, images, and kind of objects."""
+class Labels(BaseModel):
+    """Names of categories by id, their ids in the user's file if other ones, and most objects."""
 
     categories: Categories
+    file_ids: dict[coco.CategoryId, int | str] = {}
+    most_objects: int = Field(default=MOST_OBJECTS, ge=MOST_OBJECTS)
+
+
+class Dataset(Labels, Section):
+    """Description of a folder of shards: categories, images, and kind of objects."""
+
     train: Part
     val: Part
     masks: bool = True
@@ -153,10 +163,12 @@ def training_records(
     return numbered.map(no_autograph(lambda record, number: record))
 
 
-def read_annotations(folder: Path, dataset: Dataset, shards: Ids) -> coco.Json:
+def read_annotations(
+    folder: Path, dataset: Dataset, shards: Ids, categories: Mapping[int, str] | None = None
+) -> coco.Json:
     """Reads the annotations of the test images, and checks them for pycocotools.
 
-    `shards` is what `check` returns.
+    `shards` is what `check` returns. Categories get the ids of `categories`, by name.
     """
     ids = [number for shard in shards.values() for number in shard]
     path = folder / ANNOTATIONS
@@ -165,7 +177,8 @@ def read_annotations(folder: Path, dataset: Dataset, shards: Ids) -> coco.Json:
             if not path.is_file():
                 raise ValueError("not found")
             with local_copy(path) as here:
-                found, faults = coco.parse(here, masks=dataset.masks)
+                found, *findings = coco.parse(here, masks=dataset.masks)
+        faults = [line for kinds in findings for line in kinds.lines()]
         if found.categories != dataset.categories:
             faults.insert(0, f"other categories than in {DESCRIPTION}")
         if found.objects.keys() != set(ids):
@@ -177,7 +190,8 @@ def read_annotations(folder: Path, dataset: Dataset, shards: Ids) -> coco.Json:
         raise ValueError(
             f"data.dir: expected the annotations of the test images. Received: {path} ({error})"
         ) from None
-    return found.to_json()
+    numbers = {name: i for i, name in (categories or found.categories).items()}
+    return found.renumbered(numbers).to_json()
 
 
 def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]]:

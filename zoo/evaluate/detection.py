@@ -77,11 +77,27 @@ def main(arguments: Sequence[str]) -> None:
     print_tables(result, detector.name, f"{detector.title}, {count} images of {config.folder}")
     if config.output is not None:
         _draw(config.folder, detector, result, found, annotations, config.output)
-        files.write_json(config.output / DETECTIONS, found)
+        files.write_json(config.output / DETECTIONS, with_file_ids(found, annotations))
         settings = config.model_dump(mode="json", exclude={"output"})
         results = {**result.figures, "categories": result.categories}
         write_json(config.output, settings, results)
     print(f"{line(result.figures)} ({count} test images)")
+
+
+def with_file_ids(found: Sequence["Json"], annotations: "Json") -> list["Json"]:
+    """Returns detections with the ids that images and categories have in the user's file."""
+    images, categories = (
+        {one["id"]: one.get("file_id", one["id"]) for one in annotations[name]}
+        for name in ("images", "categories")
+    )
+    return [
+        {
+            **one,
+            "image_id": images[one["image_id"]],
+            "category_id": categories.get(one["category_id"], one["category_id"]),
+        }
+        for one in found
+    ]
 
 
 def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
@@ -94,14 +110,14 @@ def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"],
     folder, size = config.folder, config.data.batch_size
     dataset = shards.Dataset.read(folder)
     detector = choose(config).load()
-    if dict(detector.categories) != dataset.categories:
+    known = detector.categories.values()
+    if unknown := [name for name in dataset.categories.values() if name not in known]:
         raise ValueError(
-            "data.dir: expected the categories of the detector, "
-            f"{list(detector.categories.values())[:5]}. "
-            f"Received: {list(dataset.categories.values())[:5]}"
+            f"data.dir: expected the categories of the detector, {list(known)[:5]}. "
+            f"Received: {unknown[:5]}"
         )
     ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
-    annotations = shards.read_annotations(folder, dataset, ids)
+    annotations = shards.read_annotations(folder, dataset, ids, detector.categories)
     batches = detector.detect_shards(shards.pattern(folder, shards.TEST), size)
     steps = -(-dataset.val.images // size)
     found = [one for batch in track(batches, "Detecting", total=steps) for one in batch]
@@ -118,7 +134,7 @@ def print_tables(result: "Evaluation", backbone: str, title: str) -> None:
         rows.append((kind, *figures.values()))
         if backbone in TABLE_6:
             ap, *sizes = TABLE_6[backbone][kind == "mask"]
-            rows.append((f"{kind}, Table 6", ap, None, None, *sizes))
+            rows.append((f"{kind}, Table 6", ap, None, None, *sizes, None))
     heads = ["", *(figure.replace("_", " ") for figure in result.figures["box"])]
     masks = ", of found masks by their pixels." if "mask" in result.figures else "."
     sizes = (

@@ -66,14 +66,15 @@ def _draw(
 ) -> None:
     blended = image.astype("float32")
     for one in objects:
-        color = COLORS[one["category_id"] % len(COLORS)]
+        number = one["category_id"]  # of any file, perhaps text
+        color = COLORS[(number if isinstance(number, int) else sum(map(ord, number))) % len(COLORS)]
         if "segmentation" in one:
             inside = mask.decode(one["segmentation"]).astype(bool)
             rgb = 255 * np.array(to_rgb(color))
             blended[inside] = (1 - OPACITY) * blended[inside] + OPACITY * rgb
         left, top, width, height = one["bbox"]
         axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=color, lw=1.4))
-        name = printable(categories.get(one["category_id"], str(one["category_id"])))
+        name = printable(one.get("name") or categories.get(number, str(number)))
         axis.text(
             left,
             max(top, 0),

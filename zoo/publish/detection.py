@@ -12,6 +12,7 @@ from zoo.detection.detector import (
     detector_fields,
     load_metrics,
 )
+from zoo.detection.shards import Labels
 from zoo.inference.source.published import WEIGHTS
 from zoo.publish.folder import Contents
 from zoo.run_folder import load_config
@@ -33,7 +34,7 @@ def contents(detector: Detector, run: Path, common: Mapping[str, Any]) -> Conten
             overrides=config.model.overrides,
             image_size=config.model.image_size,
             heads=config.model.heads,
-            categories=dict(detector.categories),
+            **detector.data.model_dump(include=set(Labels.model_fields)),
             masks=detector.masks,
             test=metrics.test,
             test_images=metrics.test_images,
@@ -52,4 +53,11 @@ def read(detector: Detector, folder: Path) -> Iterator[tuple[Any, bool]]:
     """Yields the model of the folder, and whether other attributes are equal."""
     found = Published(str(folder)).load()
     same = (found.title, found.image_size) == (detector.title, detector.image_size)
-    yield found.model, same and dict(found.categories) == dict(detector.categories)
+    yield (
+        found.model,
+        same
+        and all(
+            getattr(found.data, name) == getattr(detector.data, name)
+            for name in Labels.model_fields
+        ),
+    )

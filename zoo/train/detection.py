@@ -55,7 +55,9 @@ class DetectionRun(Run):
                 f"data.batch_size: expected at most {dataset.train.images}, the number of training "
                 f"images. Received: {data.batch_size}"
             )
-        self.experiment = create_experiment(config, dataset.categories, dataset.masks)
+        self.experiment = create_experiment(
+            config, dataset.categories, dataset.masks, dataset.most_objects
+        )
         self._masks = self.experiment.task.model.include_mask
         self.images = dataset.train.images, dataset.val.images
         self.classes = len(dataset.categories)
@@ -114,9 +116,8 @@ class DetectionRun(Run):
             )
             if results is None:  # all that was missing is the end
                 self._runner.controller.evaluate(-1)
-        categories = {str(number): name for number, name in self.dataset.categories.items()}
-        seconds = float(self._seconds.numpy())
-        return self.metrics(self.task.figures, seconds, categories=categories)
+        labels = self.dataset.model_dump(mode="json", include=set(shards.Labels.model_fields))
+        return self.metrics(self.task.figures, float(self._seconds.numpy()), **labels)
 
     def _trained(self, logs: Mapping[str, Any]) -> None:
         """Prints the mean losses since the last call of the compiled function, and the rate."""
@@ -147,7 +148,7 @@ class DetectionRun(Run):
 
     def write(self, metrics: Metrics) -> str:
         config = self.config
-        detector = Detector.restore(config, self.dataset.categories, self._masks)
+        detector = Detector.restore(config, self.dataset, self._masks)
         images = shards.read_images(shards.pattern(config.data.dir, shards.TEST), GRID_SAMPLE)
         truth = shards.by_image(self.annotations)
         results = report.line(metrics["test"])

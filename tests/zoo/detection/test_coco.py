@@ -100,10 +100,10 @@ def test_masks_of_every_form_are_the_same():
         ("[]", "the file: Input should be an object"),
         ({**GOOD, "annotations": 3}, "annotations: Input should be a valid array, not 3"),
         ({**GOOD, "images": [3]}, r"images\.0: Input should be an object, not 3"),
-        case("categories/0", r"categories\.0\.id: .* or equal to 1, not 0", id=0),
         case("categories/0", r"categories\.0\.id: .* valid integer, not True", id=True),
         case("categories/0", r"categories\.0\.name: .* at least 1 character", name=""),
-        case("categories/0", "every category once. Received: id=3 name='goat' again", id=3),
+        case("categories/0", "ids and names of their own. Received: id=3 name='goat' again", id=3),
+        case("categories/0", "Received: id=3 name='goat' again", name="goat"),
         ({**GOOD, "annotations": []}, "at least one object"),
     ],
 )
@@ -119,47 +119,43 @@ SIZE = {"size": [10, 20]}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        case("images/1", "image 7: expected a whole number of its own", id=7),
-        case("images/1", "image '9': expected a whole number", id="9"),
-        case("images/1", "c.jpg: No such file", file_name="c.jpg"),
-        case("images/1", "a file of the folder, received file_name='../", file_name="../a.jpg"),
-        case("images/1", "expected a file of the folder", file_name="/a.jpg"),
-        case("images/1", "sub: not a regular file", file_name="sub"),
-        case("images/1", "annotations.json: not an image of", file_name="annotations.json"),
-        case("images/1", "image 9: expected height and width", height=None),
-        case("images/1", "b.png: expected 10 x 20 pixels, received 20 x", height=20, width=10),
-        case("annotations/0", "object 5: expected the id of an image, received im", image_id=8),
-        case("annotations/0", "expected a category, received category_id=4", category_id=4),
-        case("annotations/0", "received category_id=None", category_id=None),
+        case("images/1", r"a whole number of its own \(1, such as image 7", id=7),
+        case("images/1", "a whole number of its own", id=[9]),
+        case(
+            "images/1", "file of the folder, by its path or .* file_name='c.jpg'", file_name="c.jpg"
+        ),
+        case("images/1", "file of the folder, .* file_name='../a.jpg'", file_name="../a.jpg"),
+        case("images/1", "file of the folder, .* file_name='/etc/passwd'", file_name="/etc/passwd"),
+        case("images/1", r"\(not a regular file\) \(1, such as sub", file_name="sub"),
+        case(
+            "images/1", r"not an image of .*such as annotations.json", file_name="annotations.json"
+        ),
+        case("images/1", "sub/b.png: 10 x 20 pixels, of the file 20 x", height=20, width=10),
+        case("annotations/0", "the id of an image .*object 5: image_id=8", image_id=8),
+        case("annotations/0", "expected a category .*: category_id=4", category_id=4),
+        case("annotations/0", "object 5: category_id=None", category_id=None),
         case("annotations/0", "expected bbox=", bbox=[2, 2, 4]),
         case("annotations/0", "expected bbox=", bbox=[2, 2, 4, float("nan")]),
-        case("annotations/0", r"received bbox=\[2.0, 2.0, 0.0, 3.0\]", bbox=[2, 2, 0, 3]),
-        case("annotations/0", "a box in an image of 20 x 10", bbox=[2, 2, 4, 30]),
-        case("annotations/0", "a box in an image of 20 x 10", bbox=[-2, 2, 4, 3]),
-        case("annotations/0", "a box in an image of 20 x 10", bbox=[20, 2, 0.5, 3]),
         case("annotations/0", "expected iscrowd to be 0 or 1", iscrowd=2),
-        case("annotations/0", "expected an area in pixels, received area=-1", area=-1),
         case("annotations/0", "expected polygons, or an RLE", segmentation=None),
         case("annotations/0", "expected polygons, or an RLE", segmentation=[]),
-        case("annotations/0", "expected polygons", segmentation=[[1, 2, 3, 4]]),
-        case("annotations/0", "expected polygons", segmentation=[[1, 2, 3, 4, 5, 6, 7]]),
-        case("annotations/0", "at least one pixel", segmentation=[[25, 15, 26, 15, 26, 16]]),
-        *(
-            case("annotations/0", "polygons in an image", segmentation=[[0, 0, 10, 0, 10, far]])
-            for far in (21, -11, 6e7, 1e9, -(2**31), 2**31, 1e15)
-        ),
+        case("annotations/0", "expected polygons, or an RLE", segmentation=[[1, 2, 3, 4]]),
+        case("annotations/0", "expected polygons, or an RLE", segmentation=[[1, 2, 3, 4, 5, 6, 7]]),
         case("annotations/0", "of three points", segmentation=[[0, 0, 10, 0, 10, 1e308]]),
-        case("annotations/0", "of three points", segmentation=[[0, 0, 10, 0, 10, 10**400]]),
-        case("annotations/0", "at most 3200 pixels around", segmentation=[[0, 0, 20, 10] * 200]),
+        case("annotations/0", "polygons, or an RLE", segmentation=[[0, 0, 10, 0, 10, 10**400]]),
+        case(
+            "annotations/0",
+            "at most height x width .*object 5: 12000",
+            segmentation=[[0, 0, 20, 10] * 200],
+        ),
         case("annotations/0", "expected bbox=", bbox=[2, 2, 4, 10**400]),
-        case("annotations/0", "expected an area in pixels", area=10**400),
-        case("annotations/0", "RLE with size", segmentation={"size": [5, 5], "counts": [25]}),
-        case("annotations/0", "received 3 pixels", segmentation={**SIZE, "counts": [1, 2]}),
+        case("annotations/0", "RLE of the height", segmentation={"size": [5, 5], "counts": [25]}),
+        case("annotations/0", ": 3 pixels, not 200", segmentation={**SIZE, "counts": [1, 2]}),
         case("annotations/0", "whole numbers", segmentation={**SIZE, "counts": [-1, 201]}),
         case("annotations/0", "an RLE with counts", segmentation={**SIZE, "counts": 3}),
-        case("annotations/0", "received one with 'z'", segmentation={**SIZE, "counts": "zz"}),
-        case("annotations/0", "received 5 pixels", segmentation={**SIZE, "counts": "5"}),
-        case("annotations/0", "received one with ' '", segmentation={**SIZE, "counts": "a b"}),
+        case("annotations/0", "one with 'z'", segmentation={**SIZE, "counts": "zz"}),
+        case("annotations/0", "5 pixels, not 200", segmentation={**SIZE, "counts": "5"}),
+        case("annotations/0", "one with ' '", segmentation={**SIZE, "counts": "a b"}),
     ],
 )
 def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
@@ -167,7 +163,7 @@ def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
     with pytest.raises(ValueError, match=f"--unreadable skip.*{message}"):
         read(path, folder)
     found = read(path, folder, skip=True)
-    assert f"1 left out of {path}" in capsys.readouterr().err
+    assert f"{path}: left out: " in capsys.readouterr().err
     everything = len(found.images) + sum(map(len, found.objects.values()))
     assert everything == 3  # of two images and two objects
     assert [one["category_id"] for one in found.objects[7]][-1] == 90
@@ -176,10 +172,9 @@ def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
 def test_many_faults_are_counted(folder):
     content = copy.deepcopy(GOOD)
     content["annotations"] += [{"id": 100 + i} for i in range(20)]
-    with pytest.raises(ValueError, match=r"object 100.*and 15 more") as caught:
+    kind = r"Received: expected the id of an image \(20, such as object 100: image_id=None\)$"
+    with pytest.raises(ValueError, match=kind):
         read(write(folder, content), folder)
-    assert "\n" not in str(caught.value)
-    assert coco.NAMED == 5
 
 
 def test_folder_of_images_is_needed(folder):

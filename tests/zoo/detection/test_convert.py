@@ -85,11 +85,13 @@ def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
     content["annotations"][0]["category_id"] = 4
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="received category_id=4"):
+    with pytest.raises(ValueError, match=r"expected a category .*category_id=4"):
         convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
     content["categories"].append({"id": 4, "name": "star"})
     wrong.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"the same categories in both files.*4 'star'"):
+    with pytest.raises(
+        ValueError, match=r"the same categories in both files.*4 'star' in that of the test images"
+    ):
         convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
     content["categories"] = json.loads((drawn / "val.json").read_text())["categories"]
     content["categories"][0]["name"] = "circle"  # as many as before
@@ -180,21 +182,21 @@ def without(name):
         (without("categories"), "other categories than in dataset.json"),
         (
             lambda content: content["images"][0].pop("height"),
-            "image 0: expected height and width in pixels, received height=None",
+            "expected height and width in pixels .1, such as image 0: height=None",
         ),
         (
             lambda content: content["annotations"][0].pop("segmentation"),
-            "object 1: expected polygons, or an RLE",
+            "expected polygons, or an RLE .*object 1",
         ),
-        (lambda content: content["annotations"][0].update(area="x"), "object 1: expected an area"),
-        (lambda content: content["annotations"][0].update(bbox=[1, 2]), "object 1: expected bbox="),
+        (lambda content: content["annotations"][0].update(area="x"), "area computed .*object 1"),
+        (lambda content: content["annotations"][0].update(bbox=[1, 2]), "expected bbox=.*object 1"),
         (
             lambda content: content["annotations"][0].update(image_id=99),
-            "object 1: expected the id of an image",
+            "expected the id of an image .*object 1",
         ),
         (
-            lambda content: content["annotations"][0].update(segmentation=[[0, 0, 9, 0, 9, 1e15]]),
-            "expected polygons in an image of 64 x 64",
+            lambda content: content["annotations"][0].update(segmentation=[[0, 0, 9, 0, 9, 1e18]]),
+            "expected polygons",
         ),
     ],
     ids=[

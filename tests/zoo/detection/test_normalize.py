@@ -1,0 +1,443 @@
+"""COCO files in the manner of tools: what is understood, and what is said of it."""
+
+import copy
+import json
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+from PIL import Image
+from pycocotools import mask
+from support.detectors import settings
+
+from zoo.config.detection import DetectionConfig
+from zoo.detection import coco, convert, report, shards
+from zoo.detection.experiment import Task, create_experiment
+from zoo.evaluate.detection import with_file_ids
+from zoo.inference.images import read_pixels
+
+WIDTH, HEIGHT = 64, 48
+NAN = float("nan")
+
+
+def draw(path, form=None, size=(WIDTH, HEIGHT), **options):
+    pixels = np.random.default_rng(len(path.name)).integers(0, 256, (*size[::-1], 3), "uint8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, form, **options)
+
+
+def polygon(x, y, w, h):
+    return [x, y, x + w, y, x + w, y + h, x, y + h]
+
+
+def plain():
+    """Two images with two objects each, as COCO has them; the last one is two rectangles."""
+    boxes = [(4, 6, 20, 12), (30, 8, 24, 30), (2, 3, 40, 20), (1, 1, 50, 40)]
+    parts = [[polygon(*box)] for box in boxes[:3]] + [[[1, 1, 9, 1, 9, 9], polygon(20, 20, 31, 21)]]
+    return {
+        "images": [
+            {"id": i, "file_name": f"{i}.jpg", "width": WIDTH, "height": HEIGHT} for i in (1, 2)
+        ],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+        "annotations": [
+            {
+                "id": i + 1,
+                "image_id": 1 + i // 2,
+                "category_id": 1 + i % 2,
+                "bbox": list(box),
+                "area": box[2] * box[3] - 1,
+                "iscrowd": 0,
+                "segmentation": parts[i],
+            }
+            for i, box in enumerate(boxes)
+        ],
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for i in (1, 2):
+        draw(tmp_path / "data" / "images" / f"{i}.jpg")
+    return tmp_path / "data" / "images"
+
+
+def read(folder, content, **options):
+    path = folder.parent / "instances.json"
+    path.write_text(json.dumps(content))
+    return coco.read(path, folder, **options)
+
+
+def each(content, name, **values):
+    for one in content[name]:
+        one |= {key: make(one) if callable(make) else make for key, make in values.items()}
+
+
+def ids(change_id, *names):
+    """Changes the ids of lists, and what refers to them."""
+
+    def apply(data):
+        for name, key in (("images", "image_id"), ("categories", "category_id")):
+            if name in names:
+                each(data, name, id=lambda one: change_id(one["id"]))
+                each(data, "annotations", **{key: lambda one, key=key: change_id(one[key])})
+
+    return apply
+
+
+def label_studio(data):
+    data |= {"info": {"year": 2026, "contributor": "Label Studio"}, "licenses": None}
+    ids(lambda number: number - 1, "images", "categories")(data)
+    each(data, "images", file_name=lambda one: f"images\\{one['file_name']}")
+    each(data, "annotations", segmentation=[], ignore=0, id=lambda one: one["id"] - 1)
+
+
+def roboflow(data):
+    data["categories"].insert(0, {"id": 0, "name": "cat", "supercategory": "none"})
+    each(data, "images", license=1, extra={"name": "x"}, date_captured="2026-01-01T00:00:00+00:00")
+
+
+def cvat(data):
+    data |= {"licenses": [{"name": "", "id": 0, "url": ""}], "info": {"version": ""}}
+    each(data, "images", license=0, flickr_url="", coco_url="", date_captured=0)
+    each(data, "annotations", attributes={"occluded": False, "rotation": 0.0})
+    one = data["annotations"][0]
+    one["segmentation"] = mask.frPyObjects(one["segmentation"], HEIGHT, WIDTH)[0]
+    runs = coco.run_lengths(one["segmentation"]["counts"].decode())
+    one["segmentation"] = {"size": [HEIGHT, WIDTH], "counts": runs}
+
+
+def labelme(data):
+    data |= {"type": "instances", "licenses": [{"url": None, "id": 0, "name": None}]}
+    label_studio(data)
+    data["categories"].append({"id": 7, "name": "_background_", "supercategory": None})
+    each(data, "images", file_name=lambda one: f"JPEGImages/{one['file_name'][-5:]}", url=None)
+    for one, right in zip(data["annotations"], plain()["annotations"], strict=True):
+        one["segmentation"] = right["segmentation"]
+
+
+def fiftyone(data):
+    ids(lambda number: number - 1, "categories")(data)
+    each(data, "images", file_name=lambda one: f"/home/me/data/{one['file_name']}", license=None)
+    each(data, "categories", supercategory=None)
+    each(data, "annotations", score=0.5)
+    for one in data["annotations"]:
+        del one["segmentation"]
+
+
+def pandas(data):
+    ids(float, "images")(data)
+    ids(str, "categories")(data)
+    each(data, "images", width=NAN, height=48.0, license=NAN)
+    text = {key: lambda one, key=key: str(one[key]) for key in ("bbox", "segmentation")}
+    each(data, "annotations", area=NAN, iscrowd=0.0, **text)
+
+
+TOOLS = {
+    label_studio: ({1: "dog", 2: "cat"}, ["file_name matched by base name (2,", "numbered"]),
+    roboflow: ({1: "cat", 2: "dog"}, ["unused categories with the id or name of another"]),
+    cvat: ({1: "cat", 2: "dog"}, []),
+    labelme: ({1: "dog", 2: "cat"}, ["left out: 1, '_background_'", "as '1.jpg'"]),
+    fiftyone: ({1: "dog", 2: "cat"}, ["such as '/home/me/data/1.jpg' as '1.jpg'"]),
+    pandas: (
+        {1: "cat", 2: "dog"},
+        ["sizes read from the files (2,", "bbox read as numbers (4,", "area computed from"],
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.__name__)
+def test_tools(folder, capsys, tool):
+    """Objects are those of COCO's own form, and results have the ids of the file."""
+    categories, notes = TOOLS[tool]
+    data = plain()
+    tool(data)
+    found = read(folder, data)
+    found, _ = convert.join(found, found)
+    assert found.categories == categories
+    expected = read(folder, plain(), masks=found.masks)
+    for one, right in zip(found.objects.values(), expected.objects.values(), strict=True):
+        assert len(one) == len(right) == 2
+        for got, wanted in zip(one, right, strict=True):
+            assert (
+                found.categories[got["category_id"]] == expected.categories[wanted["category_id"]]
+            )
+            assert got["bbox"] == wanted["bbox"]
+            assert got.get("segmentation") == wanted.get("segmentation")
+    said = capsys.readouterr().err
+    assert all(note in said for note in notes), said
+    convert.write(found, found, folder.parent / "shards", 1)
+    dataset = shards.Dataset.read(folder.parent / "shards")
+    ids = shards.check(folder.parent / "shards", dataset, shards.TEST)
+    truth = shards.read_annotations(folder.parent / "shards", dataset, ids)
+    keys = {"image_id", "category_id", "bbox", "segmentation"}
+    perfect = [
+        {**{key: one[key] for key in one.keys() & keys}, "score": 1.0}
+        for one in truth["annotations"]
+    ]
+    figures = report.evaluate(truth, perfect, found.masks).figures
+    for kind in figures.values():
+        assert kind["AP"] == kind["AR"] == 100
+    for name, key in (("images", "image_id"), ("categories", "category_id")):
+        written = {one[key] for one in with_file_ids(perfect, truth)}
+        assert (
+            written
+            == {one[key] for one in data["annotations"]}
+            <= {one["id"] for one in data[name]}
+        )
+
+
+def change(path, *removed, **values):
+    """Changes an entry, such as `annotations/0`, or all `annotations`."""
+
+    def apply(data):
+        name, _, number = path.partition("/")
+        for one in data[name][slice(None)] if not number else [data[name][int(number)]]:
+            one |= copy.deepcopy(values)
+            for key in removed:
+                del one[key]
+
+    return apply
+
+
+def add(name, /, **entry):
+    return lambda data: data[name].append(entry)
+
+
+BOXES = [[4, 6, 20, 12], [30, 8, 24, 30], [2, 3, 40, 20], [1, 1, 50, 40]]
+AREA = "area computed from the mask or box "
+FIRST_LOST = {"boxes": BOXES[1:], "area": 719}
+POINTS = [[4, 6], [24, 6], [24, 18], [4, 18]]
+BAD = [*plain()["annotations"][3]["segmentation"], [1, 2, 3, 4], [1] * 7, [NAN] * 6, None]
+
+
+@pytest.mark.parametrize(
+    ("apply", "note", "expected"),
+    [
+        (change("annotations", id=1), "", {}),
+        (change("annotations", "id"), "", {}),
+        (change("annotations/0", area=0), AREA + "(1, such as object 1: area=0)", {"area": 240}),
+        (change("annotations/0", area=-1), AREA + "(1,", {"area": 240}),
+        (change("annotations/0", area=[1200]), AREA + "(1,", {"area": 240}),
+        (change("annotations/0", area="100"), "area read as a number (1,", {"area": 100}),
+        (change("annotations", area=1), AREA + "(4,", {"area": 240}),
+        (change("annotations", "area"), AREA + "(4,", {"area": 240}),
+        (change("annotations/0", area=7.5), "", {"area": 7.5}),
+        (change("annotations", iscrowd=None), "iscrowd read as 0 or 1 (4, such as iscrowd=N", {}),
+        (change("annotations", "iscrowd"), "iscrowd read as 0 or 1 (4,", {}),
+        (change("annotations", iscrowd=False), "such as iscrowd=False", {}),
+        (change("annotations", iscrowd="0"), "such as iscrowd='0'", {}),
+        (change("annotations/3", segmentation=BAD), "parts of fewer than three points left", {}),
+        (
+            change("annotations/0", segmentation=polygon(4, 6, 20, 12)),
+            "as a list of polygons (1,",
+            {},
+        ),
+        (change("annotations/0", segmentation=POINTS), "as a list of polygons (1,", {}),
+        (change("annotations/0", "bbox"), "bbox computed from the mask (1,", {}),
+        (change("annotations/0", bbox=[0, 0, 0, 0]), "bbox computed from the mask (1,", {}),
+        (change("annotations/0", bbox=["4", "6", "20.", "12"]), "bbox read as numbers (1,", {}),
+        (change("images", width=None), "sizes read from the files (2, such as width=None", {}),
+        (change("images", width=0, height=0), "sizes read from the files (2,", {}),
+        (change("images", width=-64), "sizes read from the files (2,", {}),
+        (change("images", "width", "height"), "sizes read from the files (2,", {}),
+        (change("images", width=64.0), "width read as a whole number (2,", {}),
+        (change("images", height="48"), "height read as a whole number (2,", {}),
+        (add("categories", id=2, name="dog"), "repeated categories merged (1,", {}),
+        (add("categories", id=9, name="cat"), "of another one left out (1, such as 9 'cat'", {}),
+        (add("images", **plain()["images"][0]), "repeated images merged (1,", {}),
+        (
+            change("annotations/0", bbox=[-10, 6, 34, 12]),
+            "boxes clipped at the edge of their image (1, such as object 1: bbox=[-10",
+            {"boxes": [[0, 6, 24, 12], *BOXES[1:]], "area": 240},
+        ),
+        (
+            change("annotations/0", bbox=[200, 6, 10, 10]),
+            "boxes outside of their image left out (1, such as object 1: bbox=[200",
+            FIRST_LOST,
+        ),
+        (
+            change("annotations/0", bbox=[3, 6, 0, 10], segmentation=[]),
+            "boxes without width or height left out (1,",
+            {"masks": False, **FIRST_LOST},
+        ),
+        (
+            change("annotations/0", segmentation=[polygon(200, 200, 9, 9)]),
+            "masks without pixels left out (1,",
+            FIRST_LOST,
+        ),
+        (
+            change("annotations/0", image_id="x"),
+            "left out: expected the id of an image (1,",
+            {"fault": "the id of an image (1, such as object 1: image_id='x')", **FIRST_LOST},
+        ),
+        (change("images/0", file_name="https://a.org/b/1.jpg?x=2"), "such as 'https://a.org/b", {}),
+        (change("images/0", file_name="/data/?d=somewhere/1%2ejpg"), "file_name matched", {}),
+        (change("images/0", file_name="../../upload/3/ab12cd34-1.jpg"), "as '1.jpg'", {}),
+        (change("images/0", file_name="C:\\data\\1.JPG"), "as '1.jpg'", {}),
+        (change("images/0", file_name=None, coco_url="http://a.org/1.jpg"), "as '1.jpg'", {}),
+        (
+            change("images/0", file_name="/else/7.jpg"),
+            "objects of images that are left out (2,",
+            {"fault": "file_name in the JSON) (1, such as image 1: ", "area": 799}
+            | {"boxes": BOXES[2:]},
+        ),
+        (ids("a{}".format, "images"), "(2, such as 'a1' as 1)", {"image_ids": ["a1", "a2"]}),
+        (ids(lambda i: -i, "images"), "(2, such as -1 as 1)", {"image_ids": [-1, -2]}),
+        (ids(str, "images"), "(2, such as '1' as 1)", {"image_ids": ["1", "2"]}),
+        (ids(float, "images"), "(2, such as 1.0 as 1)", {}),
+        (
+            ids(lambda i: i + 10**12, "categories"),
+            "category_id numbered, results have the file's (2, such as 1000000000001 as 1)",
+            {"category_ids": {1: 10**12 + 1, 2: 10**12 + 2}},
+        ),
+        (ids("{}.0".format, "categories"), "'1.0' as 1", {"category_ids": {1: "1.0", 2: "2.0"}}),
+    ],
+)
+def test_kinds(folder, capsys, apply, note, expected):
+    """One note for each kind, with its count and an example; all else is as in COCO's form."""
+    data = plain()
+    apply(data)
+    if "fault" in expected:
+        with pytest.raises(ValueError, match=re.escape(expected["fault"])):
+            read(folder, data)
+    found = read(folder, data, skip="fault" in expected, masks=expected.get("masks"))
+    lines = [one for one in capsys.readouterr().err.splitlines() if "instances.json: " in one]
+    assert any(note in line for line in lines) if note else not lines
+    assert len(lines) == bool(note) + ("file_name in" in expected.get("fault", ""))
+    objects = [one for image in found.images for one in found.objects[image["id"]]]
+    assert [one["bbox"] for one in objects] == expected.get("boxes", BOXES)
+    assert objects[0]["area"] == expected.get("area", 239)
+    assert found.file_ids == expected.get("category_ids", {})
+    own = [one["file_id"] for one in found.images if "file_id" in one]
+    assert own == expected.get("image_ids", [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_marks_of_windows_editors(folder, encoding):
+    path = folder.parent / "instances.json"
+    path.write_bytes(json.dumps(plain()).encode(encoding))
+    assert sum(map(len, coco.read(path, folder).objects.values())) == 4
+
+
+def test_a_base_name_of_two_files_is_matched_by_its_folder_or_not(folder):
+    for place in ("x", "y"):
+        draw(folder / place / "3.jpg")
+    data = plain()
+    data["images"][0]["file_name"] = "/data/y/3.jpg"
+    assert read(folder, data).images[0]["file_name"] == "y/3.jpg"
+    data["images"][0]["file_name"] = "/data/3.jpg"
+    with pytest.raises(ValueError, match=r"a base name that one file has.*'/data/3.jpg'"):
+        read(folder, data)
+
+
+def test_far_polygons_are_cut(folder):
+    """Tiles of large images keep whole polygons; the mask is the part in the image."""
+    data, far = plain(), [[4, 6, 4, 6 + 10**7, 24, 6 + 10**7, 24, 6]]
+    data["annotations"][0] |= {"segmentation": far, "bbox": [4, 6, 20, 10**7]}
+    one = read(folder, data).objects[1][0]
+    pixels = mask.decode(one["segmentation"])
+    assert pixels[6:, 4:24].all()
+    assert pixels.sum() == one["area"] == 20 * 42
+    assert one["bbox"] == [4, 6, 20, 42]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_phone_photos_are_turned_upright_with_their_annotations(folder, orientation, stored):
+    """In the stored image, a white rectangle; annotations are in the one or the other frame."""
+    pixels = np.zeros((HEIGHT, WIDTH, 3), "uint8")
+    pixels[6:18, 4:24] = 255
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).save(folder / "1.jpg", quality=100, exif=exif)
+    upright = read_pixels(folder / "1.jpg")
+    if not stored:
+        pixels = upright
+    inside = pixels[..., 0] > 127
+    rows, columns = (np.flatnonzero(inside.any(axis)) for axis in (1, 0))
+    box = [columns[0], rows[0], len(columns), len(rows)]
+    data = plain()
+    data["images"][0] |= {"height": len(inside), "width": len(inside[0])}
+    data["annotations"][:2] = [
+        {"image_id": 1, "category_id": 1, "bbox": [*map(int, box)], "iscrowd": 0, "area": 240,
+         "segmentation": [polygon(*map(float, box))]}
+    ]  # fmt: skip
+    if stored and orientation in (2, 3, 4):  # the frames have one size: the upright one is meant
+        return
+    found = read(folder, data)
+    convert.write(found, found, folder.parent / "shards", 1)
+    images = shards.read_images(shards.pattern(folder.parent / "shards", shards.TRAIN))
+    # Without EXIF, the file is stored as it is, and TensorFlow decodes JPEG in two ways.
+    np.testing.assert_allclose(images[1], upright, atol=10 if orientation == 1 else 0)
+    (one,) = found.objects[1]
+    np.testing.assert_array_equal(mask.decode(one["segmentation"]), upright[..., 0] > 127)
+    left, top, width, height = map(int, one["bbox"])
+    assert (upright[top : top + height, left : left + width, 0] > 127).all()
+    assert (upright[..., 0] > 127).sum() == width * height
+    size = found.images[0]["height"], found.images[0]["width"]
+    assert size == upright.shape[:2]
+
+
+def batch(folder, found):
+    """Returns images and labels as the training parser reads them."""
+    convert.write(found, found, folder.parent / "shards", 1)
+    dataset = shards.Dataset.read(folder.parent / "shards")
+    given = settings(folder.parent / "shards", "runs/new")
+    given["data"] |= {"scale_min": 1.0, "scale_max": 1.0, "batch_size": len(found.images)}
+    config = DetectionConfig(**given)
+    experiment = create_experiment(config, dataset.categories, dataset.masks, dataset.most_objects)
+    ids = shards.check(folder.parent / "shards", dataset, shards.TRAIN)
+    counts = shards.Counts(train={file: len(ids[file]) for file in ids})
+    task = Task(experiment, records=partial(shards.training_records, config, counts, 0))
+    return experiment, next(iter(task.build_inputs(experiment.task.train_data)))
+
+
+def test_training_reads_all_formats(folder):
+    """Also under the suffix of another format, and as prediction does."""
+    rng = np.random.default_rng(0)
+    rgb = Image.fromarray(rng.integers(0, 256, (HEIGHT, WIDTH, 3), "uint8"))
+    alpha = rgb.copy()
+    alpha.putalpha(Image.fromarray(rng.integers(0, 256, (HEIGHT, WIDTH), "uint8")))
+    forms = {
+        "a.webp": ("WEBP", rgb), "b.jpg": ("WEBP", rgb), "c.tif": ("TIFF", rgb),
+        "d.png": ("GIF", rgb.convert("P")), "e.bmp": ("BMP", rgb), "f.jpg": ("PNG", alpha),
+        "g.png": ("JPEG", rgb.convert("CMYK")), "h.jpg": ("JPEG", rgb.convert("L")),
+        "i.png": ("PNG", rgb.convert("P")), "j.png": ("PNG", rgb.convert("1")),
+    }  # fmt: skip
+    data = plain()
+    box = data["annotations"][0]
+    data |= {"images": [], "annotations": []}
+    for number, (name, (form, image)) in enumerate(forms.items()):
+        image.save(folder / name, form)
+        data["images"].append({"id": number, "file_name": name, "width": WIDTH, "height": HEIGHT})
+        data["annotations"].append({**box, "image_id": number})
+    found = read(folder, data)
+    _, (images, _) = batch(folder, found)
+    assert images.shape == (len(forms), 64, 64, 3)
+    written = shards.read_images(shards.pattern(folder.parent / "shards", shards.TRAIN))
+    for number, name in enumerate(forms):
+        difference = written[number].astype(int) - read_pixels(folder / name)
+        assert abs(difference).mean() < 1, name  # two ways to decode JPEG
+        assert name[0] in "gh" or not difference.any(), name
+
+
+def test_more_than_100_objects(folder, capsys):
+    draw(folder / "3.jpg", size=(640, 480))
+    data = plain()
+    data["images"].append({"id": 3, "file_name": "3.jpg", "width": 640, "height": 480})
+    places = [(40 * i, 48 * j, 30, 40) for i in range(16) for j in range(10)]
+    data["annotations"] += [
+        {"image_id": 3, "category_id": 1, "bbox": place, "area": 1200, "iscrowd": 0,
+         "segmentation": [polygon(*place)]} for place in places
+    ]  # fmt: skip
+    found = read(folder, data)
+    experiment, (_, labels) = batch(folder, found)
+    assert sorted(int((one > 0).numpy().sum()) for one in labels["gt_classes"]) == [2, 2, 160]
+    assert experiment.task.model.detection_generator.max_num_detections == 160
+    perfect = [
+        {"image_id": 3, "category_id": 1, "bbox": one["bbox"], "score": 0.9}
+        for one in found.objects[3]
+    ]
+    truth = {**found.to_json(), "annotations": found.objects[3]}
+    assert report.evaluate(truth, perfect, masks=False).figures["box"]["AR"] == 100
