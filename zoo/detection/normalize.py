@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from zoo.data.image_files import JPEG, PNG
 from zoo.data.readable import ImageFile, check_readable
 from zoo.errors import needs_extra
+from zoo.files import is_litter
 
 Json = dict[str, Any]
 Id = int | str
@@ -197,7 +198,8 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
     exact = {name for name in names if stays_inside(name) and os.path.lexists(folder / name)}
     by_name: dict[str, list[str]] = defaultdict(list)
     if set(names) - exact:
-        for place, _, files in os.walk(folder):
+        for place, folders, files in os.walk(folder):
+            folders[:] = [name for name in folders if not is_litter(name)]
             for file in files:
                 by_name[_key(file)].append(Path(place, file).relative_to(folder).as_posix())
     taken, found = set(exact), []

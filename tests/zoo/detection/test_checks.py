@@ -1,12 +1,15 @@
 """Checks of a detector's training before the first step; test_loop.py trains, and takes minutes."""
 
 import errno
+import json
 
 import pytest
 import tensorflow as tf
+from PIL import Image
 from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
+from zoo.detection import coco, convert
 from zoo.devices import Devices, Host, find_devices
 from zoo.train.detection import DetectionRun, _in_one_line
 
@@ -24,6 +27,26 @@ def test_batch_has_at_most_all_images(sharded):
     config = DetectionConfig(data={"dir": str(sharded), "batch_size": 13})
     with pytest.raises(ValueError, match=r"data\.batch_size: expected at most 12, the number of"):
         DetectionRun(config, Devices(1, Host(), "CPU"), resumed=False).load()
+
+
+def test_images_are_large_enough_at_the_smallest_scale(tmp_path):
+    """70 x 1 pixels are 64 x 0.9 when resized to 64, and nothing at a tenth."""
+    objects = [{"image_id": 1, "category_id": 1, "bbox": [1, 0, 9, 1]}]
+    content = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": objects}
+    content |= {"categories": [{"id": 1, "name": "thread"}]}
+    Image.new("RGB", (70, 1)).save(tmp_path / "1.png")
+    (tmp_path / "thin.json").write_text(json.dumps(content))
+    thin = coco.read(tmp_path / "thin.json", tmp_path)
+    convert.write(thin, thin, tmp_path / "shards", 1)
+
+    def load(scale):
+        given = settings(tmp_path / "shards", tmp_path / "run")
+        given["data"] |= {"batch_size": 1, "test_batch_size": 1, "scale_min": scale}
+        DetectionRun(DetectionConfig(**given), Devices(1, Host(), "CPU"), resumed=False).load()
+
+    load(1)
+    with pytest.raises(ValueError, match=r"less than 12\.8 times as long as wide.* 70 x 1 pixels"):
+        load(0.1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import tensorflow as tf
 from pycocotools.mask import decode
 
 from zoo.config.detection import DetectionConfig
+from zoo.detection.detector import Detector
 from zoo.detection.experiment import Task, create_experiment, infer, to_coco
+from zoo.detection.shards import Labels
 
 HEIGHT, WIDTH = 40, 80
 SCALES = 0.5, 0.25  # of rows and columns
@@ -33,6 +35,20 @@ def outputs():
         "detection_masks": masks,
         "image_info": np.array([info], "float32"),
     }
+
+
+@pytest.mark.parametrize("threshold", [2, -1, -1e-9, float("nan"), float("inf"), "0.5", None])
+def test_thresholds_are_scores(threshold):
+    detector = Detector("a", None, None, Labels(categories={1: "disc"}))
+    with pytest.raises(ValueError, match=r"threshold: expected a score from 0 to 1\. Received: "):
+        detector("nowhere.jpg", threshold)
+
+
+def test_objects_have_the_ids_of_the_annotations(monkeypatch):
+    detector = Detector("a", None, None, Labels(categories={1: "b", 3: "a"}, file_ids={3: 0}))
+    monkeypatch.setattr(Detector, "detect", lambda *_: to_coco(outputs(), [1]))
+    found = detector(np.zeros((HEIGHT, WIDTH, 3), "uint8"), 0)
+    assert [(one["name"], one["category_id"]) for one in found] == [("a", 0), ("b", 1)]
 
 
 def test_boxes_are_those_of_the_image():

@@ -321,7 +321,7 @@ def test_marks_of_windows_editors(folder, encoding):
 
 
 def test_a_base_name_of_two_files_is_matched_by_its_folder_or_not(folder):
-    for place in ("x", "y"):
+    for place in ("x", "y", "z/.ipynb_checkpoints"):
         draw(folder / place / "3.jpg")
     data = plain()
     data["images"][0]["file_name"] = "/data/y/3.jpg"
@@ -413,6 +413,11 @@ def test_training_reads_all_formats(folder):
         data["images"].append({"id": number, "file_name": name, "width": WIDTH, "height": HEIGHT})
         data["annotations"].append({**box, "image_id": number})
     found = read(folder, data)
+    deep = Image.fromarray(rng.integers(0, 2**16, (HEIGHT, WIDTH), "uint16"))
+    deep.save(folder / "k.jpg", "PNG")
+    data["images"].append({**data["images"][0], "id": 99, "file_name": "k.jpg"})
+    with pytest.raises(ValueError, match=r"unreadable image files .16-bit PNG.* such as k.jpg"):
+        read(folder, data)
     _, (images, _) = batch(folder, found)
     assert images.shape == (len(forms), 64, 64, 3)
     written = shards.read_images(shards.pattern(folder.parent / "shards", shards.TRAIN))
