@@ -175,3 +175,25 @@ def test_held_out_files_can_be_read(truncated):
     assert (len(files), TRUNCATED in labels) == (19, False)
     with pytest.raises(ValueError, match="data: unreadable image: "):
         held_out_files(truncated, 24, 100)
+
+
+@pytest.mark.parametrize(
+    ("resize", "share", "trained"),
+    [("crop", 0, 0.2), ("pad", 1 / 16, 1 / 16), ("squash", 1 / 4, 1 / 4)],
+)
+def test_the_border_of_wide_images(tmp_path, resize, share, trained):
+    """The left quarter is white: its share of the pixels in tests, and on average in training."""
+    pixels = np.zeros((10, 40, 3), "uint8")
+    pixels[:, :10] = 255
+    for number in range(20):
+        path = tmp_path / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    settings = {"source": "image_folder", "dir": str(tmp_path), "test_fraction": 0.5}
+    data = load_data(DataConfig(**settings, batch_size=5, resize=resize), 16)
+    assert data.test.sample(1)[0].mean() / 255 == pytest.approx(share, abs=0.01)
+    batches = data.train.examples(5).take(100).batch(100)
+    images = next(iter(batches))[0].numpy()
+    assert images.shape == (100, 16, 16, 3)
+    assert images.mean() / 255 == pytest.approx(trained, abs=0.12)
+    assert (images.max((1, 2, 3)) > 200).any()
