@@ -33,6 +33,7 @@ def with_pseudo_labels(
     pseudo = config.pseudo
     selection = pseudo_records.read_selection(pseudo.dir)
     selection.check_classes(data.class_names)
+    pseudo_records.check_records(pseudo.dir, selection)
     classes = len(data.class_names)
 
     @no_autograph

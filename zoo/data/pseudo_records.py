@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import tensorflow as tf
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from zoo.data.errors import no_autograph
+from zoo.data.errors import no_autograph, reason
 from zoo.errors import printable
 from zoo.files import answering, location
 from zoo.run_folder import read_json
@@ -23,6 +23,7 @@ SHA256, PERCEPTUAL_HASH = "image/sha256", "image/perceptual_hash"
 LABELS = "labels-{:05d}-of-{:05d}"  # files of `label`, one for each range; .tfrecord and .npz
 SELECTED = "train-{:05d}-of-{:05d}"  # files of `select`
 SELECTION = "select.json"
+READ = 2**30  # bytes of records that are checked as a whole, within seconds
 
 _FEATURES = {
     IMAGE: tf.io.FixedLenFeature([], tf.string),
@@ -136,6 +137,12 @@ class Selection(BaseModel):
     counts_after: tuple[int, ...]  # selected records of each class, copies included
     left_out: dict[str, int]  # images by reason: digest, perceptual_hash, threshold
 
+    @model_validator(mode="after")
+    def _check_count(self) -> Self:
+        if self.count != sum(self.counts_after):
+            raise ValueError(f"{self.count} records in files, {sum(self.counts_after)} of classes")
+        return self
+
     @property
     def count(self) -> int:
         """Number of records."""
@@ -175,6 +182,35 @@ def read_selection(folder: Any, setting: str = "data.pseudo.dir") -> Selection:
                 f"Received: {'no such file' if size is None else size}"
             )
     return selection
+
+
+def check_records(folder: Any, selection: Selection, setting: str = "data.pseudo.dir") -> None:
+    """Reads the records of a selection, or the first one of each file if they are many."""
+    whole = sum(file.bytes for file in selection.files) <= READ
+
+    def check(file: SelectedFile) -> None:
+        path, expected = f"{folder}/{file.name}", file.records if whole else min(file.records, 1)
+        records = tf.data.TFRecordDataset(path).take(-1 if whole else 1).batch(256)
+        count, of_classes = 0, True
+        try:
+            for batch in records:
+                found: Any = tf.io.parse_example(batch, _FEATURES)
+                labels = np.append(found[LABEL], found[CLASSES])
+                of_classes &= bool(
+                    (labels >= 0).all() and (labels < len(selection.class_names)).all()
+                )
+                count += len(found[LABEL])
+            why = "" if of_classes else "labels of other classes"
+        except tf.errors.OpError as error:
+            why = f"damaged: {reason(error)}"
+        if why or count != expected:
+            raise ValueError(
+                f"{setting}: expected {expected:,} pseudo-labeled images in {printable(path)}. "
+                f"Received: {why or f'{count:,}'}"
+            )
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(check, selection.files))
 
 
 def _size(path: str) -> int | None:

@@ -1,12 +1,16 @@
 """Batches of labeled and pseudo-labeled images."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 from support.pseudo_labels import write_selection
 
 from zoo.config import DataConfig, TrainConfig
+from zoo.data import pseudo_records
 from zoo.data.load import load_data
-from zoo.data.pseudo import with_pseudo_labels
+from zoo.data.pseudo import OWN_SEEDS, with_pseudo_labels
 from zoo.devices import Host
 
 SIZE, BATCH, CLASSES = 8, 4, 10
@@ -91,6 +95,43 @@ def test_parts_and_hosts_divide_the_batch(folder):
         own, own_labels = batches(load(folder, ratio=3), 3, host=Host(index, 2))
         np.testing.assert_array_equal(own, np.split(images, 2, axis=1)[index])
         np.testing.assert_array_equal(own_labels, np.split(labels, 2, axis=1)[index])
+
+
+def test_pseudo_labeled_images_have_random_numbers_of_their_own(folder):
+    train = load(folder)
+    assert train.seed == 3
+    assert train.pseudo.images.seed == 3 + OWN_SEEDS
+
+
+@pytest.mark.parametrize(
+    ("damage", "read"),
+    [
+        (lambda content: content[:-5] + b"?" + content[-4:], 2**30),
+        (lambda content: content[:200] + b"?" + content[201:], 0),  # the first record of each file
+        (lambda content: bytes(len(content)), 0),
+    ],
+)
+def test_damaged_records_are_found_before_training(folder, tmp_path, monkeypatch, damage, read):
+    shutil.copytree(folder, tmp_path / "selected")
+    path = tmp_path / "selected" / "train-00001-of-00003"
+    path.write_bytes(damage(path.read_bytes()))
+    monkeypatch.setattr(pseudo_records, "READ", read)
+    with pytest.raises(ValueError, match=rf"dir: expected .* in {path}.*damaged: corrupted record"):
+        load(tmp_path / "selected")
+
+
+def test_records_of_other_numbers_are_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "selected")
+    description = tmp_path / "selected" / "select.json"
+    text = description.read_text()
+    description.write_text(text.replace('"records": 17', '"records": 18', 1))
+    with pytest.raises(ValueError, match=r"select\.json .*51 records in files, 50 of classes"):
+        load(tmp_path / "selected")
+    content = json.loads(description.read_text())
+    content["counts_after"][0] += 1
+    description.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"expected 18 .*train-00000-of-00003\. Received: 17"):
+        load(tmp_path / "selected")
 
 
 def test_other_classes_are_refused(folder, tmp_path):

@@ -10,6 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.data.crops import decode
+from zoo.pseudo_label.exclude import Excluded
 from zoo.pseudo_label.hashes import digest, hamming, perceptual_hashes, thumbnail
 
 PARTS = [
@@ -48,6 +49,27 @@ def test_changed_image_is_near(change):
     }[change]
     files = [encode(np.asarray(changed(Image.fromarray(part)))) for part in PARTS]
     assert hamming(original, hashes(files)).max() <= NEAR
+
+
+@pytest.mark.parametrize("size", [(225, 150), (97, 61), (600, 400)])
+def test_resized_copy_differs_in_3_bits_at_most(size):
+    """As many as `select` takes for the same image."""
+    noise = np.random.default_rng(0).normal(0, 60, (len(PARTS), 200, 300, 1))
+    grainy = np.clip(np.stack(PARTS) + noise, 0, 255).astype("uint8")
+    resized = [np.asarray(Image.fromarray(image).resize(size)) for image in grainy]
+    found = hashes([encode(image) for image in grainy]), hashes([encode(one) for one in resized])
+    assert hamming(*found).max() <= 3
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3, 6])
+def test_hash_with_a_bit_flipped_in_every_band_but_one_is_near(distance):
+    known = np.random.default_rng(0).integers(-(2**63), 2**63, 1, "int64")
+    excluded = Excluded(np.zeros((0, 32), "uint8"), known, distance)
+    bits = np.linspace(0, 64, distance + 2).astype(int)[:-1]  # the lowest one of each band
+    flips = np.array([sum(2 ** int(bit) for bit in np.delete(bits, i)) for i in range(len(bits))])
+    near = (known.view("uint64") ^ flips.astype("uint64")).view("int64")
+    assert excluded.by_hash(near).all()
+    assert not excluded.by_hash(near ^ np.int64(2**62 + 2**61)).any()
 
 
 def test_other_images_are_far():

@@ -1,6 +1,7 @@
 """Ranges of the images that a pattern names."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 import tensorflow as tf
 from support.record_files import jpeg, write_imagenet, write_tfds, write_tfrecords
 
-from zoo.pseudo_label.inputs import DamagedError, FileRange, RecordRange, find_ranges
+from zoo.pseudo_label.inputs import (
+    DamagedError,
+    FileRange,
+    RecordRange,
+    find_ranges,
+    sizes_and_times,
+)
 
 HEAD, TAIL = 12, 4
 
@@ -94,6 +101,21 @@ def test_image_files_are_sorted_and_divided(photos, capsys):
     assert "notes.txt" in capsys.readouterr().err
 
 
+def test_other_sizes_and_times_are_noticed(photos, shards):
+    ranges = find_ranges(f"{photos}/*/*", 8, None, False)
+    of_records = [RecordRange(str(shards / "train-0"), 0, 3)]
+    found = [sizes_and_times(ranges), sizes_and_times(of_records)]
+    assert found == [sizes_and_times(ranges), sizes_and_times(of_records)]
+    changed = Path(ranges[2].files[-1]), shards / "train-0"
+    os.utime(changed[0], ns=(1, 1))
+    time = changed[1].stat().st_mtime_ns
+    changed[1].write_bytes(changed[1].read_bytes() + b"0")
+    os.utime(changed[1], ns=(time, time))
+    found += [sizes_and_times(ranges), sizes_and_times(of_records)]
+    changed[0].unlink()
+    assert len({*found, sizes_and_times(ranges)}) == 5
+
+
 def test_missing_image_file_has_no_contents():
     assert list(FileRange(("missing.jpg",)).read()) == [(b"", "missing.jpg")]
 
@@ -107,6 +129,16 @@ def test_data_set_of_tfds(tmp_path):
     images = [image for part in ranges for image, _ in part.read()]
     assert len(images) == 8
     assert set(images) <= {jpeg(i) for i in range(10)}
+    halves = [
+        [
+            image
+            for part in find_ranges(f"tfds:imagenet2012:{split}", 4, tmp_path, False)
+            for image, _ in part.read()
+        ]
+        for split in ("train", "train[:50%]", "train[50%:]")
+    ]
+    assert halves[0] == halves[1] + halves[2]
+    assert len(halves[2]) == 5
     (validation,) = find_ranges("tfds:imagenet2012:validation", 4, tmp_path, False)
     assert validation.take == 3
 

@@ -1,6 +1,8 @@
 """The command that labels images, in this process."""
 
+import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,9 @@ from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
 from zoo.model_card import write_labels
 from zoo.pseudo_label.__main__ import VERBS, main
+from zoo.pseudo_label.job import read_index
+from zoo.pseudo_label.meter import Meter
+from zoo.pseudo_label.report import Totals
 
 
 def label(arguments: list[str], **changes: str) -> None:
@@ -67,16 +72,19 @@ def test_killed_job_does_the_rest(arguments, tmp_path, capsys):
     # A kill leaves the files of finished ranges, an index without records, and a partial file.
     for path in sorted(folder.glob("labels-*.tfrecord"))[2:]:
         path.unlink()
-    (folder / ".partial-x-labels-00003-of-00006.tfrecord").mkdir()
+    (folder / "labels-00000-of-00006.npz").unlink()  # of a finished range: it is labeled again
+    for number in (1, 3):  # the first is of a range that is not written again
+        (folder / f".partial-x-labels-0000{number}-of-00006.tfrecord").mkdir()
     (folder / "report.json").unlink()
-    times = {path: path.stat().st_mtime_ns for path in folder.glob("labels-*.tfrecord")}
+    finished = folder / "labels-00001-of-00006.tfrecord"
+    time = finished.stat().st_mtime_ns
     capsys.readouterr()
     label(arguments)
     assert contents(folder) == first
-    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert finished.stat().st_mtime_ns == time
     assert not list(folder.glob(".partial*"))
-    assert "resumes: 2 of 6 ranges are done" in capsys.readouterr().out
-    assert (report(folder)["images"], report(folder)["last_command"]["images"]) == (21, 14)
+    assert "resumes: 1 of 6 ranges are done" in capsys.readouterr().out
+    assert (report(folder)["images"], report(folder)["last_command"]["images"]) == (21, 18)
     label(arguments)
     assert "resumes: 6 of 6" in capsys.readouterr().out
     assert report(folder)["images"] == 21
@@ -101,6 +109,60 @@ def test_folder_of_another_job_is_refused(
     line = fail(main, monkeypatch, capsys, "label", *arguments, f"--{name}", value)
     assert f"holds the labels of another job (other {different})" in line
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_changed_images_are_refused(arguments, shards, tmp_path, monkeypatch, capsys):
+    label(arguments)
+    (tmp_path / "labels" / "labels-00005-of-00006.tfrecord").unlink()
+    os.utime(shards / "train-2", ns=(1, 1))
+    line = fail(main, monkeypatch, capsys, "label", *arguments)
+    assert "holds the labels of another job (other sizes_and_times)" in line
+
+
+def of_other_contents(**changes: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    index = {"label": [3], "score": [0.5], "sha256": np.zeros((1, 32), "uint8")}
+    index |= {"perceptual_hash": [0], "unreadable": np.array([], "U"), "damaged": np.array([], "U")}
+    np.savez(file, **{name: value for name, value in (index | changes).items() if len(value)})
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "received"),
+    [
+        (b"", "No data left in file"),
+        (of_other_contents()[:-30], "File is not a zip file"),
+        (b"text", "allow_pickle"),
+        (of_other_contents(label=np.array([])), "label is not a file in the archive"),
+        (of_other_contents(label=np.array([10])), "no labels of 10 classes"),
+        (of_other_contents(score=np.array([np.nan])), "no labels of 10 classes"),
+        (of_other_contents(score=np.array([0.5, 0.5])), "score of float64, (2,)"),
+        (of_other_contents(sha256=np.zeros((1, 16), "uint8")), "sha256 of uint8, (1, 16)"),
+        (of_other_contents(perceptual_hash=np.array(["a"])), "perceptual_hash of <U1"),
+    ],
+)
+def test_damaged_index_is_named(tmp_path, content, received):
+    path = tmp_path / "labels.npz"
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=f"output: expected an intact index in {path}; remove"
+    ) as error:
+        read_index(path, 10)
+    assert received in str(error.value)
+
+
+def test_scores_are_counted_in_bins_from_0_to_1():
+    totals = Totals(np.zeros(3, "int64"))
+    index = {"label": np.array([2, 0, 2, 2]), "score": np.array([0.5, 0.54, 0.56, 1.0])}
+    totals.add(index | {"unreadable": np.array(["a"]), "damaged": np.array([], "U")})
+    assert {i: n for i, n in enumerate(totals.scores.tolist()) if n} == {10: 2, 11: 1, 19: 1}
+    assert totals.classes.tolist() == [1, 0, 3]
+
+
+@pytest.mark.parametrize(("takes", "total"), [([3, 4], 7), ([3, -1], None)])
+def test_progress_has_no_total_where_numbers_are_unknown(takes, total):
+    (task,) = Meter(takes)._progress.tasks
+    assert task.total == total
 
 
 @pytest.mark.parametrize(

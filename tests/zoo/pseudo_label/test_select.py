@@ -1,6 +1,8 @@
 """Selection against a plain one in NumPy: filter, order, copies, shards, images to leave out."""
 
 import io
+import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from support.measure_pseudo_labels import select as select_made_scores
 from zoo.data.pseudo_records import LABELS, PseudoLabel, read_selection
 from zoo.files import write_json
 from zoo.pseudo_label.hashes import digest, perceptual_hashes, thumbnail
-from zoo.pseudo_label.job import Job
+from zoo.pseudo_label.job import Job, read_job
 from zoo.pseudo_label.select import SelectConfig, select
 
 CLASSES, COUNT = 5, 120
@@ -110,7 +112,7 @@ def expected_names(labels, threshold, per_class, copies):
 
 @pytest.mark.parametrize("shards", [1, 7])
 @pytest.mark.parametrize(
-    ("threshold", "per_class", "copies"), [(0.3, 10, True), (0.55, 8, False), (0, 1000, False)]
+    ("threshold", "per_class", "copies"), [(0.3, 10, True), (0.5, 8, False), (0.5, 1000, True)]
 )
 def test_selection(labeled, tmp_path, shards, threshold, per_class, copies):
     source = write_labels(tmp_path / "labels", labeled, shards)
@@ -167,6 +169,11 @@ def test_killed_selection_goes_on(labeled, tmp_path, monkeypatch):
     first = (tmp_path / "selected" / "train-00000-of-00005").stat().st_mtime_ns
     with pytest.raises(ValueError, match="another selection \\(other per_class\\)"):
         select(config.model_copy(update={"per_class": 9}))
+    job = read_job(source)
+    for of_job in (job, job.model_copy(update={"temperature": 2.0})):  # labeled anew
+        other = config.model_copy(update={"runner": "direct", "beam": {"direct_num_workers": 2}})
+        with nullcontext() if of_job is job else pytest.raises(ValueError, match="\\(other job\\)"):
+            selection.start(other, of_job)
     select(config)
     assert (tmp_path / "selected" / "train-00000-of-00005").stat().st_mtime_ns == first
     assert names_in(tmp_path / "selected") == expected_names(labeled, 0.3, 10, True)
@@ -184,12 +191,42 @@ def test_bad_input(labeled, tmp_path):
         return str(error.value)
 
     assert "with job.json" in message(input=tmp_path)
-    # One folder: nothing is left of what was refused.
     assert "for every class. Received: none for 1 (e)" in message(threshold=0.8)
-    assert "matches none" in message(exclude=["nothing*"])
+    assert not (tmp_path / "selected").exists()  # nothing is left of what was refused
+    (tmp_path / "selected").mkdir()
+    error = message(exclude=["nothing*"])
+    assert error.startswith("exclude: expected TFRecord files or image files")
+    assert error.endswith("matches none")
     assert "below the scores" in message(threshold=0.99)
+    assert not list((tmp_path / "selected").iterdir())
     (source / "labels-00001-of-00002.tfrecord").unlink()
     assert "1 of 2 ranges are missing (1)" in message(output=tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage", "received"),
+    [
+        ("npz", lambda path: path.write_bytes(path.read_bytes()[:-9]), "File is not a zip file"),
+        ("npz", lambda path: path.write_bytes(b""), "No data left in file"),
+        ("tfrecord", lambda path: path.write_bytes(path.read_bytes()[:-9]), "truncated record"),
+        ("tfrecord", lambda path: path.write_bytes(b""), "fewer"),
+        ("tfrecord", lambda path: path.write_bytes(b"other contents"), "record at 0"),
+        (
+            "tfrecord",
+            lambda path: shutil.copy(path.with_stem("labels-00001-of-00002"), path),
+            "other images",
+        ),
+        ("tfrecord", lambda path: (path.unlink(), path.mkdir()), "directory"),
+    ],
+)
+def test_damaged_labels_are_named(labeled, tmp_path, suffix, damage, received):
+    source = write_labels(tmp_path / "labels", labeled, 2)
+    path = source / f"labels-00000-of-00002.{suffix}"
+    damage(path)
+    with pytest.raises(ValueError, match=rf"^input: expected .* in {path}; remove it") as error:
+        select(SelectConfig(input=source, output=tmp_path / "selected"))
+    assert received in str(error.value)
+    assert not (tmp_path / "selected").exists()
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -1,5 +1,6 @@
 """Image classification datasets of TensorFlow Datasets."""
 
+import logging
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,7 @@ class Source(DataSource):
 
 def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
     """Returns the builder of a prepared dataset."""
+    logging.getLogger("absl").setLevel("ERROR")  # warnings of folders without a description
     try:
         builder = tfds.builder(name, data_dir=folder)
     except Exception as error:  # wrong names and damaged descriptions raise many kinds
