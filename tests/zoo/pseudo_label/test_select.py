@@ -12,6 +12,8 @@ from support.measure_pseudo_labels import select as select_made_scores
 
 from zoo.data.pseudo_records import LABELS, PseudoLabel, read_selection
 from zoo.files import write_json
+from zoo.plots import pseudo_labels
+from zoo.pseudo_label import selection
 from zoo.pseudo_label.hashes import digest, perceptual_hashes, thumbnail
 from zoo.pseudo_label.job import Job, read_job
 from zoo.pseudo_label.select import SelectConfig, select
@@ -110,11 +112,19 @@ def expected_names(labels, threshold, per_class, copies):
     return sorted(found)
 
 
+@pytest.fixture
+def drawn(monkeypatch):
+    """The rows of the figure, which is not drawn."""
+    rows = []
+    monkeypatch.setattr(pseudo_labels, "plot_extremes", lambda found, path: rows.extend(found))
+    return rows
+
+
 @pytest.mark.parametrize("shards", [1, 7])
 @pytest.mark.parametrize(
     ("threshold", "per_class", "copies"), [(0.3, 10, True), (0.5, 8, False), (0.5, 1000, True)]
 )
-def test_selection(labeled, tmp_path, shards, threshold, per_class, copies):
+def test_selection(labeled, tmp_path, drawn, shards, threshold, per_class, copies):
     source = write_labels(tmp_path / "labels", labeled, shards)
     settings = {"threshold": threshold, "per_class": per_class, "copies": copies}
     select(SelectConfig(input=source, output=tmp_path / "selected", **settings))
@@ -124,10 +134,17 @@ def test_selection(labeled, tmp_path, shards, threshold, per_class, copies):
     assert sum(selection.counts_after) == selection.count
     assert selection.left_out["threshold"] == sum(one.score < threshold for one in labeled)
     left = {path.name for path in (tmp_path / "selected").iterdir()}
-    assert left >= {"select.json", "report.json", "images.png"}
+    assert left >= {"select.json", "report.json"}
     assert "unfinished" not in left
+    assert len(drawn) == 4
+    for name, best, worst in drawn:
+        own = [one for one in labeled if NAMES[one.classes[0]] == name and one.score >= threshold]
+        own = sorted(own, key=lambda one: (-one.score, one.sha256))[:per_class]
+        assert best == [(one.image, one.score) for one in own[:8]]
+        assert worst == [(one.image, one.score) for one in own[-8:]]
 
 
+@pytest.mark.usefixtures("drawn")
 def test_known_images_are_left_out(labeled, tmp_path):
     """The same file by its digest, a re-encoded one by its perceptual hash."""
     (tmp_path / "known").mkdir()
@@ -150,8 +167,6 @@ def test_known_images_are_left_out(labeled, tmp_path):
 
 
 def test_killed_selection_goes_on(labeled, tmp_path, monkeypatch):
-    from zoo.pseudo_label import selection
-
     source = write_labels(tmp_path / "labels", labeled, 5)
     config = SelectConfig(input=source, output=tmp_path / "selected", per_class=10)
     write, seen = selection._write_shard, []
@@ -177,6 +192,7 @@ def test_killed_selection_goes_on(labeled, tmp_path, monkeypatch):
     select(config)
     assert (tmp_path / "selected" / "train-00000-of-00005").stat().st_mtime_ns == first
     assert names_in(tmp_path / "selected") == expected_names(labeled, 0.3, 10, True)
+    assert (tmp_path / "selected" / "images.png").stat().st_size > 1000
     with pytest.raises(ValueError, match="expected a new folder"):
         select(config)
 
