@@ -140,7 +140,10 @@ class Selection(BaseModel):
     @model_validator(mode="after")
     def _check_count(self) -> Self:
         if self.count != sum(self.counts_after):
-            raise ValueError(f"{self.count} records in files, {sum(self.counts_after)} of classes")
+            raise ValueError(
+                f"expected {sum(self.counts_after)} records in files, as of classes. "
+                f"Received: {self.count}"
+            )
         return self
 
     @property

@@ -98,7 +98,10 @@ def finished(folder: Any, count: int) -> set[int]:
 def read_index(path: Any, classes: int, setting: str = "output") -> dict[str, np.ndarray]:
     """Reads the index of a finished range: an array of each name of `ARRAYS`."""
     try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+        content = path.read_bytes()
+        if not content.startswith(b"PK"):
+            raise ValueError("no .npz file")
+        with np.load(BytesIO(content), allow_pickle=False) as arrays:
             index = {name: arrays[name] for name in ARRAYS}
         label, score = index["label"], index["score"]
         for name, kind in ARRAYS.items():

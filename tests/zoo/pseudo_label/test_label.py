@@ -119,27 +119,30 @@ def test_changed_images_are_refused(arguments, shards, tmp_path, monkeypatch, ca
     assert "holds the labels of another job (other sizes_and_times)" in line
 
 
-def of_other_contents(**changes: np.ndarray) -> bytes:
+def index_file(**changes) -> bytes:
     file = io.BytesIO()
     index = {"label": [3], "score": [0.5], "sha256": np.zeros((1, 32), "uint8")}
     index |= {"perceptual_hash": [0], "unreadable": np.array([], "U"), "damaged": np.array([], "U")}
-    np.savez(file, **{name: value for name, value in (index | changes).items() if len(value)})
+    np.savez(
+        file, **{name: value for name, value in (index | changes).items() if value is not None}
+    )
     return file.getvalue()
 
 
 @pytest.mark.parametrize(
     ("content", "received"),
     [
-        (b"", "No data left in file"),
-        (of_other_contents()[:-30], "File is not a zip file"),
-        (b"text", "allow_pickle"),
-        (of_other_contents(label=np.array([])), "label is not a file in the archive"),
-        (of_other_contents(label=np.array([10])), "no labels of 10 classes"),
-        (of_other_contents(score=np.array([np.nan])), "no labels of 10 classes"),
-        (of_other_contents(score=np.array([0.5, 0.5])), "score of float64, (2,)"),
-        (of_other_contents(sha256=np.zeros((1, 16), "uint8")), "sha256 of uint8, (1, 16)"),
-        (of_other_contents(perceptual_hash=np.array(["a"])), "perceptual_hash of <U1"),
+        (b"", "no .npz file"),
+        (index_file()[:-30], "File is not a zip file"),
+        (b"text", "no .npz file"),
+        (index_file(label=None), "label is not a file in the archive"),
+        (index_file(label=[10]), "no labels of 10 classes"),
+        (index_file(score=[np.nan]), "no labels of 10 classes"),
+        (index_file(score=[0.5, 0.5]), "score of float64, (2,)"),
+        (index_file(sha256=np.zeros((1, 16), "uint8")), "sha256 of uint8, (1, 16)"),
+        (index_file(perceptual_hash=["a"]), "perceptual_hash of <U1"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_damaged_index_is_named(tmp_path, content, received):
     path = tmp_path / "labels.npz"
