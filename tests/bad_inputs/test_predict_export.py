@@ -137,7 +137,10 @@ ROWS = [
     ("evaluate --run fifo.jpg", "the folder of a finished run. Received: 'fifo.jpg'"),
     ("export --run folder", "the folder of a finished run. Received: 'folder'"),
     ("export --run loop", "the folder of a finished run. Received: 'loop'"),
-    ("export --run s3://bucket/run", "expected a path, or one in a bucket, gs://. Received: 's3"),
+    (
+        "export --run s3://bucket/run",
+        "a path, or one in a bucket, gs://BUCKET/FOLDER. Received: 's3",
+    ),
     ("predict a.jpg --run run", "run: expected an intact model. Received: run/model.keras"),
     # Images.
     ("predict --run run", "the following arguments are required: PHOTOS"),

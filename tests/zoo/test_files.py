@@ -184,10 +184,11 @@ def test_bucket(bucket, tmp_path):
     assert not folder.exists()
 
 
-def test_other_places():
+@pytest.mark.parametrize("name", ["http://a/b", "gs://", "gs:///b"])
+def test_other_places(name):
     assert location("runs") == Path("runs")
-    with pytest.raises(ValueError, match=r"in a bucket, gs://\. Received: 'http://a/b'"):
-        location("http://a/b")
+    with pytest.raises(ValueError, match=rf"a bucket, gs://BUCKET/FOLDER\. Received: '{name}'"):
+        location(name)
 
 
 @pytest.mark.parametrize(
