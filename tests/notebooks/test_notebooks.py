@@ -116,7 +116,6 @@ def test_runs_and_learns(name, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
     folder = tmp_path / "notebooks"
     folder.mkdir()
     notebook, case = read(name), CASES[name]

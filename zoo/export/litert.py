@@ -77,20 +77,15 @@ class Runtime:
         self._interpreter = Interpreter(str(folder / "model.tflite"), num_threads=threads or None)
 
     def signatures(self) -> dict[str, Any]:
-        def specs(details: Mapping[str, Any]) -> dict[str, Any]:
-            return {
+        runner = self._interpreter.get_signature_runner("serving_default")
+        inputs, outputs = (
+            {
                 name: (np.dtype(one["dtype"]).name, one["shape_signature"].tolist())
                 for name, one in details.items()
             }
-
-        runners = {
-            name: self._interpreter.get_signature_runner(name)
-            for name in self._interpreter.get_signature_list()
-        }
-        return {
-            name: (specs(runner.get_input_details()), specs(runner.get_output_details()))
-            for name, runner in runners.items()
-        }
+            for details in (runner.get_input_details(), runner.get_output_details())
+        )
+        return {"serving_default": (inputs, outputs)}
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         return self._interpreter.get_signature_runner(signature)(**inputs)

@@ -16,7 +16,6 @@ PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
 SIGNATURES = ("serving_default", "lambda_maps")
 WAYS = {TITLE: {}}
 QUANTIZATIONS = ("float16",)
-DEFAULT_OUTPUTS = ("probabilities",)
 USE = """\
 ```python
 import onnxruntime
@@ -78,22 +77,20 @@ class Runtime:
         )
 
     def signatures(self) -> dict[str, Any]:
-        def specs(nodes: Sequence[Any]) -> dict[str, Any]:
-            return {
+        inputs, outputs = (
+            {
                 node.name: (
-                    node.type[len("tensor(") : -1].replace("float", "float32"),
+                    node.type.removeprefix("tensor(")[:-1].replace("float", "float32"),
                     [size if isinstance(size, int) else -1 for size in node.shape],
                 )
                 for node in nodes
             }
-
-        inputs, outputs = specs(self._session.get_inputs()), specs(self._session.get_outputs())
-        default = {name: outputs[name] for name in DEFAULT_OUTPUTS}
-        found = {"serving_default": (inputs, default)}
-        return found if outputs == default else {**found, "lambda_maps": (inputs, outputs)}
+            for nodes in (self._session.get_inputs(), self._session.get_outputs())
+        )
+        return dict.fromkeys(SIGNATURES if len(outputs) > 1 else SIGNATURES[:1], (inputs, outputs))
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        names = list(DEFAULT_OUTPUTS)
+        names = ["probabilities"]
         if signature == "lambda_maps":
             names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))

@@ -54,16 +54,17 @@ class Runtime:
         self._model: Any = openvino.compile_model(model, "CPU", settings)
 
     def signatures(self) -> dict[str, Any]:
-        def specs(ports: Any) -> dict[str, Any]:
-            return {
+        inputs, outputs = (
+            {
                 port.any_name: (
                     port.element_type.to_dtype().name,
-                    [size.get_length() if size.is_static else -1 for size in port.partial_shape],
+                    [-1 if size.is_dynamic else size.get_length() for size in port.partial_shape],
                 )
                 for port in ports
             }
-
-        return {"serving_default": (specs(self._model.inputs), specs(self._model.outputs))}
+            for ports in (self._model.inputs, self._model.outputs)
+        )
+        return {"serving_default": (inputs, outputs)}
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         outputs = self._model(dict(inputs))

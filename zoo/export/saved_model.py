@@ -22,9 +22,15 @@ USE = """\
 In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
 
 ```sh
-docker run -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
-  -v "$PWD/{name}:/models/{name}" -e MODEL_NAME={name} tensorflow/serving
+python -m zoo.serve {name}
 python -m zoo.client --model {name} photo.jpg
+```
+
+TensorFlow Serving accepts the same requests:
+
+```sh
+docker run -p 127.0.0.1:8501:8501 -v "$PWD/{name}:/models/{name}" \\
+  -e MODEL_NAME={name} tensorflow/serving
 ```
 
 `image_bytes` accepts JPEG and PNG files of at most 50 megapixels. They are turned upright by EXIF,
@@ -62,15 +68,15 @@ class Runtime:
         self._loaded: Any = tf.saved_model.load(str(folder))
 
     def signatures(self) -> dict[str, Any]:
-        def specs(tensors: Mapping[str, Any]) -> dict[str, Any]:
-            return {
-                name: (spec.dtype.name, [-1 if size is None else size for size in spec.shape])
-                for name, spec in sorted(tensors.items())
-            }
-
         return {
-            name: (specs(graph.structured_input_signature[1]), specs(graph.structured_outputs))
-            for name, graph in self._loaded.signatures.items()
+            signature: tuple(
+                {
+                    name: (spec.dtype.name, [-1 if size is None else size for size in spec.shape])
+                    for name, spec in specs.items()
+                }
+                for specs in (graph.structured_input_signature[1], graph.structured_outputs)
+            )
+            for signature, graph in self._loaded.signatures.items()
         }
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,33 +22,21 @@ with needs_extra("serve"):
     from starlette.routing import Route
 
 
+@dataclass
 class Model:
-    """A model, its runtimes and the limits of requests.
+    """A model, its runtimes and the limits of requests."""
 
-    Args:
-        name: Name in the paths.
-        version: Number of the version.
-        runtimes: Runtimes of the export; each runs a batch at a time.
-        batch_size: Images of a batch, at most.
-        max_bytes: Bytes of the body of a request, at most.
-        max_waiting: Images that wait, at most.
-        timeout: Seconds until a body has arrived.
-    """
+    name: str  # in the paths
+    version: str  # a number
+    runtimes: list[Any]  # each runs a batch at a time
+    batch_size: int = 32  # images, at most
+    max_bytes: int = 32 * 2**20  # of the body of a request
+    max_waiting: int = 1024  # images
+    timeout: float = 60  # seconds until a body has arrived
 
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        runtimes: list[Any],
-        batch_size: int = 32,
-        max_bytes: int = 32 * 2**20,
-        max_waiting: int = 1024,
-        timeout: float = 60,
-    ) -> None:
-        self.name, self.version = name, version
-        self.signatures = runtimes[0].signatures()
-        self.batches = Batches(runtimes, batch_size)
-        self._max_bytes, self._max_waiting, self._timeout = max_bytes, max_waiting, timeout
+    def __post_init__(self) -> None:
+        self._signatures = self.runtimes[0].signatures()
+        self._batches = Batches(self.runtimes, self.batch_size)
 
     def app(self) -> Starlette:
         """Creates the ASGI application."""
@@ -71,12 +60,12 @@ class Model:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
-        self.batches.close()
+        self._batches.close()
 
     async def _predict(self, request: Request) -> Response:
         body = await self._body(request)  # first: a client that still sends would miss the error
         self._check(request)
-        parsed = await run_in_threadpool(rest.read_request, body, self.signatures)
+        parsed = await run_in_threadpool(rest.read_request, body, self._signatures)
         try:
             outputs = await self._outputs(parsed)
         except rest.Refused:
@@ -89,18 +78,18 @@ class Model:
     async def _outputs(self, request: rest.Request) -> Arrays:
         """Runs the images of a request, in several batches if there are many."""
         count = len(next(iter(request.inputs.values())))
-        waiting = len(self.batches)
-        if waiting + count > self._max_waiting:
+        waiting = len(self._batches)
+        if waiting + count > self.max_waiting:
             raise rest.Refused(
-                f"expected at most {self._max_waiting} images at a time. "
+                f"expected at most {self.max_waiting} images at a time. "
                 f"Received: {count}, and {waiting} already wait",
-                503 if count <= self._max_waiting else 400,
+                503 if count <= self.max_waiting else 400,
             )
-        specs, _ = self.signatures[request.signature]
+        specs, _ = self._signatures[request.signature]
         fixed = max(shape[0] for _, shape in specs.values())  # -1 for any batch size
-        size = fixed if fixed > 0 else self.batches.size
+        size = fixed if fixed > 0 else self._batches.size
         parts = [
-            self.batches.submit(
+            self._batches.submit(
                 request.signature, {name: a[i : i + size] for name, a in request.inputs.items()}
             )
             for i in range(0, count, size)
@@ -112,7 +101,7 @@ class Model:
 
     async def _metadata(self, request: Request) -> Response:
         self._check(request)
-        return _json(rest.metadata(self.name, self.version, self.signatures))
+        return _json(rest.metadata(self.name, self.version, self._signatures))
 
     async def _status(self, request: Request) -> Response:
         self._check(request)
@@ -132,17 +121,17 @@ class Model:
         """Reads a body to its end, but keeps no more of it than is allowed."""
         body, size = bytearray(), 0
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 async for part in request.stream():
                     size += len(part)
-                    if size <= self._max_bytes:
+                    if size <= self.max_bytes:
                         body += part
                     else:
                         body.clear()
         except TimeoutError:
-            raise rest.Refused(f"no whole body within {self._timeout:g} s", 408) from None
-        if size > self._max_bytes:
-            limit = f"expected a body of at most {self._max_bytes} bytes"
+            raise rest.Refused(f"no whole body within {self.timeout:g} s", 408) from None
+        if size > self.max_bytes:
+            limit = f"expected a body of at most {self.max_bytes} bytes"
             raise rest.Refused(f"{limit}. Received: {size}", 413)
         return bytes(body)
 

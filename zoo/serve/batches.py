@@ -1,12 +1,10 @@
 """Batches of the images of several requests."""
 
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from queue import SimpleQueue
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -40,12 +38,12 @@ class Batches:
 
     def __init__(self, runtimes: Sequence[Any], size: int) -> None:
         self.size = size
-        self._free: SimpleQueue = SimpleQueue()
-        for runtime in runtimes:
-            self._free.put(runtime)
         self._waiting: deque[_Job] = deque()
-        self._lock = Lock()
-        self._threads = ThreadPoolExecutor(len(runtimes), "batches")
+        self._lock = threading.Lock()
+        free, self._own = list(runtimes), threading.local()
+        self._threads = ThreadPoolExecutor(
+            len(free), initializer=lambda: setattr(self._own, "runtime", free.pop())
+        )
 
     def __len__(self) -> int:
         """Number of images that wait."""
@@ -65,45 +63,33 @@ class Batches:
         self._threads.shutdown(cancel_futures=True)
 
     def _run_next(self) -> None:
-        jobs = self._take()
-        if jobs:
-            with self._runtime() as runtime:
-                _run(runtime, jobs)
-
-    def _take(self) -> list[_Job]:
-        """Takes the job that has waited longest, and others of its kind while they fit."""
+        """Runs the job that has waited longest, and others of its kind while they fit."""
         with self._lock:
             jobs, others, count = [], deque(), 0
             for job in self._waiting:
                 fits = not jobs or (job.kind == jobs[0].kind and count + len(job) <= self.size)
-                (jobs if fits else others).append(job)
-                count += len(job) * fits
+                if not fits:
+                    others.append(job)
+                elif job.outputs.set_running_or_notify_cancel():
+                    jobs.append(job)
+                    count += len(job)
             self._waiting = others
-        return jobs
-
-    @contextmanager
-    def _runtime(self):
-        runtime = self._free.get()
-        try:
-            yield runtime
-        finally:
-            self._free.put(runtime)
+        if jobs:
+            _run(self._own.runtime, jobs)
 
 
 def _run(runtime: Any, jobs: Sequence[_Job]) -> None:
-    first = jobs[0]
+    first, half, begin = jobs[0], len(jobs) // 2, 0
     try:
         inputs = {n: np.concatenate([job.inputs[n] for job in jobs]) for n in first.inputs}
         outputs = runtime.run(first.signature, inputs)
     except Exception as error:  # runtimes raise many kinds
-        if len(jobs) == 1:
+        if not half:
             first.outputs.set_exception(error)
             return
-        _run(runtime, jobs[: len(jobs) // 2])
-        _run(runtime, jobs[len(jobs) // 2 :])
+        _run(runtime, jobs[:half])
+        _run(runtime, jobs[half:])
         return
-    begin = 0
     for job in jobs:
-        end = begin + len(job)
-        job.outputs.set_result({name: array[begin:end] for name, array in outputs.items()})
-        begin = end
+        part = slice(begin, begin := begin + len(job))
+        job.outputs.set_result({name: array[part] for name, array in outputs.items()})

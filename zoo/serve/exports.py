@@ -2,6 +2,7 @@
 
 import base64
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,7 @@ def _newest(folder: Path) -> Path | None:
     return max(_versions(folder), key=lambda version: int(version.name), default=None)
 
 
-def _example(dtype: str, shape: list[int]) -> np.ndarray:
+def _example(dtype: str, shape: Sequence[int]) -> np.ndarray:
     """Returns an input of one image; sides that may have any size have 64 pixels."""
-    first, *others = (1 if shape[0] < 0 else shape[0], *(64 if n < 0 else n for n in shape[1:]))
-    if dtype == "string":
-        return np.full((first, *others), PNG, object)
-    return np.zeros((first, *others), dtype)
+    sizes = [abs(shape[0]), *(64 if size < 0 else size for size in shape[1:])]
+    return np.full(sizes, PNG, object) if dtype == "string" else np.zeros(sizes, dtype)

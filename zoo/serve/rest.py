@@ -88,20 +88,22 @@ def write_response(outputs: Mapping[str, np.ndarray], by_row: bool) -> bytes:
 def metadata(name: str, version: str, signatures: Signatures) -> dict[str, Any]:
     """Describes signatures in the form of TensorFlow Serving."""
 
-    def tensors(specs: Mapping[str, Spec]) -> dict[str, Any]:
-        return {name: {"name": name, **_info(*spec)} for name, spec in specs.items()}
+    def tensor(name: str, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+        kind = {"float32": "FLOAT"}.get(dtype, dtype.upper())
+        dims = [{"size": str(size), "name": ""} for size in shape]
+        info = {"dim": dims, "unknown_rank": False}
+        return {"dtype": f"DT_{kind}", "tensor_shape": info, "name": name}
 
     described = {
         signature: {
-            "inputs": tensors(inputs),
-            "outputs": tensors(outputs),
-            "method_name": "tensorflow/serving/predict",
+            part: {name: tensor(name, *spec) for name, spec in specs.items()}
+            for part, specs in zip(("inputs", "outputs"), both, strict=True)
         }
-        for signature, (inputs, outputs) in signatures.items()
+        | {"method_name": "tensorflow/serving/predict"}
+        for signature, both in signatures.items()
     }
-    spec = {"name": name, "signature_name": "", "version": version}
     return {
-        "model_spec": spec,
+        "model_spec": {"name": name, "signature_name": "", "version": version},
         "metadata": {"signature_def": {"signature_def": described}},
     }
 
@@ -116,15 +118,6 @@ def refusal(error: Exception, request: Request) -> Refused:
     # TensorFlow puts the names of graphs and nodes around the reason.
     reason = re.sub(r"(?s)^.*<stack traces unavailable>\s*|\s*\[\[.*|\[Op:.*", "", str(error))
     return Refused(shorten(reason, 200) + hint)
-
-
-def _info(dtype: str, shape: Sequence[int]) -> dict[str, Any]:
-    kind = {"float32": "float", "bool": "bool"}.get(dtype, dtype)
-    dims = [{"size": str(size), "name": ""} for size in shape]
-    return {
-        "dtype": f"DT_{kind.upper()}",
-        "tensor_shape": {"dim": dims, "unknown_rank": False},
-    }
 
 
 def _is_named(value: Any) -> bool:

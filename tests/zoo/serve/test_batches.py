@@ -62,6 +62,18 @@ def test_one_bad_among_ten_fails_alone():
     assert results == [[2 * x] for x in numbers if x > 0]
 
 
+def test_a_request_that_was_given_up_spoils_no_other():
+    runtime = Doubles()
+    batches = Batches([runtime], 8)
+    first, given_up, last = (batches.submit("a", {"x": np.array([x])}) for x in (1, 2, 3))
+    while len(batches) > 2:
+        pass
+    assert given_up.cancel()
+    runtime.may.set()
+    assert [future.result(10)["y"].tolist() for future in (first, last)] == [[2], [6]]
+    batches.close()
+
+
 def test_runtimes_run_side_by_side():
     meeting = threading.Barrier(2, timeout=5)
 
