@@ -73,6 +73,8 @@ HOW = {
     r"python -m zoo\.pseudo_label": PARSED,  # tests/zoo/pseudo_label labels images
     r"python -m zoo\.publish": PARSED,  # tests/zoo/publish writes and uploads
     r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
+    r"python -m zoo\.serve": PARSED,  # serves until it is stopped; tests/zoo/serve sends requests
+    r"echo .* curl": NOT_HERE,  # tests/zoo/serve/test_main.py runs the line that is printed
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
     r"python -m (zoo\.benchmark|tools\.compiled)": PARSED,  # measure for minutes
     r"python -m support\.measure_pseudo_labels": NOT_HERE,  # minutes, and Apache Beam
