@@ -164,6 +164,8 @@ def evaluate(
     """
     if not isinstance(data, Mapping | None):
         raise ValueError(f"data: expected a dictionary of settings. Received: {reprlib.repr(data)}")
+    if not isinstance(averaged, bool):
+        raise ValueError(f"averaged: expected True or False. Received: {reprlib.repr(averaged)}")
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
     module = task_module("evaluate", network_task(named.run, named.model))
@@ -242,12 +244,17 @@ def lambda_maps(
     use_default_backend(BACKENDS[:1])
     from lambda_keras.applications import preprocess_input
     from zoo.inference import lambda_maps
+    from zoo.inference.classifier import Classifier
 
+    if not isinstance(classifier, Classifier):
+        given = reprlib.repr(classifier)
+        raise ValueError(f"classifier: expected a classifier of load. Received: {given}")
     names = list(lambda_maps.lambda_layers(classifier.model))
     if not names:
         raise ValueError(f"expected a network with lambda layers. Received: {classifier.name}")
     view = preprocess_input(classifier.view(image))
-    return lambda_maps.lambda_maps(classifier.model, layer or names[-1], view, row, column)
+    name = names[-1] if layer is None else layer
+    return lambda_maps.lambda_maps(classifier.model, name, view, row, column)
 
 
 def _given(settings: SimpleNamespace) -> dict[str, Any]:

@@ -21,10 +21,10 @@ def shorten(text: str, longest: int = LONGEST) -> str:
     return text[: longest * 3 // 4] + left_out + text[-longest // 4 :]
 
 
-def unknown(received: str, allowed: Iterable[str]) -> str:
+def unknown(received: object, allowed: Iterable[str]) -> str:
     """Returns the end of an error message: received value, nearest match, allowed values."""
     allowed = list(allowed)
-    nearest = get_close_matches(received, allowed, n=1)
+    nearest = get_close_matches(str(received), allowed, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     return f"Received: {shorten(repr(received), 200)}{hint}. Allowed: {', '.join(allowed)}"
 

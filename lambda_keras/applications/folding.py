@@ -55,9 +55,9 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     In inference a batch normalization multiplies and adds constants. The kernels of a convolution
     take the former, its bias the latter; so do the projections to queries and values in a lambda
     layer. What follows a lambda layer or a pooling stays, because the heads of a lambda layer share
-    their values, and so does a batch normalization with `training=True` fixed in the graph. Layers
-    that are not exactly of Keras or of this package, quantized ones and those with LoRA stay as
-    they are. Layers keep their names: those that were folded pass their inputs on.
+    their values, and so does a layer with `training=True` fixed in the graph. Layers that are not
+    exactly of Keras or of this package, quantized ones and those with LoRA stay as they are. Layers
+    keep their names: those that were folded pass their inputs on.
 
     In float32 outputs differ by rounding, by less than 1e-5 of the largest one in most networks and
     up to 3e-5 in deep ones; in bfloat16 and float16, where the folded kernels are rounded, as much
@@ -91,6 +91,8 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     check(usual, "a functional keras.Model without a call of its own", model=type(model))
     model = copy
     norms = _followed_by_norm(model)
+    lambdas = {layer.name for layer in model.layers if type(layer) is LambdaLayer}
+    lambdas -= {one.name for one, node in calls(model) if node.arguments.kwargs.get("training")}
     folded_norms = {norm.name for norm in norms.values()}
 
     def clone(layer: Any) -> Any:
@@ -103,7 +105,7 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
         }
         if layer.name in norms:
             config["use_bias"] = True
-        if type(layer) is LambdaLayer:
+        if layer.name in lambdas:
             # Its projections have a bias in place of normalizations.
             with_softmax = layer.query_normalization in ("softmax", "batch_softmax")
             config["query_normalization"] = "softmax" if with_softmax else None
@@ -124,7 +126,7 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
             kernel, bias = _folded(source.kernel, source.bias, norms[layer.name])
             layer.kernel.assign(kernel)
             layer.bias.assign(bias)
-        elif type(layer) is LambdaLayer:
+        elif layer.name in lambdas:
             _assign_lambda_layer(layer, source)
         else:
             layer.set_weights(source.get_weights())

@@ -1,14 +1,20 @@
 """Checks of arguments, with errors of one line: the expected and the received value."""
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
 import keras
 
 
+def is_integer(value) -> bool:
+    """Whether a value is an integer, of Python or NumPy, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def is_positive_integer(value) -> bool:
     """Whether a value is an integer above 0, of Python or NumPy, and no bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+    return is_integer(value) and int(value) >= 1
 
 
 def is_number(value) -> bool:
@@ -53,6 +59,12 @@ def check_number(condition, expected: str, **argument):
     check(is_number(value) and condition(value), expected, **argument)
 
 
+def check_batch_norm(momentum, epsilon):
+    """Checks the arguments of the batch normalizations within a layer."""
+    check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", momentum=momentum)
+    check_number(lambda x: 0 < x < math.inf, "a positive number", epsilon=epsilon)
+
+
 def check_functional(model):
     """Checks that a model is a functional or sequential one of known inputs."""
     if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
@@ -62,8 +74,7 @@ def check_functional(model):
 def check_mask(name: str, mask, *shapes):
     """Checks that a mask is a boolean tensor of one of the shapes, as far as these are known."""
     _check_tensor(name, mask, *shapes)
-    is_bool = "float" not in str(mask.dtype) and "complex" not in str(mask.dtype)
-    check(is_bool, f"{name} of dtype bool", dtype=mask.dtype)
+    check("bool" in str(mask.dtype), f"{name} of dtype bool", dtype=mask.dtype)
 
 
 def check_integers(name: str, tensor, *shapes):

@@ -32,7 +32,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
     """
 
     def call(self, inputs, training=None, mask=None):
-        training = bool(training and self.trainable)
+        training = bool(training and self.trainable and 0 not in inputs.shape)
         rank = len(inputs.shape)
         last, second = self.axis in (-1, rank - 1), self.axis == 1 and training
         ours = (
@@ -42,6 +42,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
             and not (self.synchronized and training)
             and not self.renorm
             and self.variable_dtype == "float32"
+            # On a GPU the kernel for inference has no deterministic gradient.
+            and (training or not _is_deterministic())
         )
         if not ours:
             return super().call(inputs, training=training, mask=mask)
@@ -65,8 +67,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs, mask):
         backend, rank = keras.backend.backend(), len(inputs.shape)
-        empty = 0 in inputs.shape
-        if backend == "tensorflow" or mask is not None or self.synchronized or empty:
+        if backend == "tensorflow" or mask is not None or self.synchronized:
             return super()._moments(inputs, mask)
         axes = [axis for axis in range(rank) if axis != self.axis % rank]
         if backend == "torch":  # Keras' own is a difference of squares, which cancels.
@@ -121,6 +122,11 @@ class BatchNormalization(keras.layers.BatchNormalization):
         outputs = centered * per_row(scale * tf.math.rsqrt(variance + self.epsilon))
         outputs += per_row(offset)
         return tf.ensure_shape(tf.reshape(outputs, tf.shape(x)), x.shape), (means, variance)
+
+
+def _is_deterministic() -> bool:
+    """Whether `tf.config.experimental.enable_op_determinism` was called."""
+    return sys.modules["tensorflow.python.framework.config"].is_op_determinism_enabled()
 
 
 def inner_batch_norm(

@@ -20,7 +20,17 @@ def contract(equation: str, a, b):
     inputs, result = equation.split("->")
     left, right = inputs.split(",")
     batch = [axis for axis in left if axis in right and axis in result]
-    summed = [axis for axis in left if axis not in result]
+    if len(batch) == 1:
+        # With "1", an axis of size 1: where `jacobian` adds one to a batch of one example, oneDNN
+        # reads past the end of four axes.
+        (axis,) = batch
+        batch.append("1")
+        a, b = (
+            ops.expand_dims(tensor, letters.index(axis) + 1)
+            for tensor, letters in ((a, left), (b, right))
+        )
+        left, right = left.replace(axis, axis + "1"), right.replace(axis, axis + "1")
+    summed = [axis for axis in left if axis not in result and axis not in batch]
     rows = [axis for axis in result if axis not in right]
     columns = [axis for axis in result if axis not in left]
     sizes = dict(zip(left + right, (*ops.shape(a), *ops.shape(b)), strict=True))
@@ -34,9 +44,10 @@ def contract(equation: str, a, b):
         return ops.reshape(tensor, [*(sizes[axis] for axis in batch), *merged])
 
     products = ops.matmul(matrices(a, left, rows, summed), matrices(b, right, summed, columns))
-    if len(rows) != 1 or len(columns) != 1:
-        products = ops.reshape(products, [sizes[axis] for axis in (*batch, *rows, *columns)])
-    return _in_order(products, [*batch, *rows, *columns], list(result))
+    axes = [axis for axis in (*batch, *rows, *columns) if axis != "1"]
+    if len(rows) != 1 or len(columns) != 1 or "1" in batch:
+        products = ops.reshape(products, [sizes[axis] for axis in axes])
+    return _in_order(products, axes, list(result))
 
 
 def _in_order(tensor, axes, wanted):

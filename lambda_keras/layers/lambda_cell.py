@@ -130,6 +130,8 @@ class LambdaCell(Layer):
 
     def get_initial_state(self, batch_size=None):
         """States before the first position: a list of tensors `(batch, size)`."""
+        is_size = hasattr(batch_size, "dtype") or (type(batch_size) is int and batch_size >= 0)
+        check(is_size, "a number of examples", batch_size=batch_size)
         return [
             ops.full((batch_size, size), HIDDEN if name == "maxima" else 0.0, self.compute_dtype)
             for name, size in zip(self._shapes, self.state_size, strict=True)
@@ -149,8 +151,14 @@ class LambdaCell(Layer):
             built = f"a grid that the layer's embeddings are for, such as {layer.built_grids[0]}"
             check(fits, built, grid=self.grid)
 
-    def call(self, inputs, states, training=None):
+    def call(self, inputs, states=None, training=None):
         check(not training, "training=False, because a step has no statistics", training=training)
+        states = states if isinstance(states, (list, tuple)) else ()
+        sizes = [state.shape[-1] for state in states]
+        expected = f"states of sizes {self.state_size}, such as those of get_initial_state(batch)"
+        check(sizes == self.state_size, expected, sizes=sizes)
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
+            return ops.zeros((0, self.output_size), self.compute_dtype), list(states)
         batch = ops.shape(inputs)[0]
         given = {
             name: ops.reshape(state, (batch, *shape))

@@ -9,11 +9,11 @@ from keras import initializers, ops, regularizers
 from lambda_keras.layers import position_lambdas
 from lambda_keras.layers.arguments import (
     check,
+    check_batch_norm,
     check_bools,
     check_choices,
     check_integers,
     check_mask,
-    check_number,
     check_positive_integers,
 )
 from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
@@ -239,8 +239,7 @@ class LambdaLayer(Layer):
         )
         flags = ("multi_query", "use_content", "use_bias", "use_projection_bias", "causal")
         check_bools(**named(*flags, "strided_queries"))
-        check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", **named("momentum"))
-        check_number(lambda x: 0 < x < math.inf, "a positive number", **named("epsilon"))
+        check_batch_norm(**named("momentum", "epsilon"))
         divides = self.filters % self.num_heads == 0
         check(divides, "filters divisible by num_heads", **named("filters", "num_heads"))
         for name, choices in CHOICES.items():

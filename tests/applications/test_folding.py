@@ -177,6 +177,18 @@ def test_what_is_not_known_stays(graph):
     assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
 
 
+def test_lambda_layer_in_training_stays():
+    x = inputs = keras.Input((8, 8, 3))
+    for training in (True, None):
+        x = LambdaLayer(8, scope=3)(x, training=training)
+    model = keras.Model(inputs, x)
+    strange_statistics(model)
+    folded = fold_batch_normalization(model)
+    kept = [layer.value_normalization for layer in folded.layers if hasattr(layer, "scope")]
+    assert kept == ["batch", None]
+    assert difference(model, folded, networks.images(2, 8, 8, 3)) < TOLERANCE
+
+
 @pytest.mark.parametrize("change", ["quantize", "enable_lora"])
 def test_layers_with_other_weights_stay(change):
     """The convolution before the first normalization is folded all the same."""

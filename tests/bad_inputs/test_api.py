@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from zoo.api import evaluate, load_classifier
+from zoo.api import evaluate, lambda_maps, load_classifier, load_data
 from zoo.registry import create_model
 
 NAME = "lambda_resnet14"
@@ -76,6 +76,8 @@ EVALUATIONS = [
     ({"weights": "hf://../x"}, ADDRESS),
     ({"weights": "nope.h5"}, "existing file. Received: 'nope.h5'"),
     ({"image_size": 0}, "image_size: Input should be greater than or equal to 8. Received: 0"),
+    ({"averaged": "x"}, "averaged: expected True or False. Received: 'x'"),
+    ({"averaged": None}, "averaged: expected True or False. Received: None"),
     ({"averaged": False}, "averaged: only a run has other weights than the averaged ones"),
     ({"weights": None, "source": "fifo"}, f"expected image_size {ALONE} 'fifo'"),
 ]
@@ -127,6 +129,36 @@ def test_load_classifier(weights, changes, part):
 def test_evaluate(weights, changes, part):
     good = {"source": NAME, "weights": weights, "image_size": 32}
     refuse(part, evaluate, **(good | changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "part"),
+    [
+        *(("row", row, "a position in the grid") for row in (0.5, "x", None, True, -1, 8)),
+        *(("layer", name, "expected the name of a layer") for name in (3, "", [], "x")),
+        *(("classifier", value, "a classifier of load") for value in (None, "runs/mine", 3)),
+    ],
+)
+def test_lambda_maps(weights, name, value, part):
+    classifier = load_classifier(NAME, weights, NAMES, 32)
+    good = {"classifier": classifier, "image": np.zeros((9, 9, 3), "uint8"), "row": 0, "column": 0}
+    refuse(part, lambda_maps, **(good | {name: value}))
+
+
+@pytest.mark.parametrize("images", [{}, {"a": 1}, {"a.png"}, b"a.png", 5], ids=named)
+def test_images_of_a_classifier(weights, images):
+    refuse("expected images. Received: ", load_classifier(NAME, weights, NAMES), images)
+
+
+def test_no_images(weights):
+    classifier = load_classifier(NAME, weights, NAMES, 32)
+    assert classifier([]) == classifier(np.zeros((0, 32, 32, 3), "uint8")) == []
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 2.5, "x", True])
+def test_sample(limit):
+    test = load_data(32, source="digits").test
+    refuse(f"limit: expected a positive integer. Received: {limit!r}", test.sample, limit)
 
 
 def test_names_may_be_an_array(weights):

@@ -7,6 +7,7 @@ import pytest
 
 from lambda_keras.layers import (
     AxialAttention,
+    DoubleAttention,
     GlobalAttention,
     HaloAttention,
     LambdaLayer,
@@ -200,6 +201,9 @@ CONSTRUCTORS = [
     (axial_attention, {"filters": 2}, INTEGER, "key_dim=0"),
     (axial_attention, {"momentum": 2}, "number from 0 to 1", "momentum=2"),
     (axial_attention, {"epsilon": 0}, "positive number", "epsilon=0"),
+    *((DoubleAttention, {"ratio": ratio}, "a ratio in (0, 1]", f"={ratio}") for ratio in (0, 2)),
+    (DoubleAttention, {"momentum": 2}, "number from 0 to 1", "momentum=2"),
+    (DoubleAttention, {"epsilon": 0}, "positive number", "epsilon=0"),
     (linear_attention, {"feature_map": "exp"}, "feature_map to be one of", "'exp'"),
     (linear_attention, {"feature_map": None}, "feature_map to be one of", "None"),
     (linear_attention, {"feature_map": ["elu"]}, "feature_map to be one of", "['elu']"),
@@ -324,11 +328,14 @@ CALLS = {
         "('auto', 'query_first') for masks or relations of each example",
         "implementation='einsum'",
     ),
-    "additive_attention_mask": (
-        called((2, 4, 6), attention_mask=zeros(4, 4)),
-        f"{MASK} of dtype bool",
-        "dtype",
-    ),
+    **{
+        f"attention_mask_of_{dtype}": (
+            called((2, 4, 6), attention_mask=zeros(4, 4, dtype=dtype)),
+            f"{MASK} of dtype bool",
+            dtype,
+        )
+        for dtype in ("float32", "int32", "uint8")
+    },
     "attention_mask_conv": (
         called(
             (2, 4, 6),

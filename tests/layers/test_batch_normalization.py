@@ -1,5 +1,7 @@
 """Batch normalization: what Keras' own gives, values, gradients and statistics."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -56,6 +58,28 @@ def test_equals_keras(shape, training):
 @pytest.mark.parametrize("arguments", VARIANTS)
 def test_every_argument(arguments, training):
     assert_same(normal(2, 5, 4, 6), training, **arguments)
+
+
+@pytest.mark.one_backend
+def test_plain_operations_under_op_determinism(monkeypatch):
+    """Inference has no deterministic gradient by TensorFlow's kernel on a GPU."""
+    import tensorflow as tf
+
+    def kernels():
+        layer = BatchNormalization()
+        graph = tf.function(lambda x: layer(x)).get_concrete_function(tf.zeros((2, 3, 3, 4))).graph
+        return [one for one in graph.get_operations() if one.type == "FusedBatchNormV3"]
+
+    assert kernels()
+    config = sys.modules["tensorflow.python.framework.config"]
+    monkeypatch.setattr(config, "is_op_determinism_enabled", lambda: True)
+    assert not kernels()
+
+
+def test_empty_batch_leaves_the_statistics():
+    layer = BatchNormalization()
+    assert tuple(layer(np.zeros((0, 3, 4), "float32"), training=True).shape) == (0, 3, 4)
+    assert all(np.isfinite(array).all() for array in layer.get_weights())
 
 
 def test_statistics_far_from_zero():

@@ -20,6 +20,7 @@ CASES = {
     "map": ((6, 5), {"scope": 5}),
     "dilated_map": ((7, 6), {"scope": (5, 3), "dilation_rate": 2, "key_normalization": "l2"}),
     "scope_wider_than_map": ((5, 4), {"scope": 9, "intra_depth": 2, "multi_query": False}),
+    "dilated_wider_than_map": ((5, 5), {"scope": 7, "dilation_rate": 2}),
     "global_map": ((5, 4), {"scope": None, "query_normalization": "batch_softmax"}),
     "bias": ((5, 4), {"scope": 3, "use_bias": True, "use_projection_bias": True}),
     "video": ((2, 3, 4), {"scope": 3}),
@@ -66,6 +67,42 @@ def whole(layer, x):
 def assert_near(received, expected, tolerance=1e-5):
     assert received.shape == expected.shape
     assert np.abs(received - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def test_float32_under_a_policy_of_half_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        cell = LambdaCell(small(scope=3))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    cell.build((None, 5))
+    states = cell.get_initial_state(2)
+    outputs, states = cell(np.ones((2, 5), "float32"), states)
+    assert cell.layer.compute_dtype == "bfloat16"
+    assert {keras.backend.standardize_dtype(one.dtype) for one in (outputs, *states)} == {"float32"}
+
+
+def test_empty_batch():
+    cell = LambdaCell(small(scope=3))
+    cell.build((None, 5))
+    outputs, states = cell(np.zeros((0, 5), "float32"), cell.get_initial_state(0))
+    assert tuple(outputs.shape) == (0, 8)
+    assert [tuple(state.shape) for state in states] == [(0, size) for size in cell.state_size]
+
+
+@pytest.mark.parametrize("size", [None, -1, 2.5, "2", True])
+def test_initial_states_of_no_number_of_examples(size):
+    with pytest.raises(ValueError, match=f"a number of examples. Received: batch_size={size!r}"):
+        LambdaCell(small(scope=3)).get_initial_state(size)
+
+
+@pytest.mark.parametrize("count", [None, 0, 1])
+def test_call_without_states(count):
+    cell = LambdaCell(small(scope=3))
+    cell.build((None, 5))
+    states = None if count is None else cell.get_initial_state(2)[:count]
+    with pytest.raises(ValueError, match=r"states of sizes \[1, .* Received: sizes=\["):
+        cell(np.ones((2, 5), "float32"), states)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
+from lambda_keras.layers.arguments import is_positive_integer
 from zoo.config import DataConfig
 from zoo.data.augment import Mix, color_jitter, either, fold_in, rand_augment, random_erasing
 from zoo.data.crops import resize_center
@@ -52,6 +53,8 @@ class Images:
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
+        if not is_positive_integer(limit):
+            raise ValueError(f"limit: expected a positive integer. Received: {limit!r}")
         readable = no_autograph(lambda image, label, readable: readable)
         examples = self.examples(min(limit, self.count)).filter(readable).take(limit)
         with naming_errors(self.files):

@@ -1,6 +1,7 @@
 """Images as arguments: paths of image files, Pillow images, or pixels."""
 
 import os
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ def several(images: Any) -> tuple[list[Image], bool]:
     if is_file or is_pillow(images) or getattr(images, "ndim", None) == 3:
         return [images], True
     try:
+        if isinstance(images, Mapping | Set | bytes):  # iterable, but no images in an order
+            raise TypeError
         return list(images), False
     except TypeError:
         raise ValueError(f"expected images. Received: {shorten(repr(images), 200)}") from None

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from lambda_keras.layers import GlobalAttention, LambdaLayer, LocalAttention
+from lambda_keras.layers.arguments import is_integer
 from lambda_keras.layers.base import project
 from lambda_keras.layers.lambda_layer import Group
 from zoo.errors import unknown
@@ -178,7 +179,7 @@ def _features(model: keras.Model, name: str, image: np.ndarray, layers: Collecti
 
 
 def _check_name(name: str, layers: Collection[str]) -> None:
-    if name not in layers:
+    if not isinstance(name, str) or name not in layers:
         raise ValueError(f"expected the name of a layer. {unknown(name, layers)}")
 
 
@@ -190,9 +191,10 @@ def _lambda_groups(model: keras.Model, name: str, image: np.ndarray) -> Any:
 
 def _place(name: str, grid: tuple[int, int], row: int, column: int) -> int:
     """Returns the number of a position in a grid."""
-    if not (0 <= row < grid[0] and 0 <= column < grid[1]):
+    inside = zip((row, column), grid, strict=True)
+    if not all(is_integer(index) and 0 <= index < size for index, size in inside):
         raise ValueError(
-            f"expected a position in the grid {grid} of {name}. Received: ({row}, {column})"
+            f"expected a position in the grid {grid} of {name}. Received: ({row!r}, {column!r})"
         )
     return row * grid[1] + column
 

@@ -1,6 +1,9 @@
 """Attention-augmented convolution (Bello et al., 2019, arXiv:1904.09925)."""
 
+import math
+
 import keras
+import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import check, check_positive_integers
@@ -133,9 +136,7 @@ class AugmentedConvolution(Layer):
         attended = average_pool(inputs, 3, reduction) if reduction > 1 else inputs
         attended = self.attention(attended)
         if self.attention_pool > 1:
-            size = convolved.shape[1:3]
-            attended = ops.image.resize(attended, size, data_format="channels_last")
-            attended = ops.cast(attended, convolved.dtype)
+            attended = _enlarged(_enlarged(attended, 1, convolved.shape[1]), 2, convolved.shape[2])
         return ops.concatenate([convolved, attended], axis=-1)
 
     def compute_output_shape(self, inputs_shape):
@@ -156,6 +157,17 @@ class AugmentedConvolution(Layer):
     def _attended_shape(self, inputs_shape):
         reduced = _reduced(inputs_shape, self.strides * self.attention_pool)
         return (inputs_shape[0], *reduced, inputs_shape[-1])
+
+
+def _enlarged(maps, axis: int, size: int):
+    """Bilinear interpolation along an axis, of which TensorFlow's own is wrong under XLA."""
+    batch, *shape = ops.shape(maps)
+    small, around = shape[axis - 1], [batch, *shape[: axis - 1]]
+    places = np.clip((np.arange(size) + 0.5) * small / size - 0.5, 0, small - 1)
+    weights = np.maximum(1 - np.abs(places[:, None] - np.arange(small)), 0)
+    rows = ops.reshape(maps, (-1, small, math.prod(shape[axis:])))
+    rows = ops.matmul(ops.cast(weights, maps.dtype), rows)
+    return ops.reshape(rows, (*around, size, *shape[axis:]))
 
 
 def _reduced(inputs_shape, strides: int) -> list[int]:

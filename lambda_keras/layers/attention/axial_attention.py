@@ -1,11 +1,9 @@
 """Axial attention with position-sensitive logits and values, Axial-DeepLab (arXiv:2003.07853)."""
 
-import math
-
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.arguments import check_batch_norm
 from lambda_keras.layers.attention.base import (
     RelativeAttentionLayer,
     check_call,
@@ -41,8 +39,7 @@ class RowAttention(RelativeAttentionLayer):
 
     def __init__(self, filters: int, *, momentum: float = 0.99, epsilon: float = 1e-5, **kwargs):
         super().__init__(filters, **kwargs)
-        check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", momentum=momentum)
-        check_number(lambda x: 0 < x < math.inf, "a positive number", epsilon=epsilon)
+        check_batch_norm(momentum, epsilon)
         self.momentum = momentum
         self.epsilon = epsilon
 

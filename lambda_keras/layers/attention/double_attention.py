@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check, check_number
+from lambda_keras.layers.arguments import check, check_batch_norm, check_number
 from lambda_keras.layers.attention.base import softmax
 from lambda_keras.layers.base import CONTENT, PROJECTIONS, Layer, inner_dense
 from lambda_keras.layers.batch_normalization import inner_batch_norm
@@ -47,7 +47,7 @@ class DoubleAttention(Layer):
         Tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: If `ratio` is not in (0, 1], or the inputs are not such maps.
+        ValueError: If an argument is out of its range, or the inputs are not such maps.
 
     Example:
     >>> import keras
@@ -69,6 +69,7 @@ class DoubleAttention(Layer):
     ):
         super().__init__(**kwargs)
         check_number(lambda x: 0 < x <= 1, "a ratio in (0, 1]", ratio=ratio)
+        check_batch_norm(momentum, epsilon)
         self.ratio = ratio
         self.momentum = momentum
         self.epsilon = epsilon
@@ -93,13 +94,18 @@ class DoubleAttention(Layer):
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return inputs
         batch, height, width, channels = ops.shape(inputs)
-        positions = ops.reshape(inputs, (batch, height * width, channels))
-        features = self.features(positions)  # (b, n, m)
-        gather = ops.cast(softmax(self.gather(positions), axis=1), features.dtype)  # (b, n, k)
+        positions = ops.reshape(inputs, (-1, channels))
+
+        def projected(dense):
+            return ops.reshape(dense(positions), (batch, height * width, dense.units))
+
+        features = projected(self.features)  # (b, n, m)
+        gather = ops.cast(softmax(projected(self.gather), axis=1), features.dtype)  # (b, n, k)
         gathered = contract("bnk,bnm->bkm", gather, features)
-        distribute = ops.cast(softmax(self.distribute(positions)), features.dtype)  # (b, n, k)
+        distribute = ops.cast(softmax(projected(self.distribute)), features.dtype)  # (b, n, k)
         mixed = contract("bnk,bkm->bnm", distribute, gathered)
-        outputs = ops.reshape(self.project(mixed), (batch, height, width, channels))
+        outputs = self.project(ops.reshape(mixed, (-1, mixed.shape[-1])))
+        outputs = ops.reshape(outputs, (batch, height, width, channels))
         return inputs + self.batch_norm(outputs, training=training)
 
     def compute_output_shape(self, inputs_shape):

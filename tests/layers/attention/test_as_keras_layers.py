@@ -45,6 +45,7 @@ VARIANTS = {
     ),
     "axial": (AxialAttention, {"strides": 2, "output_projection": True}, 45, 32),
     "augmented": (AugmentedConvolution, {"value_filters": 4, "strides": 2}, 7, 0),
+    "augmented_regularizers": (AugmentedConvolution, {"kernel_regularizer": "l2"}, 7, 0),
     "softmax": (LinearAttention, {"multi_query": True}, 3, 0),
     "elu": (LinearAttention, {"feature_map": "elu", "strides": 2}, 3, 0),
     "favor": (LinearAttention, {"feature_map": "favor", "num_features": 6}, 3, 1),
@@ -308,6 +309,25 @@ def test_double_attention_of_maps_of_every_size():
         x = normal(2, *size, 6)
         np.testing.assert_allclose(model.predict(x, verbose=0), to_numpy(layer(x)), atol=1e-5)
     assert layer(np.zeros((0, 5, 4, 6), "float32"), training=True).shape[0] == 0
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("filters", [64, 128, 256, 512])
+def test_value_filters_of_an_augmented_convolution(filters):
+    """Nearest to a tenth: as many as `resnet50_augmented` is counted with."""
+    chosen = AugmentedConvolution(filters).value_filters
+    assert chosen == {64: 8, 128: 16, 256: 24, 512: 48}[filters]
+
+
+@pytest.mark.one_backend
+def test_augmented_convolution_under_xla():
+    """TensorFlow resizes maps of odd sizes in another way there."""
+    import tensorflow as tf
+
+    x = normal(2, 9, 7, 3)
+    layer = AugmentedConvolution(8, num_heads=2, attention_pool=2)
+    outputs = tf.function(layer, jit_compile=True)(x)
+    np.testing.assert_allclose(to_numpy(outputs), to_numpy(layer(x)), atol=1e-5)
 
 
 @pytest.mark.parametrize(

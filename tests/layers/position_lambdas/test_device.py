@@ -49,6 +49,18 @@ def test_layer_follows_the_kind_of_device(monkeypatch, kind):
     np.testing.assert_allclose(*outputs, atol=1e-5 * np.abs(outputs[1]).max())
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize("strided", [True, False])
+def test_choice_is_for_the_strides_of_the_queries(monkeypatch, strided):
+    given = []
+    monkeypatch.setattr(
+        "lambda_keras.layers.position_lambdas.fastest",
+        lambda *arguments, **needs: given.append(arguments) or "einsum",
+    )
+    LambdaLayer(8, 2, 3, scope=3, strides=2, strided_queries=strided)(np.zeros((1, 6, 4, 5)))
+    assert given == [((6, 4), (3, 3), 4, False, 1, 2 if strided else 1)]
+
+
 @pytest.mark.parametrize("jit_compile", [True, False])
 def test_inside_xla_follows_jit_compile(jit_compile):
     """It is asked while the layer is traced, in Keras' own training and prediction functions."""
