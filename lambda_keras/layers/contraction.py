@@ -21,15 +21,11 @@ def contract(equation: str, a, b):
     left, right = inputs.split(",")
     batch = [axis for axis in left if axis in right and axis in result]
     if len(batch) == 1:
-        # With "1", an axis of size 1: where `jacobian` adds one to a batch of one example, oneDNN
-        # reads past the end of four axes.
-        (axis,) = batch
+        # Another one, of size 1: with the axis that `GradientTape.jacobian` adds, oneDNN reads past
+        # the end of four axes where a batch of one example is repeated.
+        a, b = (ops.expand_dims(x, axes.index(batch[0]) + 1) for x, axes in ((a, left), (b, right)))
+        left, right = (axes.replace(batch[0], batch[0] + "1") for axes in (left, right))
         batch.append("1")
-        a, b = (
-            ops.expand_dims(tensor, letters.index(axis) + 1)
-            for tensor, letters in ((a, left), (b, right))
-        )
-        left, right = left.replace(axis, axis + "1"), right.replace(axis, axis + "1")
     summed = [axis for axis in left if axis not in result and axis not in batch]
     rows = [axis for axis in result if axis not in right]
     columns = [axis for axis in result if axis not in left]
