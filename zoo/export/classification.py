@@ -1,13 +1,13 @@
 """Exports a classifier for serving: `python -m zoo.export --run runs/FOLDER`."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.settings import LocalPath, OutputFolder, one_of
-from zoo.export.formats import FORMATS, LAMBDA_MAPS, SAVED_MODEL, check_packages
+from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.inference.photos import find_photos
 
 
@@ -35,31 +35,51 @@ class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
     bits. Answers are then not those of Keras; how many are is reported."""
     calibration: LocalPath | None = None
     """int8: folder of images like those that the model will see."""
+    io_type: Literal["int8", "uint8"] | None = None
+    """litert, with int8: integer input and output, for accelerators without floats."""
+    batch_size: int | None = Field(default=None, ge=1, le=1024)
+    """onnx, litert, openvino: images of each call, with which all shapes are static; None: any."""
+    layout: Literal["nhwc", "nchw"] = "nhwc"
+    """onnx: nchw puts the channels of images first."""
+    default_signature: Literal["images", "images_uint8", "image_bytes"] = "images"
+    """saved_model: signature of requests that name none; image_bytes takes JPEG and PNG files."""
     lambda_maps: list[str] = Field(default=[])
     """onnx: names of lambda layers whose maps become outputs, too, e.g. c5_block1_2_lambda; a wrong
     name lists those of the model."""
     output: OutputFolder = Path("exports")
     """Folder of all exports."""
 
+    def options(self) -> dict[str, Any]:
+        """Returns the settings that formats have, other than defaults."""
+        names = sorted(set().union(*(form.OPTIONS for form in FORMATS.values())))
+        fields = type(self).model_fields
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value != fields[name].default}
+
     @model_validator(mode="after")
-    def _quantization_fits(self) -> Self:
+    def _options_fit(self) -> Self:
         if self.quantize not in ("none", *FORMATS[self.format].QUANTIZATIONS):
             fitting = [name for name in FORMATS if self.quantize in FORMATS[name].QUANTIZATIONS]
             raise ValueError(
                 f"quantize: {self.quantize} is for --format {', '.join(fitting)} only. "
                 f"Received: format={self.format!r}"
             )
+        for name in self.options():
+            fitting = [kind for kind, form in FORMATS.items() if name in form.OPTIONS]
+            if self.format not in fitting:
+                raise ValueError(
+                    f"{name} is for --format {', '.join(fitting)} only. "
+                    f"Received: format={self.format!r}"
+                )
         if (self.quantize == "int8") != (self.calibration is not None):
             raise ValueError(
                 "expected --calibration FOLDER (images like those that the model will see) with "
                 "--quantize int8, and with it alone. "
                 f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
             )
-        if self.lambda_maps and LAMBDA_MAPS not in FORMATS[self.format].SIGNATURES:
-            fitting = [name for name in FORMATS if LAMBDA_MAPS in FORMATS[name].SIGNATURES]
+        if self.io_type is not None and self.quantize != "int8":
             raise ValueError(
-                f"lambda_maps is for --format {', '.join(fitting)} only. "
-                f"Received: format={self.format!r}"
+                f"io_type: expected --quantize int8 with it. Received: quantize={self.quantize!r}"
             )
         return self
 
@@ -69,13 +89,9 @@ def run(config: ExportConfig) -> Path:
     from zoo.export import verify
     from zoo.inference.source.kinds import choose
 
-    options = {}
-    if config.quantize != "none":
-        options["quantize"] = config.quantize
+    options = config.options()
     if config.calibration is not None:
         options["calibration"] = find_photos([str(config.calibration)])
-    if config.lambda_maps:
-        options["lambda_maps"] = config.lambda_maps
     # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
     source = choose(config)

@@ -72,13 +72,13 @@ def _of_files(detector: "Detector") -> Any:
     import tensorflow as tf
 
     from zoo.data.crops import decode
-    from zoo.export.graph import check_file
+    from zoo.export.graph import map_files
 
     outputs = detector.experiment.task.model.num_classes  # category ids, and 0 for the background
     labels = tf.constant([detector.name_of(number) for number in range(outputs)])
 
     def find(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-        image: Any = decode(check_file(encoded))
+        image: Any = decode(encoded)
         found = {name: value[0] for name, value in detector.module.serve(image[None]).items()}
         boxes = found["detection_boxes"] / tf.tile(found["image_info"][2:3], [1, 2])
         top, left, bottom, right = tf.unstack(boxes, axis=-1)
@@ -99,7 +99,7 @@ def _of_files(detector: "Detector") -> Any:
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, OF_FILES)], autograph=False)
     def of_files(image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
-        return tf.map_fn(find, image_bytes, fn_output_signature=dtypes)
+        return map_files(find, image_bytes, dtypes)
 
     return of_files.get_concrete_function()
 

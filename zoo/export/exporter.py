@@ -55,6 +55,7 @@ class Export:
     precision: str = "float32"  # of the weights
     summary: Callable[[Outputs], Sequence[str]] = lambda outputs: ()  # lines of further results
     sections: Mapping[str, str] = field(default_factory=dict)  # further ones of the model card
+    batch_size: int | None = None  # of every call; None: any
 
     def to(self, parent: Path) -> Path:
         """Writes the next version in a folder, and returns its folder."""
@@ -66,8 +67,8 @@ class Export:
             rows = [
                 (
                     name,
-                    _arrays(self.checks[name].inputs),
-                    _arrays(found),
+                    self._arrays(self.checks[name].inputs),
+                    self._arrays(found),
                     f"{differences[name]:.1e}",
                 )
                 for name, found in outputs.items()
@@ -92,7 +93,7 @@ class Export:
             print(f"writing {self.title} as {title}", flush=True)
             write(folder)
             print("comparing it with Keras in a new process", flush=True)
-            outputs = run(self.format_name, folder, inputs)
+            outputs = run(self.format_name, folder, inputs, self.batch_size)
             differences = {
                 name: check.difference(outputs[name]) for name, check in self.checks.items()
             }
@@ -105,11 +106,10 @@ class Export:
             print(f"  differs by {different}", flush=True)
         raise ValueError(f"the export differs from Keras by {different}; it was removed")
 
-
-def _arrays(arrays: Arrays) -> str:
-    descriptions = []
-    for name, array in sorted(arrays.items()):  # a SavedModel returns them in any order
-        kind = "string" if array.dtype.kind == "S" else array.dtype
-        shape = ", ".join(map(str, ("batch", *array.shape[1:])))
-        descriptions.append(f"`{name}` {kind} ({shape})")
-    return ", ".join(descriptions)
+    def _arrays(self, arrays: Arrays) -> str:
+        descriptions = []
+        for name, array in sorted(arrays.items()):  # a SavedModel returns them in any order
+            kind = "string" if array.dtype.kind == "S" else array.dtype
+            shape = ", ".join(map(str, (self.batch_size or "batch", *array.shape[1:])))
+            descriptions.append(f"`{name}` {kind} ({shape})")
+        return ", ".join(descriptions)

@@ -6,9 +6,10 @@
 | `FILE` | A file that all exports of the format have. |
 | `PURPOSE` | Its use, in a few words. |
 | `PACKAGES` | Modules that writing or running it imports. |
-| `SIGNATURES` | Rows of `zoo.export.signatures` that it has. |
+| `SIGNATURES` | Signatures that it may have: `zoo.export.graph.endpoints`, lambda maps. |
 | `WAYS` | Keyword arguments of `write` by title, tried in turn until outputs equal Keras'. |
 | `QUANTIZATIONS` | Values of `--quantize`, which `write` then accepts. |
+| `OPTIONS` | Settings of the command that are arguments of `write`, with a sentence for the card. |
 | `USE` | Markdown for the model card; `{name}` is the model's. |
 | `write(classifier, folder)` | Writes a classifier to a new or empty folder. |
 | `Runtime(folder)` | Runs the export: `run(signature, inputs)`; `signatures()` has their specs. |

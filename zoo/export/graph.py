@@ -10,26 +10,32 @@ import tensorflow as tf
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_center
+from zoo.export.saved_model import with_default
 from zoo.inference.classifier import Classifier, with_constants
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes returns
 MAX_MEGAPIXELS = 50  # of an encoded image
+IN_JSON = 'in JSON {"b64": "..."} with its standard base64, without the prefix of a data URL'
+HEAD = 64  # characters that tell base64 from other files
+BASE64 = r"(data:\C*|[A-Za-z0-9+/_-]{8,}[=\s]*)"
 
 Outputs = dict[str, tf.Tensor]
 Endpoint = tuple[Callable[[tf.Tensor], Outputs], tf.TensorSpec]
 
 
-def classifier_graph(model: keras.Model, lambda_maps: Sequence[str] = ()) -> Any:
+def classifier_graph(
+    model: keras.Model, lambda_maps: Sequence[str] = (), batch_size: int | None = None
+) -> Any:
     """Returns a `tf.function` with constant weights, preprocessing and named tensors.
 
     It computes `probabilities`, `(batch, classes)`, from `images`, float32 of shape
     `(batch, height, width, 3)` in [0, 255], and the maps of some lambda layers
-    (`zoo.inference.lambda_maps.with_lambda_maps`).
+    (`zoo.inference.lambda_maps.with_lambda_maps`). With a `batch_size`, all shapes are static.
     """
     infer = with_constants(model, partial(with_lambda_maps, names=lambda_maps))
-    signature = tf.TensorSpec(model.input_shape, tf.float32, "images")
+    signature = tf.TensorSpec((batch_size, *model.input_shape[1:]), tf.float32, "images")
 
     @tf.function(input_signature=[signature], autograph=False)
     def classify(images):
@@ -38,8 +44,11 @@ def classifier_graph(model: keras.Model, lambda_maps: Sequence[str] = ()) -> Any
     return classify
 
 
-def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
-    """Returns the functions and inputs of a SavedModel's signatures; see `saved_model.write`."""
+def endpoints(classifier: Classifier, fold: bool, default_signature: str) -> dict[str, Endpoint]:
+    """Returns the functions and inputs of a SavedModel's signatures; see `saved_model.write`.
+
+    No images have outputs of length 0.
+    """
     size = classifier.image_size
     model = feature_extractor(classifier.model, (*STAGES, CLASSIFIER))
     infer = with_constants(model) if fold else partial(model, training=False)
@@ -48,7 +57,11 @@ def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
     # One function for all signatures: TensorFlow prunes the outputs that a signature discards.
     @tf.function(input_signature=[images], autograph=False)
     def network(images: tf.Tensor) -> Outputs:
-        return infer(preprocess_input(images))
+        # Convolutions of oneDNN fail on empty batches: a black image fills them.
+        count = tf.shape(images)[0]
+        missing: Any = [[0, tf.cast(count < 1, tf.int32)], [0, 0], [0, 0], [0, 0]]
+        outputs = infer(preprocess_input(tf.pad(images, missing)))
+        return {name: output[:count] for name, output in outputs.items()}
 
     def probabilities(images: tf.Tensor) -> Outputs:
         return {"probabilities": network(images)[CLASSIFIER]}
@@ -57,10 +70,10 @@ def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
         return probabilities(tf.cast(images, tf.float32))
 
     def of_files(image_bytes: tf.Tensor) -> Outputs:
-        images = tf.map_fn(
-            lambda file: decode_center(check_file(file), classifier.preprocessing),
+        images = map_files(
+            partial(decode_center, preprocessing=classifier.preprocessing),
             image_bytes,
-            fn_output_signature=tf.TensorSpec((size, size, 3), tf.float32),
+            tf.TensorSpec((size, size, 3), tf.float32),
         )
         top = min(TOP, len(classifier.class_names))
         scores, classes = tf.math.top_k(network(images)[CLASSIFIER], top)
@@ -71,22 +84,35 @@ def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
         maps = network(images)
         return {name: maps[name] for name in STAGES}
 
-    return {
-        "serving_default": (probabilities, images),
+    found = {
+        "images": (probabilities, images),
         "images_uint8": (of_integers, tf.TensorSpec(images.shape, tf.uint8, "images")),
         "image_bytes": (of_files, tf.TensorSpec((None,), tf.string, "image_bytes")),
         "features": (features, images),
     }
+    return with_default(found, default_signature)
 
 
-def check_file(encoded: tf.Tensor) -> tf.Tensor:
+def map_files(read: Callable[[tf.Tensor], Any], files: tf.Tensor, outputs: Any) -> Any:
+    """Applies a function to each image file of a request, after `check_file`."""
+    return tf.map_fn(
+        lambda one: read(check_file(*one)),
+        (files, tf.range(tf.size(files))),
+        fn_output_signature=outputs,
+    )
+
+
+def check_file(encoded: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """Refuses files that are no JPEG or PNG, or are too large, before memory is allocated."""
+    name = tf.strings.join(["image_bytes: image ", tf.strings.as_string(index)])
     is_jpeg = tf.image.is_jpeg(encoded)
     is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
     has_size = tf.strings.length(encoded) >= 24  # of a PNG, after its signature
+    is_text = tf.strings.regex_full_match(tf.strings.substr(encoded, 0, HEAD), BASE64)
+    received = tf.where(is_text, " Received: base64 text, so encoded twice or not decoded", "")
     known = tf.debugging.Assert(
         tf.logical_or(is_jpeg, tf.logical_and(is_png, has_size)),
-        ["image_bytes: expected a JPEG or PNG image"],
+        [tf.strings.join([name, f": expected a JPEG or PNG image, {IN_JSON}.", received])],
     )
 
     def jpeg_shape() -> tf.Tensor:
@@ -99,10 +125,10 @@ def check_file(encoded: tf.Tensor) -> tf.Tensor:
 
     with tf.control_dependencies([known]):
         shape = tf.cond(is_jpeg, jpeg_shape, png_shape)
-    expected = f"image_bytes: expected at most {MAX_MEGAPIXELS} megapixels. Received: "
-    received = tf.strings.reduce_join(tf.strings.as_string(shape), separator=" x ")
+    expected = f": expected at most {MAX_MEGAPIXELS} megapixels. Received: "
+    size = tf.strings.reduce_join(tf.strings.as_string(shape), separator=" x ")
     pixels = tf.reduce_prod(tf.cast(shape, tf.int64))
-    message = tf.strings.join([expected, received])
+    message = tf.strings.join([name, expected, size])
     small = tf.debugging.Assert(pixels <= MAX_MEGAPIXELS * 10**6, [message])
     with tf.control_dependencies([small]):
         return tf.identity(encoded)

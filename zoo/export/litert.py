@@ -18,7 +18,18 @@ PACKAGES = ("ai_edge_litert.interpreter",)
 SIGNATURES = ("serving_default",)
 WAYS = {TITLE: {}}
 QUANTIZATIONS = ("float16", "int8")
+ZERO_POINTS = {"int8": -128, "uint8": 0}  # of images, whose scale is 1, and probabilities, 1/256
+OPTIONS = {
+    "quantize": "",
+    "calibration": "",
+    "batch_size": "The number of images in a call is {0}. Shapes are static, as "
+    "delegates of GPUs and NPUs need them.",
+    "io_type": "All operations are of integers. `images` is {0} of scale 1 and zero point "
+    "{zero_point}, which is black; `probabilities` has scale 1/256 and zero point {zero_point}.",
+}
 USE = """\
+A call needs at least one image.
+
 ```python
 from ai_edge_litert.interpreter import Interpreter
 
@@ -35,12 +46,16 @@ def write(
     folder: Path,
     quantize: Literal["float16", "int8"] | None = None,
     calibration: Sequence[Path] = (),
+    batch_size: int | None = None,
+    io_type: Literal["int8", "uint8"] | None = None,
 ) -> None:
     """Writes `model.tflite` with the input `images` and the output `probabilities`.
 
-    All operations are built into the runtime. Inputs and outputs are float32, quantized or not.
+    All operations are built into the runtime. With a `batch_size`, shapes are static.
     `"float16"` stores weights in 16 bits and computes in 32; `"int8"` stores weights and computes
     in 8 bits, where the runtime has such operations, in the ranges of the images for calibration.
+    Inputs and outputs are float32 then, too, unless there is an `io_type`: then all operations have
+    to be of integers.
     """
     import tensorflow as tf
     from rich.progress import track
@@ -49,7 +64,7 @@ def write(
     from zoo.export.graph import classifier_graph
 
     model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)
-    graph = classifier_graph(model).get_concrete_function()
+    graph = classifier_graph(model, batch_size=batch_size).get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], tf.Module())
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if quantize is not None:
@@ -60,10 +75,17 @@ def write(
         number = min(len(calibration), MAX_IMAGES)
         chosen = [calibration[i] for i in np.linspace(0, len(calibration) - 1, number).astype(int)]
         check_readable([str(path) for path in chosen])
+        see = _with_extremes if io_type is not None else np.asarray
         converter.representative_dataset = lambda: (
-            [classifier.view(path)[None]] for path in track(chosen, "Calibrating")
+            [np.stack([see(classifier.view(path))] * (batch_size or 1))]
+            for path in track(chosen, "Calibrating")
         )
+    if io_type is not None:
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+        converter.inference_input_type = converter.inference_output_type = tf.as_dtype(io_type)
     content = converter.convert()
+    if io_type is not None:
+        _check_ends(content, ZERO_POINTS[io_type])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.tflite").write_bytes(content)
 
@@ -89,6 +111,27 @@ class Runtime:
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         return self._interpreter.get_signature_runner(signature)(**inputs)
+
+
+def _with_extremes(image: np.ndarray) -> np.ndarray:
+    """Adds a black and a white pixel, with which the scale of quantized images is 1."""
+    changed = np.array(image)
+    changed[0, :2] = [[0], [255]]
+    return changed
+
+
+def _check_ends(content: bytes, zero_point: int) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=content)
+    details = (*interpreter.get_input_details(), *interpreter.get_output_details())
+    found = [one["quantization"] for one in details]
+    expected = [(1, zero_point), (1 / 256, zero_point)]
+    if found != expected:
+        raise ValueError(
+            f"io_type: expected images and probabilities of (scale, zero point) {expected}. "
+            f"Received: {found}"
+        )
 
 
 def _with_finite_padding(model: "keras.Model") -> "keras.Model":

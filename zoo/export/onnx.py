@@ -16,7 +16,16 @@ PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
 SIGNATURES = ("serving_default", "lambda_maps")
 WAYS = {TITLE: {}}
 QUANTIZATIONS = ("float16",)
+OPTIONS = {
+    "quantize": "",
+    "lambda_maps": "",
+    "batch_size": "The number of images in a call is {0}.",
+    "layout": "`images` has channels first, `(batch, 3, height, width)`, as "
+    "`images.transpose(0, 3, 1, 2)` or OpenCV's `blobFromImage(image, swapRB=True)`.",
+}
 USE = """\
+A call needs at least one image.
+
 ```python
 import onnxruntime
 
@@ -31,11 +40,13 @@ def write(
     folder: Path,
     quantize: Literal["float16"] | None = None,
     lambda_maps: Sequence[str] = (),
+    batch_size: int | None = None,
+    layout: Literal["nhwc", "nchw"] = "nhwc",
 ) -> None:
     """Writes `model.onnx` with the input `images` and the output `probabilities`.
 
     Maps of lambda layers are further outputs. `"float16"` stores weights in 16 bits, which the
-    runtime converts to 32 when it loads them.
+    runtime converts to 32 when it loads them. With a `batch_size`, shapes are static.
     """
     import onnx
     import tf2onnx
@@ -43,9 +54,12 @@ def write(
     from zoo.export.graph import classifier_graph
 
     # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
-    function = classifier_graph(classifier.model, lambda_maps)
-    model, _ = tf2onnx.convert.from_function(function, function.input_signature)
-    for tensor in (*model.graph.input, *model.graph.output):
+    function = classifier_graph(classifier.model, lambda_maps, batch_size)
+    channels_first = ["images"] if layout == "nchw" else []
+    model, _ = tf2onnx.convert.from_function(
+        function, function.input_signature, inputs_as_nchw=channels_first
+    )
+    for tensor in () if batch_size else (*model.graph.input, *model.graph.output):
         tensor.type.tensor_type.shape.dim[0].dim_param = "batch"
     if quantize == "float16":
         _store_in_float16(model.graph)

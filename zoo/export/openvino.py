@@ -17,7 +17,10 @@ PACKAGES = ("openvino",)
 SIGNATURES = ("serving_default",)
 WAYS = {TITLE: {}}
 QUANTIZATIONS = ()
+OPTIONS = {"batch_size": "The number of images in a call is {0}."}
 USE = """\
+A call needs at least one image.
+
 ```python
 import openvino
 
@@ -31,13 +34,16 @@ probabilities = model(images)["probabilities"]
 sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
 
 
-def write(classifier: "Classifier", folder: Path) -> None:
-    """Writes `model.xml` and `model.bin` with the input `images` and the output `probabilities`."""
+def write(classifier: "Classifier", folder: Path, batch_size: int | None = None) -> None:
+    """Writes `model.xml` and `model.bin` with the input `images` and the output `probabilities`.
+
+    With a `batch_size`, shapes are static.
+    """
     import openvino
 
     from zoo.export.graph import classifier_graph
 
-    model = openvino.convert_model(classifier_graph(classifier.model))
+    model = openvino.convert_model(classifier_graph(classifier.model, batch_size=batch_size))
     folder.mkdir(parents=True, exist_ok=True)
     openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
 

@@ -1,7 +1,8 @@
 """Runs an export in a process that has only the runtime of its format and NumPy.
 
-`python -P runtimes.py FORMAT.py FOLDER ARRAYS`: FORMAT.py is the file of a format, and ARRAYS a
-folder with named inputs in `SIGNATURE.npz` for each signature to run, which named outputs replace.
+`python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH`: FORMAT.py is the file of a format, ARRAYS a
+folder with named inputs in `SIGNATURE.npz` for each signature to run, which named outputs replace,
+and BATCH the number of images of every call, or 0 for any.
 Nothing of this project is imported there.
 """
 
@@ -23,11 +24,12 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def run(
-    format_name: str, folder: Path, inputs: Mapping[str, Arrays]
+    format_name: str, folder: Path, inputs: Mapping[str, Arrays], batch_size: int | None = None
 ) -> dict[str, dict[str, np.ndarray]]:
     """Runs an export in a new process, with its runtime and NumPy only.
 
-    Inputs and outputs are named arrays by signature; an export that fails is a `ValueError`.
+    Inputs and outputs are named arrays by signature; an export that fails is a `ValueError`. Every
+    call has `batch_size` images, or any number of them.
     """
     with tempfile.TemporaryDirectory() as scratch:
         files = {signature: Path(scratch, f"{signature}.npz") for signature in inputs}
@@ -36,6 +38,7 @@ def run(
         form = Path(__file__).with_name(f"{format_name}.py")
         # -P keeps the script's folder, and so this project, off the module path.
         script = [sys.executable, "-P", __file__, str(form), str(folder), scratch]
+        script.append(str(batch_size or 0))
         process = subprocess.run(script, capture_output=True, text=True)
         if process.returncode:
             raise ValueError(
@@ -50,7 +53,7 @@ def _read(file: Path) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def main(form: str, folder: str, arrays: str) -> None:
+def main(form: str, folder: str, arrays: str, batch_size: str) -> None:
     """Runs every signature that has inputs, in batches."""
     path = Path(form)
     forbidden = FORBIDDEN if path.stem == "saved_model" else (*FORBIDDEN, "tensorflow")
@@ -61,19 +64,23 @@ def main(form: str, folder: str, arrays: str) -> None:
     spec.loader.exec_module(module)
     runtime = module.Runtime(Path(folder))
     for file in sorted(Path(arrays).glob("*.npz")):
-        np.savez(file, **_in_batches(runtime, file.stem, _read(file)))
+        np.savez(file, **_in_batches(runtime, file.stem, _read(file), int(batch_size)))
     imported = [name for name in forbidden if sys.modules.get(name) is not None]
     if imported:
         sys.exit(f"expected a process without {', '.join(forbidden)}. Received: {imported}")
 
 
-def _in_batches(runtime: Any, signature: str, inputs: Arrays) -> dict[str, Any]:
-    count = len(next(iter(inputs.values())))
+def _in_batches(runtime: Any, signature: str, inputs: Arrays, fixed: int) -> dict[str, Any]:
+    count, size = len(next(iter(inputs.values()))), fixed or BATCH_SIZE
+    if fixed:  # the first images fill the last batch
+        inputs = {
+            n: np.resize(a, (-(-count // size) * size, *a.shape[1:])) for n, a in inputs.items()
+        }
     batches = [
-        runtime.run(signature, {name: array[i : i + BATCH_SIZE] for name, array in inputs.items()})
-        for i in range(0, count, BATCH_SIZE)
+        runtime.run(signature, {name: array[i : i + size] for name, array in inputs.items()})
+        for i in range(0, count, size)
     ]
-    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    return {name: np.concatenate([batch[name] for batch in batches])[:count] for name in batches[0]}
 
 
 if __name__ == "__main__":

@@ -3,21 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
+T = TypeVar("T")
 TITLE = "SavedModel"
 FILE = "saved_model.pb"
 PURPOSE = "TensorFlow and its server"
 PACKAGES = ()
-SIGNATURES = ("serving_default", "images_uint8", "image_bytes", "features")
+SIGNATURES = ("serving_default", "images", "images_uint8", "image_bytes", "features")
 # Unfolded weights in variables round as in Keras.
 WAYS = {TITLE: {}, f"{TITLE} with variables": {"fold": False}}
 QUANTIZATIONS = ()
+OPTIONS = {
+    "default_signature": "Requests that name no signature go to `{0}`; `images` has the "
+    "probabilities of float32 images."
+}
 USE = """\
 In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
 
@@ -39,11 +44,14 @@ and transparent ones are put on white.
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
 
-def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
+def write(
+    classifier: "Classifier", folder: Path, fold: bool = True, default_signature: str = "images"
+) -> None:
     """Writes a SavedModel with `SIGNATURES`, a warm-up request for each, and the preprocessing.
 
     `fold` folds batch normalization into convolutions and projections, with weights as constants;
-    else weights are variables, and round as in Keras.
+    else weights are variables, and round as in Keras. `default_signature` is the one that
+    `serving_default` equals.
     """
     import keras
 
@@ -52,10 +60,10 @@ def write(classifier: "Classifier", folder: Path, fold: bool = True) -> None:
     from zoo.model_card import PREPROCESSING
 
     archive: Any = keras.export.ExportArchive()
-    for name, (function, signature) in endpoints(classifier, fold).items():
+    for name, (function, signature) in endpoints(classifier, fold, default_signature).items():
         archive.add_endpoint(name, function, [signature])
     archive.write_out(folder, verbose=False)
-    _write_warm_up(classifier, folder / WARM_UP)
+    _write_warm_up(classifier, folder / WARM_UP, default_signature)
     write_json(folder / PREPROCESSING, asdict(classifier.preprocessing))
 
 
@@ -89,10 +97,16 @@ class Runtime:
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
+def with_default(signatures: Mapping[str, T], default_signature: str = "images") -> dict[str, T]:
+    """Renames or copies the row of the default signature to `serving_default`."""
+    others = {n: one for n, one in signatures.items() if n != "images" or n != default_signature}
+    return {"serving_default": signatures[default_signature], **others}
+
+
 def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Returns named inputs by signature, from image files and the same images, preprocessed."""
     return {
-        "serving_default": {"images": images},
+        "images": {"images": images},
         "images_uint8": {"images": np.round(images).astype("uint8")},
         # NumPy strips trailing zeros of strings; JPEG and PNG files have none.
         "image_bytes": {"image_bytes": np.array(files)},
@@ -100,7 +114,7 @@ def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict
     }
 
 
-def _write_warm_up(classifier: "Classifier", path: Path) -> None:
+def _write_warm_up(classifier: "Classifier", path: Path, default_signature: str) -> None:
     """Writes the requests with which the server warms up a new version: first calls are slow."""
     import tensorflow as tf
 
@@ -117,7 +131,8 @@ def _write_warm_up(classifier: "Classifier", path: Path) -> None:
     file = tf.io.encode_jpeg(grey[0].astype("uint8")).numpy()
     path.parent.mkdir()
     with tf.io.TFRecordWriter(str(path)) as records:
-        for signature, inputs in example_inputs([file], grey).items():
+        inputs_of = with_default(example_inputs([file], grey), default_signature)
+        for signature, inputs in inputs_of.items():
             request = PredictRequest()
             request.model_spec.name = classifier.name
             request.model_spec.signature_name = signature

@@ -10,8 +10,9 @@ from lambda_keras.applications import feature_extractor
 from zoo.data.crops import decode_center
 from zoo.export.exporter import Check, Export, Outputs, largest_difference
 from zoo.export.formats import FORMATS, LAMBDA_MAPS
+from zoo.export.litert import ZERO_POINTS
 from zoo.export.runtimes import Arrays
-from zoo.export.saved_model import example_inputs
+from zoo.export.saved_model import example_inputs, with_default
 from zoo.inference.classifier import Classifier, predict
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.inference.source.base import ClassifierSource
@@ -27,8 +28,7 @@ def export_of(
 ) -> Export:
     """Returns the export of a classifier, compared on images that it was not trained on.
 
-    `options` are keyword arguments of the format: `quantize`, `calibration` and `lambda_maps`, or
-    none.
+    `options` are keyword arguments of the format's `write`.
     """
     form, quantize = FORMATS[format_name], options.get("quantize")
     files, labels = source.held_out_files(MAX_IMAGES)
@@ -37,9 +37,15 @@ def export_of(
     checks = checks_of(classifier, files, images, expected)
     if names := options.get(LAMBDA_MAPS):
         checks[LAMBDA_MAPS] = maps_check(classifier, names, images[:FEW])
+    checks = with_default(checks, options.get("default_signature", "images"))
+    notes = [
+        form.OPTIONS[name].format(value, zero_point=ZERO_POINTS.get(str(value)))
+        for name, value in options.items()
+    ]
 
     def summary(outputs: Outputs) -> list[str]:
-        predicted = outputs["serving_default"]["probabilities"].argmax(-1)
+        default = outputs.get("images", outputs["serving_default"])
+        predicted = default["probabilities"].argmax(-1)
         agreement = (predicted == expected.argmax(-1)).mean()
         lines = [f"the same most probable class for {agreement:.1%} of {len(files)} images"]
         if labels is not None:
@@ -53,17 +59,20 @@ def export_of(
         title=classifier.name,
         labels=classifier.class_names,
         fields={**source.card(), **classifier.card("the model itself")},
-        use=form.USE.format(name=classifier.name),
+        use="\n\n".join((*filter(None, notes), form.USE.format(name=classifier.name))),
         format_name=format_name,
         writers={
             title: partial(form.write, classifier, **way, **options)
             for title, way in form.WAYS.items()
         },
-        checks={name: checks[name] for name in form.SIGNATURES if name in checks},
+        checks={
+            name: as_in_file(checks[name], options) for name in form.SIGNATURES if name in checks
+        },
         allowed=MAX_DIFFERENCE[quantize],
         summary=summary,
         precision=quantize or "float32",
         sections=source.card_sections(),
+        batch_size=options.get("batch_size"),
     )
 
 
@@ -72,16 +81,35 @@ def checks_of(
 ) -> dict[str, Check]:
     """Returns the comparison of each signature with Keras' probabilities of preprocessed images."""
     inputs = example_inputs(files[:FEW], images[:FEW])
-    inputs["serving_default"] = {"images": images}
+    inputs["images"] = {"images": images}
     of_integers = predict(classifier.model, inputs["images_uint8"]["images"])
     features: Any = predict(feature_extractor(classifier.model), images[:FEW])
     differences = {
-        "serving_default": partial(largest_difference, {"probabilities": expected}),
+        "images": partial(largest_difference, {"probabilities": expected}),
         "images_uint8": partial(largest_difference, {"probabilities": of_integers}),
         "image_bytes": partial(top_difference, classifier.class_names, expected[:FEW]),
         "features": partial(largest_difference, features, relative=True),
     }
     return {name: Check(inputs[name], difference) for name, difference in differences.items()}
+
+
+def as_in_file(check: Check, options: Mapping[str, Any]) -> Check:
+    """Changes a comparison to images and probabilities as the file has them."""
+    inputs = check.inputs
+    if options.get("layout") == "nchw":
+        inputs = {name: images.transpose(0, 3, 1, 2) for name, images in inputs.items()}
+    io_type = options.get("io_type")
+    if io_type is None:
+        return Check(inputs, check.difference)
+    zero_point = ZERO_POINTS[io_type]
+
+    def difference(outputs: Arrays) -> float:
+        # 32 bits: differences of 8 would overflow.
+        floats = {name: (a.astype("float32") - zero_point) / 256 for name, a in outputs.items()}
+        return check.difference(floats)
+
+    integers = {name: (np.round(a) + zero_point).astype(io_type) for name, a in inputs.items()}
+    return Check(integers, difference)
 
 
 def maps_check(classifier: Classifier, names: Sequence[str], images: np.ndarray) -> Check:

@@ -117,7 +117,8 @@ def _saved_model(folder: Any) -> Teacher:
         )
         class_names = (folder / LABELS).read_text(encoding="utf-8").splitlines()
         loaded: Any = tf.saved_model.load(os.fspath(folder))
-        run = loaded.signatures["serving_default"]
+        signatures = loaded.signatures
+        run = signatures.get("images", signatures["serving_default"])
         classes = run.structured_outputs["probabilities"].shape[-1]
     except ValidationError as error:
         raise ValueError(f"{expected}. {first_wrong(error, PREPROCESSING)}") from None

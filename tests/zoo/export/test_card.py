@@ -26,7 +26,7 @@ def write(servable, weights, exported, tmp_path, monkeypatch):
 
     def write(format_name, options):
         monkeypatch.setattr(
-            exporter, "run", lambda _, __, inputs: run("saved_model", exported, inputs)
+            exporter, "run", lambda _, __, inputs, ___: run("saved_model", exported, inputs)
         )
         export = export_of(servable, Weights("lambda_resnet14", weights), format_name, options)
         folder = dataclasses.replace(export, writers={"x": write_files}).to(tmp_path / "x")

@@ -173,9 +173,13 @@ def test_exports_at_the_same_time_are_versions(tmp_path, monkeypatch):
     [
         # tests/zoo/export/test_onnx.py asks a network in this format, too.
         pytest.param("onnx", "model.onnx", (), marks=pytest.mark.very_slow),
-        ("onnx", "model.onnx", ("--quantize", "float16", "--lambda_maps", "c5_block1_2_lambda")),
-        ("openvino", "model.xml", ()),
-        ("litert", "model.tflite", ("--quantize", "int8")),
+        (
+            "onnx",
+            "model.onnx",
+            ("--quantize", "float16", "--lambda_maps", "c5_block1_2_lambda", "--layout", "nchw"),
+        ),
+        ("openvino", "model.xml", ("--batch_size", 4)),
+        ("litert", "model.tflite", ("--quantize", "int8", "--io_type", "uint8", "--batch_size", 1)),
         *(  # they differ in one option of the converter
             pytest.param("litert", "model.tflite", options, marks=pytest.mark.very_slow)
             for options in ((), ("--quantize", "float16"))
@@ -200,15 +204,18 @@ def test_formats(of_weights, tmp_path, capsys, format_name, file, options):
 def _run_the_code_of_the_card(folder: Path) -> None:
     card = (folder / "model_card.md").read_text()
     code = card.split("```python\n")[1].split("```")[0]
-    names: dict = {"images": np.zeros((1, 16, 16, 3), "float32")}
+    kind, shape = re.search(r"serving_default \| `images` (\w+) \((.*?)\)", card).groups()
+    shape = [int(size) for size in shape.replace("batch", "1").split(",")]
+    names: dict = {"images": np.zeros(shape, kind)}
     before = os.getcwd()
     os.chdir(folder)
     try:
         exec(code, names)
     finally:
         os.chdir(before)
-    assert names["probabilities"].shape == (1, 7)
-    assert names["probabilities"].sum() == pytest.approx(1, abs=0.02)
+    assert names["probabilities"].shape == (shape[0], 7)
+    found = names["probabilities"].sum(-1) / (256 if kind == "uint8" else 1)
+    np.testing.assert_allclose(found, 1, atol=0.02)
 
 
 @pytest.mark.parametrize("output", ["labels.txt", "labels.txt/deeper", "/proc/exports"])

@@ -1,9 +1,11 @@
 """The table of formats."""
 
+import inspect
 import sys
 
 import pytest
 
+from zoo.export.classification import ExportConfig
 from zoo.export.formats import FORMATS, LAMBDA_MAPS, check_packages
 
 
@@ -15,6 +17,8 @@ def test_a_format_has_all_that_others_use(name):
     assert set(form.SIGNATURES) <= {*FORMATS["saved_model"].SIGNATURES, LAMBDA_MAPS}
     assert next(iter(form.WAYS.items())) == (form.TITLE, {})
     assert callable(form.write)
+    assert form.OPTIONS.keys() <= inspect.signature(form.write).parameters.keys()
+    assert form.OPTIONS.keys() <= ExportConfig.model_fields.keys()
     assert callable(form.Runtime.run)
 
 

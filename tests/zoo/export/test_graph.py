@@ -15,6 +15,8 @@ def test_graph_has_constants_alone_and_named_ends(name):
     assert list(graph.variables) == []
     assert [tensor.name for tensor in graph.inputs] == ["images:0"]
     assert graph.inputs[0].shape.as_list() == [None, *servable.model.input_shape[1:]]
+    static = classifier_graph(servable.model, batch_size=5).get_concrete_function()
+    assert static.inputs[0].shape.as_list() == [5, *servable.model.input_shape[1:]]
     images = pixels(3, servable.image_size)
     expected = predict(servable.model, images)
     outputs = graph(images)

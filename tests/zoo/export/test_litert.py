@@ -1,6 +1,7 @@
 """LiteRT: names, batch sizes, operations, answers, quantisation."""
 
 import dataclasses
+from functools import partial
 
 import keras
 import numpy as np
@@ -12,6 +13,8 @@ from support.servables import SMALL, answers, assert_answers_like_keras, pixels,
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from zoo.export import litert, verify
+from zoo.export.exporter import Check, largest_difference
+from zoo.export.runtimes import run
 from zoo.inference.classifier import predict
 
 
@@ -101,6 +104,30 @@ def test_int8_is_calibrated_on_images(name, servables, folders, tmp_path, monkey
     assert [end["dtype"] for end in ends] == [np.float32, np.float32]
     tensors = interpreter.get_tensor_details()
     assert sum(tensor["dtype"] == np.int8 for tensor in tensors) > len(tensors) / 3
+
+
+@pytest.mark.parametrize(("io_type", "zero_point"), [("int8", -128), ("uint8", 0)])
+def test_integers_alone_and_static_shapes(servables, tmp_path, io_type, zero_point):
+    servable = servables["lambda_resnet14"]
+    files = write_images(tmp_path, 16)
+    litert.write(servable, tmp_path / "1", "int8", files, 2, io_type)
+    interpreter = interpreter_of(tmp_path / "1")
+    ends = [interpreter.get_input_details()[0], interpreter.get_output_details()[0]]
+    assert [end["quantization"] for end in ends] == [(1, zero_point), (1 / 256, zero_point)]
+    assert [end["shape_signature"].tolist() for end in ends] == [[2, 32, 32, 3], [2, 10]]
+    tensors = {one["index"]: one for one in interpreter.get_tensor_details()}
+    assert all(-1 not in one["shape_signature"] for one in tensors.values())
+    for operation in interpreter._get_ops_details():
+        assert operation["op_name"] not in ("SHAPE", "PACK", "STRIDED_SLICE")
+        used = [tensors[i] for i in (*operation["inputs"], *operation["outputs"]) if i in tensors]
+        assert np.float32 not in [one["dtype"] for one in used]
+    images = np.stack([servable.view(path) for path in files])
+    expected = predict(servable.model, images)
+    check = Check({"images": images}, partial(largest_difference, {"probabilities": expected}))
+    check = verify.as_in_file(check, {"io_type": io_type})
+    outputs = run("litert", tmp_path / "1", {"serving_default": check.inputs}, 2)
+    assert outputs["serving_default"]["probabilities"].dtype == io_type
+    assert check.difference(outputs["serving_default"]) < 0.05
 
 
 @pytest.mark.parametrize(("pool_size", "strides", "size"), [(3, 2, 7), (3, 2, 8), (5, 3, 8)])

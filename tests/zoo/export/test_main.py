@@ -37,6 +37,15 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
             "expected an image or a folder. Received: 'none'",
         ),
         (f"{SOURCE} --lambda_maps c5", "lambda_maps is for --format onnx only"),
+        (f"{SOURCE} --layout nchw", "layout is for --format onnx only"),
+        (f"{SOURCE} --batch_size 1", "batch_size is for --format onnx, litert, openvino only"),
+        (f"{SOURCE} --format onnx --batch_size 0", "batch_size: Input should be greater than or"),
+        (f"{SOURCE} --format onnx --io_type int8", "io_type is for --format litert only"),
+        (f"{SOURCE} --format litert --io_type int8", "expected --quantize int8 with it"),
+        (
+            f"{SOURCE} --format litert --default_signature image_bytes",
+            "default_signature is for --format saved_model only",
+        ),
         ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
     ],
 )

@@ -1,6 +1,7 @@
 """ONNX: names, batch sizes, answers of onnxruntime."""
 
 import numpy as np
+import onnxruntime
 import pytest
 from support.servables import FIRST_OF_SMALL, assert_answers_like_keras, pixels, small_servable
 
@@ -13,8 +14,6 @@ from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
 @pytest.mark.parametrize("name", FIRST_OF_SMALL)
 def test_answers_like_keras_under_its_names(name, tmp_path):
-    import onnxruntime
-
     servable = small_servable(name)
     onnx.write(servable, tmp_path / "1")
     assert [path.name for path in (tmp_path / "1").iterdir()] == ["model.onnx"]
@@ -25,6 +24,26 @@ def test_answers_like_keras_under_its_names(name, tmp_path):
     assert (images.name, images.type) == ("images", "tensor(float)")
     assert images.shape == ["batch", size, size, 3]
     assert (probabilities.name, probabilities.shape) == ("probabilities", ["batch", 10])
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_channels_first_and_static_shapes(servable, tmp_path, batch_size):
+    onnx.write(servable, tmp_path, batch_size=batch_size, layout="nchw")
+    runtime = onnx.Runtime(tmp_path, 1)
+    images = pixels(2, servable.image_size)
+    (node,) = runtime._session.get_inputs()
+    assert (node.name, node.shape) == ("images", [batch_size or "batch", 3, 16, 16])
+    found = runtime.run("serving_default", {"images": images.transpose(0, 3, 1, 2)})
+    expected = predict(servable.model, images)
+    np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-5)
+    with pytest.raises(Exception, match="invalid dimensions for input: images"):
+        runtime.run("serving_default", {"images": images})
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_are_those_of_the_session(servable, tmp_path, threads, monkeypatch):
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _, options, **__: options)
+    assert onnx.Runtime(tmp_path, threads)._session.intra_op_num_threads == threads
 
 
 def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):

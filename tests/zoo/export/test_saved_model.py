@@ -1,5 +1,6 @@
 """The SavedModel: signatures, what it refuses, warm-up requests."""
 
+import base64
 import io
 import struct
 import subprocess
@@ -126,6 +127,30 @@ def test_files(signatures, servable, count):
     assert got["labels"].numpy().tolist() == names
 
 
+def test_no_images_have_empty_outputs(signatures):
+    for signature in signatures.values():
+        ((name, spec),) = signature.structured_input_signature[1].items()
+        outputs = signature(**{name: tf.zeros([0, *spec.shape[1:]], spec.dtype)})
+        expected = {key: (0, *one.shape[1:]) for key, one in signature.structured_outputs.items()}
+        assert {key: tuple(one.shape) for key, one in outputs.items()} == expected
+
+
+def test_files_as_the_default(servable, signatures, images, tmp_path):
+    saved_model.write(servable, tmp_path, default_signature="image_bytes")
+    loaded = tf.saved_model.load(str(tmp_path)).signatures
+    assert set(loaded) == {*signatures, "images"}
+    photos = tf.constant(files())
+    expected, got = signatures["image_bytes"](photos), loaded["serving_default"](photos)
+    assert got["labels"].numpy().tolist() == expected["labels"].numpy().tolist()
+    np.testing.assert_allclose(got["scores"], expected["scores"], atol=1e-6)
+    expected = predict(servable.model, images)
+    got = loaded["images"](images=tf.constant(images))
+    np.testing.assert_allclose(got["probabilities"], expected, atol=1e-6)
+    records = tf.data.TFRecordDataset(str(tmp_path / WARM_UP))
+    requests = [PredictionLog.FromString(one.numpy()).predict_log.request for one in records]
+    assert {one.model_spec.signature_name for one in requests} == set(loaded)
+
+
 def test_models_of_fewer_classes_name_all(tmp_path):
     path = tmp_path / "random.weights.h5"
     create_model("lambda_resnet14", classes=2, input_shape=(16, 16, 3)).save_weights(path)
@@ -161,6 +186,11 @@ REFUSED = {
     "large png": (png_header(10_000, 9_000), "at most 50 megapixels. Received: 10000 x 9000"),
     "huge png": (png_header(2**31 - 1, 2**31 - 1), "at most 50 megapixels"),
     "impossible png": (png_header(2**32 - 1, 7), "Invalid PNG data|decode"),
+    "base64": (base64.b64encode(files()[1]), "image 1: .*JSON .*Received: base64 text"),
+    "base64 of a jpeg": (base64.encodebytes(files()[0]), "Received: base64 text"),
+    "base64 twice": (base64.b64encode(base64.b64encode(files()[1])), "Received: base64 text"),
+    "url-safe base64": (base64.urlsafe_b64encode(b"\xff\xd8\xff" * 9), "Received: base64 text"),
+    "data url": (b"data:image/png;base64,iVBO", "Received: base64 text"),
     "large jpeg": (jpeg_of_size(10_000, 9_000), "at most 50 megapixels. Received: 10000 x 9000"),
 }
 

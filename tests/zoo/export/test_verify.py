@@ -1,20 +1,22 @@
 """Comparison of exports with Keras: differences are found wherever they are."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from zoo.data.crops import decode_center
-from zoo.export.exporter import largest_difference
+from zoo.export.exporter import Check, largest_difference
 from zoo.export.runtimes import run as run_export
-from zoo.export.saved_model import SIGNATURES
-from zoo.export.verify import MAX_DIFFERENCE, checks_of, export_of, top_difference
+from zoo.export.verify import MAX_DIFFERENCE, as_in_file, checks_of, export_of, top_difference
 from zoo.inference.classifier import predict
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
 from zoo.registry import create_model
+
+SIGNATURES = {"serving_default", "images_uint8", "image_bytes", "features"}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def test_held_out_images_of_a_run(run):
 
 def test_an_honest_export(export, answers):
     found = differences(export.checks, answers)
-    assert set(found) == set(SIGNATURES)
+    assert set(found) == SIGNATURES
     assert max(found.values()) < MAX_DIFFERENCE[None]
     assert export.summary(answers) == ["the same most probable class for 100.0% of 18 images"]
 
@@ -83,7 +85,7 @@ def test_other_weights_are_found_in_every_signature(servable, examples, answers)
     files, images, _ = examples
     checks = checks_of(replace(servable, model=model), files, images, predict(model, images))
     found = differences(checks, answers)
-    assert set(found) == set(SIGNATURES)
+    assert set(found) == SIGNATURES
     assert min(found.values()) > MAX_DIFFERENCE[None]
 
 
@@ -94,6 +96,27 @@ def test_other_views_and_names_are_found(servable, examples, answers):
         found = differences(checks_of(asked, *examples), told)
         assert found.pop("image_bytes") > MAX_DIFFERENCE[None]
         assert max(found.values()) < MAX_DIFFERENCE[None]
+
+
+@pytest.mark.parametrize(
+    ("options", "black_and_white", "half"),
+    [
+        ({"layout": "nchw"}, [0, 255], 0.5),
+        ({"io_type": "uint8"}, [0, 255], 128),
+        ({"io_type": "int8"}, [-128, 127], 0),
+    ],
+)
+def test_arrays_as_the_file_has_them(options, black_and_white, half):
+    images = np.zeros((1, 4, 5, 3), "float32")
+    images[..., 1] = 254.6 if "io_type" in options else 255
+    expected = {"probabilities": np.array([[0.5, 0.25]])}
+    check = as_in_file(Check({"images": images}, partial(largest_difference, expected)), options)
+    found = check.inputs["images"]
+    assert found.dtype == options.get("io_type", "float32")
+    assert found.shape == ((1, 3, 4, 5) if "layout" in options else images.shape)
+    assert np.unique(found).tolist() == black_and_white
+    outputs = {"probabilities": np.array([[half, half]], found.dtype)}
+    assert check.difference(outputs) == 0.25
 
 
 def test_equally_probable_classes_may_change_places():
