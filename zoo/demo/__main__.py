@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -32,6 +33,17 @@ def read_password(path: Path) -> str:
     return text
 
 
+def check_url(url: str) -> None:
+    """Checks the address of a proxy."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and parts.hostname and "*" not in parts.hostname
+    except ValueError:
+        fits = False
+    if not fits or set(url) & set("?#@ "):
+        raise ValueError(f"expected http(s)://HOST/PATH of a proxy. Received: {url!r}")
+
+
 class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
     """Serves a page with predictions and lambda maps for uploaded images.
 
@@ -53,6 +65,9 @@ class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
         description=f"Text file with the password of the page, {MIN_PASSWORD} characters or more. "
         "Required if others can reach the address.",
     )
+    url: Annotated[str, checked_by(check_url)] | None = None
+    """Address of a proxy that forwards to this page, in place of --host and a password: with
+    JupyterHub, https://hub.example.org/user/me/proxy/7860."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -73,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
         demo = task_module("demo", network_task(config.run, config.model)).Demo(network)
-        serve(demo, config.host, config.port, password, is_private)
+        serve(demo, config.host, config.port, password, is_private, config.url)
 
 
 def _check_address(host: str, port: int) -> bool:

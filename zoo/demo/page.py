@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from zoo.errors import needs_extra
 
@@ -27,13 +28,16 @@ CSS = "input[role=combobox] { padding-right: 28px !important; text-overflow: ell
 NOT_UPLOADED = "expected an image that was uploaded to this page"
 
 
-def serve(demo: Any, host: str, port: int, password: str | None, is_private: bool) -> None:
+def serve(
+    demo: Any, host: str, port: int, password: str | None, is_private: bool, url: str | None = None
+) -> None:
     """Serves the page of `demo.build()` until it is interrupted, behind a password if there is one.
 
     If the address is private, reachable from this computer only, requests for other host names are
-    refused, against DNS rebinding.
+    refused, against DNS rebinding, unless `url`, the address of a proxy, has the name.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
+    names += () if url is None else (urlsplit(url).hostname or "",)
 
     def is_known(_: str, tried: str) -> bool:
         return secrets.compare_digest(tried.encode(errors="replace"), (password or "").encode())
@@ -44,6 +48,7 @@ def serve(demo: Any, host: str, port: int, password: str | None, is_private: boo
     page.launch(
         server_name=host,
         server_port=port,
+        root_path=url,
         share=False,
         quiet=True,
         prevent_thread_lock=True,
@@ -61,7 +66,7 @@ def serve(demo: Any, host: str, port: int, password: str | None, is_private: boo
             ]
         },
     )
-    print(f"Open {page.local_url} in a browser; Ctrl+C ends.", flush=True)
+    print(f"Open {url or page.local_url} in a browser; Ctrl+C ends.", flush=True)
     page.block_thread()
 
 
