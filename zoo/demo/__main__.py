@@ -67,7 +67,7 @@ class DemoConfig(ClassifierOptions, cli_prog_name="python -m zoo.demo"):
     )
     url: Annotated[str, checked_by(check_url)] | None = None
     """Address of a proxy that forwards to this page, in place of --host and a password: with
-    JupyterHub, https://hub.example.org/user/me/proxy/7860."""
+    JupyterHub, https://hub.example.org/user/me/proxy/7860/."""
 
 
 def main(arguments: Sequence[str]) -> None:

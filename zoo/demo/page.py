@@ -66,7 +66,10 @@ def serve(
             ]
         },
     )
-    print(f"Open {url or page.local_url} in a browser; Ctrl+C ends.", flush=True)
+    print(
+        f"Open {url.rstrip('/') + '/' if url else page.local_url} in a browser; Ctrl+C ends.",
+        flush=True,
+    )
     page.block_thread()
 
 

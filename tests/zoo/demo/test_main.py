@@ -311,6 +311,9 @@ def test_people_can_use_it(server, china, tmp_path):
         ("--run runs --port 0", "port: Input should be greater than or equal to 1"),
         ("--run runs --host no.such.host.invalid", "expected --host and --port of a free address"),
         ("--run runs --host 192.0.2.1", "expected --host and --port of a free address"),
+        ("--run runs --url hub.example.org", "url: expected http(s)://HOST/PATH of a proxy"),
+        ("--run runs --url https://*/x", "url: expected http(s)://HOST/PATH of a proxy"),
+        ("--run runs --url http://a.example/?x=1", "url: expected http(s)://HOST/PATH of a proxy"),
         ("--run runs --share true", "no such setting. Received: '--share'"),
     ],
 )
@@ -337,12 +340,12 @@ from zoo.inference.classifier import Classifier
 inputs = keras.Input((8, 8, 3))
 outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
 plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
-serve(Demo(plain), "127.0.0.1", int(sys.argv[1]), "größe 12", is_private=False)
+serve(Demo(plain), "127.0.0.1", int(sys.argv[1]), "größe 12", True, "https://demo.example/demo")
 """
 
 
 def test_a_password_is_asked_for(tmp_path):
-    """By a server as it is for others, but on loopback."""
+    """By a server on loopback, behind a proxy with another name that removes a path."""
     port = free_port()
     with subprocess.Popen(
         [sys.executable, "-c", PAGE, str(port)],
@@ -351,7 +354,7 @@ def test_a_password_is_asked_for(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout.readline().startswith("Open ")
+        assert process.stdout.readline().startswith("Open https://demo.example/demo/ in")
         page = f"http://127.0.0.1:{port}/"
         (tmp_path / "picture.png").write_bytes(b"of somebody else")
         inside = f"gradio_api/file={tmp_path / 'picture.png'}"
@@ -377,6 +380,8 @@ def test_a_password_is_asked_for(tmp_path):
                 "login", data={"username": "me", "password": "größe 12"}
             ).raise_for_status()
             assert statuses() == [200] * 4
+            assert browser.get("config").json()["root"] == "https://demo.example/demo"
+            assert browser.get("config", headers={"Host": "a.example"}).status_code == 400
         process.terminate()
         assert process.wait(timeout=60) == 0
 
@@ -396,7 +401,7 @@ def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, ho
     arguments = ("--run", "runs", "--host", host, "--port", str(free_port()))
     if host == "127.0.0.1":
         demo.main(arguments)
-        assert served[0][3:] == (None, True)
+        assert served[0][3:] == (None, True, None)
         assert modes == [0o700]  # others on this machine neither read uploads nor place links
         assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
     else:
