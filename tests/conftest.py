@@ -94,6 +94,12 @@ def fresh_keras():
     keras.utils.set_random_seed(0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Image files that the tests have read are not remembered in the user's cache folder."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
     """A test that reaches beyond this machine fails at once, instead of hanging without network."""

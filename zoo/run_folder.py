@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ RAW_WEIGHTS = "raw.weights.h5"  # raw weights, in runs with EMA weights
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EPOCHS = "epochs.jsonl"
-INDEX = "records.json"  # counts of the records in files, which a resumed run need not count again
+INDEX = "records.json"  # of the data: a resumed run compares them, and need not count them again
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
@@ -52,13 +53,23 @@ def check(config: RunConfig) -> bool:
         hint = "choose another --output_dir, or remove that run with --overwrite true"
         if (folder / METRICS).is_file():
             raise ValueError(f"output_dir: {folder} holds a finished run; {hint}")
-        if others := differing(config):
+        # The data may be at another path: what the run has noted shows whether they are the same.
+        others = set(differing(config)) - ({"data.dir"} if (folder / INDEX).is_file() else set())
+        if others:
             raise ValueError(
                 f"output_dir: {folder} holds an unfinished run with other settings "
-                f"({', '.join(others)}); give the same ones to resume it, {hint}"
+                f"({', '.join(sorted(others))}); give the same ones to resume it, {hint}"
             )
         remove_partial(folder)
         return True
+
+
+def other_data(folder: Any, what: str) -> ValueError:
+    """Creates the error about data that are not those of a resumed run."""
+    return ValueError(
+        "data.dir: expected the data that this run began with; choose another --output_dir, or "
+        f"begin again with --overwrite true. Received: {str(folder)!r}, with other {what}"
+    )
 
 
 def differing(config: RunConfig) -> list[str]:
@@ -72,12 +83,23 @@ def differing(config: RunConfig) -> list[str]:
 
 def _differing(one: Any, other: Any, name: str = "") -> list[str]:
     if not (isinstance(one, dict) and isinstance(other, dict)):
-        return [name] * (one != other)
+        return [name] * (one != other and not _same_path(one, other))
     return [
         setting
         for key in sorted(one.keys() | other.keys())
         for setting in _differing(one.get(key, {}), other.get(key, {}), f"{name}.{key}".lstrip("."))
     ]
+
+
+def _same_path(one: Any, other: Any) -> bool:
+    names = [name for name in (one, other) if isinstance(name, str) and os.path.exists(name)]
+    return len(names) == 2 and os.path.samefile(*names)
+
+
+def save_config(config: RunConfig, head: str = "") -> None:
+    """Saves the settings below the comment `head`."""
+    with atomic_write(config.output_dir / CONFIG) as path:
+        path.write_text(head + config.to_yaml())
 
 
 def start(config: RunConfig, head: str = "") -> Path:
@@ -87,8 +109,7 @@ def start(config: RunConfig, head: str = "") -> Path:
     written = (MODEL, WEIGHTS, RAW_WEIGHTS, CHECKPOINTS, LOGS, EPOCHS, INDEX, CURVES, PREDICTIONS)
     for name in (METRICS, *written, CONFIG):
         remove(folder / name)
-    with atomic_write(folder / CONFIG) as path:
-        path.write_text(head + config.to_yaml())
+    save_config(config, head)
     return folder
 
 

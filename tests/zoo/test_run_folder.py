@@ -167,3 +167,17 @@ def test_settings_that_differ_are_named(folder):
     assert run_folder.differing(config(folder)) == []
     other = config(folder, training={"epochs": 9, "seed": 1})
     assert run_folder.differing(other) == ["training.epochs", "training.seed"]
+
+
+def test_data_at_another_path_are_compared_by_their_source(folder, monkeypatch):
+    here, there = ({"source": "image_folder", "dir": name} for name in ("here", "there"))
+    run_folder.start(config(folder, data=here))
+    with pytest.raises(ValueError, match=r"with other settings \(data\.dir\)"):
+        run_folder.check(config(folder, data=there))
+    (folder / "records.json").touch()
+    assert run_folder.check(config(folder, data=there)) is True
+    with pytest.raises(ValueError, match=r"with other settings \(training\.seed\)"):
+        run_folder.check(config(folder, data=there, training={"seed": 1}))
+    (folder / "here").mkdir()
+    monkeypatch.chdir(folder)
+    assert run_folder.differing(config(folder, data=here | {"dir": str(folder / "here")})) == []

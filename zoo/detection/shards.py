@@ -1,5 +1,7 @@
 """TFRecord shards with a description, which `zoo.detection.convert` writes and training reads."""
 
+import glob
+import os
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +14,7 @@ from zoo.config.detection import DetectionConfig
 from zoo.detection import coco
 from zoo.errors import printable, some
 from zoo.files import answering, local_copy
-from zoo.run_folder import read_json
+from zoo.run_folder import other_data, read_json
 
 DESCRIPTION = "dataset.json"
 TRAIN, TEST = "train", "val"  # prefixes of the shards, as in COCO
@@ -63,13 +65,30 @@ class Dataset(Labels, Section):
 
 def pattern(folder: Path, part: str) -> str:
     """Returns the file pattern of `TRAIN` or `TEST`."""
-    return f"{folder}/{part}-*.tfrecord"
+    return f"{glob.escape(str(folder))}/{part}-*.tfrecord"
 
 
 class Counts(Section):
-    """Paths of the training shards with the number of their records, as a run has found them."""
+    """Paths of the training shards with the number of their records, as a run has found them.
+
+    `sizes` are in bytes.
+    """
 
     train: dict[str, Annotated[int, Field(ge=0)]]
+    sizes: tuple[int, ...] = ()
+
+    def here(self, folder: Path) -> "Counts":
+        """Returns the same shards in a folder, to which they may have been moved."""
+        import tensorflow as tf
+
+        from zoo.data.sources.base import file_sizes
+
+        files = sorted(tf.io.gfile.glob(pattern(folder, TRAIN)))
+        names = [[*map(os.path.basename, paths)] for paths in (self.train, files)]
+        if names[0] != names[1] or self.sizes not in ((), (*file_sizes(files),)):
+            raise other_data(folder, "names or sizes of training shards")
+        counts = dict(zip(files, self.train.values(), strict=True))
+        return self.model_copy(update={"train": counts})
 
 
 def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> Ids:

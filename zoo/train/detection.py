@@ -14,6 +14,7 @@ import tensorflow as tf
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.data.errors import naming_errors, reason
+from zoo.data.sources.base import file_sizes
 from zoo.detection import report, shards
 from zoo.detection.detector import SECONDS, Detector, title
 from zoo.detection.experiment import Task, create_experiment, precision
@@ -63,13 +64,13 @@ class DetectionRun(Run):
         self.classes = len(dataset.categories)
         index = config.output_dir / run_folder.INDEX
         if self.resumed and index.is_file():  # the run has read the training images
-            self._counts = read_json(
-                shards.Counts, index, f"output_dir: expected an intact {index.name}"
-            )
+            expected = f"output_dir: expected an intact {index.name}"
+            self._counts = read_json(shards.Counts, index, expected).here(data.dir)
         else:
             smallest = config.model.image_size * min(data.scale_min, 1)
             ids = shards.check(data.dir, dataset, shards.TRAIN, smallest)
-            self._counts = shards.Counts(train={file: len(ids[file]) for file in ids})
+            counts = {file: len(ids[file]) for file in ids}
+            self._counts = shards.Counts(train=counts, sizes=(*file_sizes([*ids]),))
         self.index = self._counts.model_dump()
         ids = shards.check(data.dir, dataset, shards.TEST, config.model.image_size)
         self._files = [*self._counts.train, *ids]

@@ -99,6 +99,8 @@ class Run(ABC):
             print(config.to_yaml(), *lines, sep="\n", flush=True)
             if run.devices.chief and not run_folder.check(config):
                 run_folder.start(config, run.head)
+            elif run.devices.chief and run_folder.differing(config):  # the data are elsewhere now
+                run_folder.save_config(config, run.head)
             if run.devices.chief and run.index is not None:
                 write_json(config.output_dir / run_folder.INDEX, run.index)
             with run.devices.noticing_losses():

@@ -1,6 +1,8 @@
 """Order of the training images of detectors."""
 
 import itertools
+import os
+import shutil
 from functools import partial
 
 import numpy as np
@@ -42,6 +44,18 @@ def test_every_epoch_has_every_image_at_most_once_in_another_order(sharded):
 def test_resumed_run_reads_what_it_would_have_read(sharded, first_step):
     expected = ids(order(sharded)(), 40)[5 * first_step :]
     assert ids(order(sharded, first_step=first_step)(), len(expected)) == expected
+
+
+def test_shards_of_a_resumed_run_at_another_path(sharded, tmp_path):
+    files = [*check(sharded, Dataset.read(sharded), TRAIN)]
+    counts = Counts(train=dict.fromkeys(files, 6), sizes=tuple(map(os.path.getsize, files)))
+    moved = shutil.copytree(sharded, tmp_path / "moved [2]")
+    here = counts.here(moved)
+    assert [*here.train] == [str(moved / os.path.basename(file)) for file in files]
+    assert counts.here(sharded) == counts
+    os.truncate(next(iter(here.train)), 9)
+    with pytest.raises(ValueError, match=r"moved \[2\]', with other names or sizes of training sh"):
+        counts.here(moved)
 
 
 def test_input_pipeline_has_the_order(sharded, drawn):

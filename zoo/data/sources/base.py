@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from pydantic import RootModel
 
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_window
@@ -21,6 +22,7 @@ from zoo.data.record_files import Read
 from zoo.devices import Host
 from zoo.errors import printable
 from zoo.files import in_bucket, why_no_file
+from zoo.run_folder import other_data, read_json
 
 # An undecoded image: `image` (a file's bytes, its path, or pixels), `label` (index of its class)
 # and `name` (for messages).
@@ -208,6 +210,17 @@ class DataSource(ABC):
     @abstractmethod
     def open(self, image_size: int) -> Split:
         """Finds and checks the images, for a model of images of this height and width."""
+
+    def check_same(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Checks that a resumed run has the data that it began with, wherever they are now."""
+        if self.index is not None and self.index.is_file():
+            expected = f"output_dir: expected an intact {self.index.name}"
+            before = read_json(RootModel[dict[str, Any]], self.index, expected).root
+            for name, value in found.items():
+                if value != before.get(name):
+                    counts = f" ({value:,}, not {before.get(name)})" if type(value) is int else ""
+                    raise other_data(self.config.dir, f"{name}{counts}")
+        return found
 
     def encoded(self, record: Record) -> tf.Tensor:
         """Returns the bytes of an image file."""

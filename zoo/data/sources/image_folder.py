@@ -1,11 +1,13 @@
 """Image files in one sub-folder per class."""
 
+import hashlib
 import os
 import re
 import sys
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -46,7 +48,21 @@ class Source(DataSource):
     def open(self, image_size: int) -> Split:
         train, test, class_names = self.list_files()
         warnings = (*name_warnings(class_names), *file_warnings(train, test, image_size))
-        return Split(_records(train), _records(test), class_names, warnings)
+        index = self.check_same(self._contents(train, test))
+        return Split(_records(train), _records(test), class_names, warnings, index)
+
+    def _contents(self, train: list[ImageFile], test: list[ImageFile]) -> dict[str, Any]:
+        names, contents = (hashlib.blake2b(digest_size=16) for _ in range(2))
+        above = len(str(Path(self.config.dir or "")))
+        for file in (*train, *test):
+            names.update(os.fsencode(f"{file.path[above:]}\0{file.label}\0"))
+            contents.update(file.digest)
+        return {
+            "training images": len(train),
+            "test images": len(test),
+            "names": names.hexdigest(),
+            "contents": contents.hexdigest(),
+        }
 
     def encoded(self, record: Record) -> tf.Tensor:
         return convert(tf.io.read_file(record["image"]))
@@ -147,7 +163,7 @@ class Source(DataSource):
                 note(notes, kind, *paths)
             note(notes, NESTED, *(path for path in found if path.parent != place))
         readable = []
-        for file in check_readable([*labels], self.config.unreadable == "skip"):
+        for file in check_readable([*labels], self.config.unreadable == "skip", remember=True):
             if file.why:
                 line = f"unreadable image file left out: {printable(file.path)} ({file.why})"
                 print(line, file=sys.stderr)

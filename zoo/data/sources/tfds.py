@@ -2,6 +2,7 @@
 
 import logging
 from difflib import get_close_matches
+from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +71,10 @@ class Source(DataSource):
         train, test = sources
         alpha = ("image has 4 channels, read as RGB and transparency, on white",)
         warnings = alpha if features["image"].shape[-1] == 4 else ()
-        return Split(train, test, tuple(label.names), warnings)
+        index: dict[str, Any] = {"data set": builder.info.full_name}
+        for split, part in builder.info.splits.items():
+            index[f"sizes of split {split}"] = [*map(int, [part.num_bytes, *part.shard_lengths])]
+        return Split(train, test, tuple(label.names), warnings, self.check_same(index))
 
 
 def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
@@ -86,6 +90,11 @@ def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.Dataset
             f"Received: {name!r}{hint}: {reason(error)}"
         ) from None
     if not builder.is_prepared():
+        if folder and has_magic(folder):
+            raise ValueError(
+                "data.dir: expected a path without *, ? and [, which TensorFlow Datasets takes for "
+                f"a pattern. Received: {folder!r}"
+            )
         place = folder or "~/tensorflow_datasets"
         first = IMAGENET.format(place) if builder.name == "imagenet2012" else ""
         argument = f", data_dir={folder!r}" if folder else ""

@@ -1,5 +1,6 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +14,8 @@ from zoo.data.record_files import Parse, RecordFile, reader
 from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.errors import needs_extra
-from zoo.run_folder import INDEX, read_json
+from zoo.files import expand
+from zoo.run_folder import INDEX, other_data, read_json
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
 TEXT, NAME = "image/class/text", "image/filename"
@@ -44,7 +46,7 @@ class Index(BaseModel):
 class Source(DataSource):
     """Shards `train-*` and `validation-*` of `tf.train.Example`.
 
-    All are read once, but for those of an index, which have the same sizes.
+    All are read once, but for those of an index, which have the same names and sizes.
     """
 
     def open(self, image_size: int) -> Split:
@@ -73,15 +75,19 @@ class Source(DataSource):
 
 
 def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
-    files = sorted(tf.io.gfile.glob(f"{folder.rstrip('/')}/{pattern}"))
+    files = expand(f"{folder.rstrip('/')}/{pattern}")
     if not files:
         raise ValueError(
             f"data.dir: expected a folder with files {TRAIN} and {TEST}. Received: {folder!r}, "
             f"which has no {pattern}"
         )
     sizes = file_sizes(files)
-    if known is not None and (known.files, known.sizes) == (files, sizes):
-        return known
+    if known is not None:
+        before, now = ([*map(os.path.basename, paths)] for paths in (known.files, files))
+        if (before, known.sizes) == (now, sizes):
+            return known.model_copy(update={"files": files})
+        if os.path.dirname(known.files[0]) != os.path.dirname(files[0]):
+            raise other_data(folder, f"names or sizes of {pattern}")
     return _scan(Contents(files=files, sizes=sizes, counts=[0] * len(files)), pattern)
 
 

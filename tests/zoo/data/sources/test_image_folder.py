@@ -11,6 +11,7 @@ import tensorflow as tf
 from zoo.config import DataConfig
 from zoo.data.readable import check_readable
 from zoo.data.sources.image_folder import Source, file_warnings, name_warnings
+from zoo.files import write_json
 
 
 def list_folder(folder, test_fraction, seed, unreadable="refuse", **settings):
@@ -284,3 +285,26 @@ def test_class_without_readable_files(photos):
         path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
         list_folder(photos, 0.2, seed=0, unreadable="skip")
+
+
+def test_data_of_a_resumed_run(tree, tmp_path, monkeypatch):
+    """They may be at another path, but must be the same."""
+    folder, index = tree("train val"), tmp_path / "records.json"
+    monkeypatch.chdir(tmp_path)
+
+    def start(place, **settings):
+        settings |= {"source": "image_folder", "dir": str(place)}
+        return Source(DataConfig(**settings), index).open(4)
+
+    write_json(index, start(folder).index)
+    moved = shutil.move(folder, tmp_path / "moved [2]")
+    for place in (moved, "moved [2]", "./moved [2]/"):
+        assert [*start(place).train.labels] == [0] * 8 + [1] * 8
+    with pytest.raises(ValueError, match=r"'moved \[2\]', with other training images \(4"):
+        start("moved [2]", train_split="validation")
+    shutil.copy(moved / "val/cat/0.png", moved / "val/cat/1.png")
+    with pytest.raises(ValueError, match=r"began with; choose .*, with other contents$"):
+        start(moved)
+    (moved / "val/cat/1.png").rename(moved / "val/cat/2.png")
+    with pytest.raises(ValueError, match=r", with other names$"):
+        start(moved)

@@ -1,17 +1,19 @@
 """Data sets of TensorFlow Datasets."""
 
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.record_files import jpeg, write_tfds
+from support.record_files import jpeg, write_imagenet, write_tfds
 
 from zoo.config import DataConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import load_data
 from zoo.devices import Host
+from zoo.files import write_json
 from zoo.pseudo_label.inputs import find_ranges
 
 
@@ -36,6 +38,19 @@ def test_splits_of_the_paper(imagenet):
     assert set(held_out) == set(range(14))
     assert len(data.class_names) == 1000
     assert data.class_names[0] == "n01440764"
+
+
+def test_resumed_run_with_data_at_another_path(imagenet, tmp_path):
+    index = tmp_path / "records.json"
+    write_json(index, load_data(config(imagenet), 24).index)
+    moved = shutil.copytree(imagenet, tmp_path / "moved")
+    assert load_data(config(moved), 24, index=index).train.count == 60
+    write_imagenet(tmp_path / "other", 59, 3)
+    with pytest.raises(ValueError, match=r"began with; choose .* with other sizes of split train"):
+        load_data(config(tmp_path / "other"), 24, index=index)
+    moved.rename(tmp_path / "data [2]")
+    with pytest.raises(ValueError, match=r"a path without \*, \? and \[, .*/data \[2\]'"):
+        load_data(config(tmp_path / "data [2]"), 24)
 
 
 @pytest.mark.parametrize("hosts", [7, 16])

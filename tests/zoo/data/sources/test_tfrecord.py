@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +49,15 @@ def test_a_resumed_run_counts_only_what_has_changed(records, tmp_path, monkeypat
     monkeypatch.setattr(tfrecord, "_scan", counted)
     again = load_data(config(folder), 24, index=index)
     assert (again.train.count, again.test.count, again.class_names) == (60, 21, data.class_names)
+    folder = shutil.move(folder, tmp_path / "records [2]")
+    again = load_data(config(folder), 24, index=index)
+    assert [Path(file).parent for file in again.train.files] == [folder] * len(data.train.files)
     assert scanned == []
+    changed = shutil.copytree(folder, tmp_path / "changed")
+    write_tfrecords(changed / "train-new", [(jpeg(1), 1)])
+    with pytest.raises(ValueError, match=r"changed', with other names or sizes of train-\*"):
+        load_data(config(changed), 24, index=index)
+    write_json(index, again.index)
     write_tfrecords(folder / "train-00000-of-00005", [(jpeg(0), 1)])  # in place of 12
     assert load_data(config(folder), 24, index=index).train.count == 49
     write_tfrecords(folder / "train-new", [(jpeg(i), i + 1) for i in range(5)])

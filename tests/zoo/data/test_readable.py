@@ -1,0 +1,99 @@
+"""What is remembered of image files that were read."""
+
+import os
+import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from zoo.data import readable
+from zoo.data.readable import CHECKS, check_readable
+
+
+@pytest.fixture
+def count(photos, tmp_path, monkeypatch):
+    """Returns the number of files that a start reads, and checks what it returns."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    expected = check_readable(sorted(map(str, photos.rglob("*.*"))))
+    read, opened = readable._read, []
+    monkeypatch.setattr(readable, "_read", lambda path: opened.append(path) or read(path))
+
+    def start() -> int:
+        opened.clear()
+        assert check_readable([file.path for file in expected], remember=True) == expected
+        return len(opened)
+
+    assert start() == 20
+    return start
+
+
+def test_second_start_reads_only_what_has_changed(count, photos):
+    assert count() == 0
+    path = photos / "red" / "0.jpg"
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert count() == 1
+    assert count() == 0
+
+
+def test_another_path_of_the_same_files_is_the_same(count, photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    assert check_readable(["red/0.jpg"], remember=True)[0].height > 0
+    monkeypatch.setattr(readable, "_read", None)
+    assert check_readable(["../photos/red/0.jpg"], remember=True)[0].digest
+
+
+def test_unreadable_files_are_read_again(photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (photos / "red" / "0.jpg").write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not an image of"):
+            check_readable([str(photos / "red" / "0.jpg")], remember=True)
+
+
+def replace(make):
+    def change(folder):
+        shutil.rmtree(folder)
+        make(folder)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "read_then"),
+    [
+        (lambda folder: (folder / f"images-{CHECKS}.sqlite").write_bytes(b"no database" * 99), 0),
+        (lambda folder: os.truncate(folder / f"images-{CHECKS}.sqlite", 5000), 0),
+        (lambda folder: os.truncate(folder / f"images-{CHECKS}.sqlite", 0), 0),
+        (replace(lambda folder: folder.write_text("a file")), 20),
+        (replace(lambda folder: (folder / f"images-{CHECKS}.sqlite").mkdir(parents=True)), 20),
+        (replace(lambda folder: folder.symlink_to("/proc/nowhere")), 20),
+    ],
+    ids=["garbage", "cut", "empty", "file", "folder", "nowhere"],
+)
+def test_damaged_cache_does_no_harm(change, read_then, count, tmp_path):
+    change(tmp_path / "cache" / "lambda_keras")
+    assert count() == 20
+    if read_then == 0:  # mended by the start, or by the next one
+        count()
+    assert count() == read_then
+
+
+def test_cache_of_another_process_that_writes(count, tmp_path, monkeypatch):
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.1))
+    other = connect(tmp_path / "cache" / "lambda_keras" / f"images-{CHECKS}.sqlite")
+    other.execute("BEGIN EXCLUSIVE")
+    assert count() == 20
+    other.rollback()
+    assert count() == 0
+
+
+def test_processes_at_once(photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    paths = sorted(map(str, photos.rglob("*.*")))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: check_readable(paths, remember=True), range(8)))
+    assert all(files == check_readable(paths) for files in found)
+    monkeypatch.setattr(readable, "_read", None)
+    assert check_readable(paths, remember=True) == found[0]
