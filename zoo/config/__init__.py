@@ -186,7 +186,8 @@ class DataConfig(Section):
     train_split: str = "train"
     """tfds: images to train on; train[20shard:] holds 2 % of ImageNet out."""
     test_split: str = "validation"
-    """tfds: images to test on, such as train[:20shard]."""
+    """tfds: images to test on, such as train[:20shard]; image_folder: validation, test or train, in
+    zoo.evaluate also all, for a folder without splits."""
     classes: int | None = Field(default=None, ge=2, le=LARGEST)
     """tfrecord: number of classes; labels count from 0 or from 1."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)

@@ -4,9 +4,9 @@ import hashlib
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,12 @@ from zoo.files import why_no_file
 
 CHECKS = 1  # to be raised where more is checked: all files are then read again
 MANY = 1000  # files after which those that were read are remembered
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS images "
+    "(path PRIMARY KEY, size, changed, digest, height, width) WITHOUT ROWID"
+)
+FIND = "SELECT ?, '', digest, height, width FROM images WHERE (path, size, changed) = (?, ?, ?)"
+ADD = "REPLACE INTO images VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class ImageFile(NamedTuple):
@@ -45,23 +51,21 @@ def check_readable(
     with needs_extra("train"):
         from rich.progress import track
 
-    seen = Seen() if remember else None
-    keys = {path: _key(path) for path in paths} if seen else {}
-    files = {path: file for path in keys if seen and (file := seen.find(path, keys[path]))}
-    unknown = [path for path in paths if path not in files]
-    if seen and len(unknown) >= MANY:
+    keys = {path: key for path in paths if remember and (key := _key(path))}
+    rows = _remembered(FIND, [(os.fsencode(path), *keys[path]) for path in keys])
+    files = {os.fsdecode(path): ImageFile(os.fsdecode(path), *others) for path, *others in rows}
+    unknown, new = [path for path in paths if path not in files], []
+    if remember and len(unknown) >= MANY:
         print(f"reading {len(unknown):,} image files, once for all starts", file=sys.stderr)
-    new = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for file in track(
-            pool.map(_read, unknown), "Checking images", len(unknown), transient=True
-        ):
+        reading = pool.map(_read, unknown)
+        for file in track(reading, "Checking images", len(unknown), transient=True):
             files[file.path] = file
-            if keys.get(file.path) and not file.why:
+            if file.path in keys and not file.why:
                 new.append((*keys[file.path], *file[2:5]))
-            if seen and (len(new) == MANY or file.path == unknown[-1]):
-                seen.add(new)
-                new.clear()
+            if len(new) == MANY or (new and file.path == unknown[-1]):
+                _remembered(ADD, new)
+                new = []
     found = [files[path] for path in paths]
     broken = [f"{printable(file.path)} ({file.why})" for file in found if file.why]
     if broken and not skip:
@@ -69,59 +73,30 @@ def check_readable(
     return found
 
 
-class Seen:
-    """Readable image files that were read before, in a file of the user's cache folder.
+def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Runs a statement for each row in the database of readable files, in the user's cache folder.
 
-    Where this cannot be read or written, images are read again.
+    Where it cannot be used, there are no results, and images are read again.
     """
-
-    def __init__(self) -> None:
-        folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        self.path = Path(folder, "lambda_keras", f"images-{CHECKS}.sqlite")
-        self._database: sqlite3.Connection | None = None
-        with self._harmless():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(self.path, timeout=10)
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS images (path PRIMARY KEY, size, changed, digest, "
-                "height, width) WITHOUT ROWID"
-            )
-
-    def find(self, path: str, key: Sequence[Any]) -> ImageFile | None:
-        """Returns a file of this path, size and time of change."""
-        row = None
-        with self._harmless():
-            if self._database is not None and key:
-                columns = (
-                    "digest, height, width FROM images WHERE (path, size, changed) = (?, ?, ?)"
-                )
-                row = self._database.execute(f"SELECT {columns}", key).fetchone()
-        return row and ImageFile(path, "", *row)
-
-    def add(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Adds files that were read."""
-        with self._harmless():
-            if self._database is not None:
-                self._database.executemany("REPLACE INTO images VALUES (?, ?, ?, ?, ?, ?)", rows)
-                self._database.commit()
-
-    @contextmanager
-    def _harmless(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, sqlite3.Error) as error:
-            self._database = None
-            if type(error) is sqlite3.DatabaseError:  # damaged, neither locked nor read-only
-                self.path.unlink(missing_ok=True)
-
-
-def _key(path: str) -> Sequence[Any]:
-    """Returns the absolute path, the size and the time of the last change of a file."""
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    path = Path(folder, "lambda_keras", f"images-{CHECKS}.sqlite")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=10)) as database, database:
+            database.execute(TABLE)
+            return [found for row in rows for found in database.execute(statement, row)]
+    except (OSError, sqlite3.Error) as error:
+        if type(error) is sqlite3.DatabaseError:  # damaged, neither locked nor read-only
+            path.unlink(missing_ok=True)
+        return []
+
+
+def _key(path: str) -> tuple[bytes, int, int] | None:
+    """Returns the absolute path, the size and the time of the last change of a file."""
+    with suppress(OSError, ValueError):
         found = os.stat(path)
-    except (OSError, ValueError):
-        return ()
-    return os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns
+        return os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns
+    return None
 
 
 def _read(path: str) -> ImageFile:

@@ -13,7 +13,7 @@ from zoo.files import expand
 
 Photos = Annotated[
     CliPositionalArg[list[str]],
-    Field(description=f"Images ({', '.join(SUFFIXES)}) or folders of them."),
+    Field(description=f"Images ({', '.join(SUFFIXES)}) folders of them, or patterns."),
 ]
 
 

@@ -48,8 +48,9 @@ class LabelConfig(Settings, cli_prog_name="python -m zoo.pseudo_label label"):
     """Folder of a finished run, of zoo.publish, or of a SavedModel of zoo.export; or
     hf://OWNER/NAME."""
     input: str = Field(min_length=1)
-    """Images to label: a pattern of image files (** are folders of any depth) or of TFRecord files
-    with image/encoded, local or gs://; or tfds:NAME or tfds:NAME:SPLIT."""
+    """Images to label: a folder or a pattern of image files (** are folders of any depth), a
+    pattern of TFRecord files with image/encoded, local or gs://; or tfds:NAME or tfds:NAME:SPLIT.
+    """
     output: AnyOutputFolder
     """New folder for the labels, or the folder of the same job, to resume it; local or gs://."""
     runner: Runner = LOCAL

@@ -53,7 +53,7 @@ class Source(DataSource):
 
     def _contents(self, train: list[ImageFile], test: list[ImageFile]) -> dict[str, Any]:
         names, contents = (hashlib.blake2b(digest_size=16) for _ in range(2))
-        above = len(str(Path(self.config.dir or "")))
+        above = len(str(Path(self.config.dir or "") / "x")) - 1
         for file in (*train, *test):
             names.update(os.fsencode(f"{file.path[above:]}\0{file.label}\0"))
             contents.update(file.digest)
@@ -90,18 +90,16 @@ class Source(DataSource):
         classes = _class_names(train, notes)
         if differing := sorted({*classes} ^ {*_class_names(test, notes)}):
             raise ValueError(f"data.dir: {train} and {test} differ in classes: {differing}")
-        files = {part: self._list_classes(part, classes, notes) for part in {train: 0, test: 0}}
-        uses = {train: "training", test: "validation"} if train != test else {test: "test"}
+        uses = {train: "training", test: "test" if train == test else "validation"}
+        files = {part: self._list_classes(part, classes, notes) for part in uses}
         lines = [
             f"{use} images in {part.relative_to(folder)} ({len(files[part]):,})"
             for part, use in uses.items()
         ]
-        unused = {role: path for role, path in splits.items() if path not in uses}
-        if train != test and "test" in unused:
-            count = len(find_images([unused["test"]], {}))
+        if train != test and (unseen := splits.get("test", test)) not in uses:
             lines.append(
-                f"{unused['test'].relative_to(folder)} ({count:,}) stays unseen until python -m "
-                "zoo.evaluate --run RUN --data.test_split test"
+                f"{unseen.relative_to(folder)} ({len(find_images([unseen], {})):,}) stays unseen "
+                "until python -m zoo.evaluate --run RUN --data.test_split test"
             )
         print(printable(f"{folder}: {', '.join(lines)}"), file=sys.stderr)
         return files[train], files[test], classes
@@ -226,19 +224,13 @@ def name_warnings(names: Sequence[str]) -> list[str]:
         alike.setdefault(key or name, []).append(repr(name))
     if same := [" and ".join(group) for group in alike.values() if len(group) > 1]:
         lines.append(f"classes whose names differ in case or spaces alone: {some(same)}")
-    natural = sorted(names, key=lambda name: [_number(part) for part in re.split(r"(\d+)", name)])
+    parts = {name: re.split(r"(\d+)", name) for name in names}
+    natural = sorted(names, key=lambda name: [int(x) if x.isdecimal() else x for x in parts[name]])
     numbers = map(str, range(len(names))) if all(map(str.isdecimal, names)) else natural
-    for i, (name, number) in enumerate(zip(names, numbers, strict=True)):
-        if name != number:
-            lines.append(
-                f"classes are sorted as text: output {i} is class {name!r}, not {number!r}"
-            )
-            break
+    places = enumerate(zip(names, numbers, strict=True))
+    if place := next(((i, *pair) for i, pair in places if pair[0] != pair[1]), None):
+        lines.append("classes are sorted as text: output {} is class {!r}, not {!r}".format(*place))
     return lines
-
-
-def _number(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def _role(folder: Path) -> str:
@@ -246,8 +238,8 @@ def _role(folder: Path) -> str:
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    shown = (path for path in folder.iterdir() if not is_litter(path.name))
-    return sorted(path for path in shown if path.is_dir())
+    with os.scandir(folder) as entries:  # which knows folders without asking for each file
+        return sorted(folder / e.name for e in entries if e.is_dir() and not is_litter(e.name))
 
 
 def _unwrap(folder: Path) -> Path:
@@ -267,22 +259,20 @@ def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
     others = roles.pop("", [])
     found = [path for paths in roles.values() for path in paths]
     flat = [path for path in found if not _subfolders(path)]
-    names, next_to = (
-        ", ".join(printable(path.name) for path in paths) for paths in (found, others)
-    )
-    if len(flat) == len(found) and len(roles) < 2:
+    names = ", ".join(printable(path.name) for path in found)
+    if len(flat) == len(found):
+        if len(roles) > 1:
+            raise ValueError(
+                f"data.dir: expected folders of classes in {names} of {folder}. Received: none; if "
+                "these are classes, rename them"
+            )
         note(notes, TAKEN, *found)
         return {}
-    if len(flat) == len(found):
-        raise ValueError(
-            f"data.dir: expected folders of classes in {names} of {folder}. Received: none; if "
-            "these are classes, rename them"
-        )
     if find_images(others, {}):
         raise ValueError(
             f"data.dir: expected in {folder} either folders of splits or folders of classes. "
-            f"Received: {names}, which have folders of their own, next to {next_to}; rename or "
-            "move one or the other"
+            f"Received: {names}, which have folders of their own, next to "
+            f"{some(printable(path.name) for path in others)}; rename or move one or the other"
         )
     for role, paths in roles.items():
         if len(paths) > 1:

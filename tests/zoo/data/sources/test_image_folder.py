@@ -300,6 +300,9 @@ def test_data_of_a_resumed_run(tree, tmp_path, monkeypatch):
     moved = shutil.move(folder, tmp_path / "moved [2]")
     for place in (moved, "moved [2]", "./moved [2]/"):
         assert [*start(place).train.labels] == [0] * 8 + [1] * 8
+    with monkeypatch.context() as inside:
+        inside.chdir(moved)
+        start(".")
     with pytest.raises(ValueError, match=r"'moved \[2\]', with other training images \(4"):
         start("moved [2]", train_split="validation")
     shutil.copy(moved / "val/cat/0.png", moved / "val/cat/1.png")
