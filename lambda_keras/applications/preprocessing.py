@@ -51,8 +51,8 @@ def preprocess_input(images):
     # TensorFlow may know neither rank nor channels, for example of a decoded file.
     if getattr(shape, "rank", 0) is not None and tuple(shape)[-1:] not in ((3,), (None,)):
         raise ValueError(
-            "expected images of shape (..., 3), RGB; keras.layers.Normalization(mean=, variance=) "
-            f"is for other channels, by their own statistics. Received: shape={tuple(shape)}"
+            f"expected images of shape (..., 3), RGB. Received: shape={tuple(shape)}; other "
+            "channels: keras.layers.Normalization(mean=, variance=), by their own statistics"
         )
     offset = 255 * np.array(IMAGENET_MEAN, "float32")
     scale = 1 / (255 * np.array(IMAGENET_STD, "float32"))

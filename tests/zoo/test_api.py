@@ -81,7 +81,7 @@ def test_many_images_come_in_order(classifier):
         (np.zeros((0, 4, 3), "uint8"), "shape=(0, 4, 3)"),
         (np.zeros((4, 4), "uint8"), "shape=(4,)"),
         ("missing.jpg", "unreadable image: missing.jpg"),
-        (Image.new("F", (4, 4)), "unreadable image of Pillow: pixels of more than 8 bits"),
+        (Image.new("F", (4, 4)), "unreadable image of Pillow: pixels signed or of more"),
         ([Image.new("RGB", (0, 4))], "unreadable image of Pillow: no pixels"),
     ],
 )
