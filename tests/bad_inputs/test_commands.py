@@ -99,10 +99,6 @@ COMMANDS = [
             ),
             (["serving", "--threads", "0"], "threads: Input should be greater"),
             (["serving", "--min_ms", "inf"], "Received: 'inf'"),
-            (["compiled", "--device", "tpu"], "Received: 'tpu'. Allowed: h100, v5e"),
-            (["compiled", "--device", "v5e", "--models", "resnet50@160x0"], "'resnet50@160x0'"),
-            (["compiled", "--device", "v5e", "--seconds", "0"], "seconds: Input should be greater"),
-            (["compiled", "--device", "v5e", "--sizes", "4"], "such as 56x64. Received: '4'"),
             (["table", "no.json", "--columns", "size"], "expected a report of python"),
         )
     ),

@@ -30,6 +30,8 @@ WRONG = [
     ("--device v5e --models lambda_resnet51@160x8", "did you mean 'lambda_resnet50'"),
     ("--device v5e --models timm.lambda_resnet26t@64", "LIBRARY.NAME.*Allowed: keras"),
     ("--device h100 --kernels -1", "kernels"),
+    ("--device v5e --seconds 0", "seconds: Input should be greater"),
+    ("--device v5e --sizes 4", "such as 56x64. Received: '4'"),
 ]
 
 
