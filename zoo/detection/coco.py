@@ -243,13 +243,13 @@ def _object(
     images: Mapping[int, Json],
     categories: Mapping[int, str],
     masks: bool,
-    turned: Mapping[int, int],
+    turned: Mapping[str, int],
     notes: Findings,
 ) -> Json:
     """Returns an object with a clipped box, an area, and the mask as a compressed RLE."""
     valid = _entry(_Object, one, image_id=images, category_id=categories)
     image, where = images[valid["image_id"]], f"object {short(one.get('id'))}"
-    size, turn = (image["height"], image["width"]), turned.get(image["id"], 0)
+    size, turn = (image["height"], image["width"]), turned.get(repr(image["id"]), 0)
     size = size[::-1] if turn else size
     box, mask = valid.get("bbox"), None
     boxless = (box is None or min(box[2:]) <= 0) and bool(one.get("segmentation"))

@@ -20,8 +20,9 @@ from zoo.files import atomic_write
 class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
     r"""Writes images and annotations in COCO's format as shards of TFRecord.
 
-    Everything is checked first, as --unreadable says. The shards are written by the converter of
-    TensorFlow's Model Garden. Example:
+    Exports of Label Studio, Roboflow, CVAT, labelme, FiftyOne and pandas are read, with a line
+    for each kind of change. Everything is checked first, as --unreadable says. The shards are those
+    of TensorFlow's Model Garden. Example:
 
       python -m zoo.detection.convert --train_images coco/train2017 \
         --train_annotations coco/annotations/instances_train2017.json \
@@ -42,8 +43,8 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
     shards: int = Field(default=32, ge=1, le=9999)
     """Files for the training images."""
     unreadable: Literal["refuse", "skip"] = "refuse"
-    """Faulty images and objects (unknown, missing, unreadable, a box outside) are
-    named; refuse: and nothing is written; skip: and left out."""
+    """Images and objects that cannot be understood (unknown ids, missing or unreadable files) are
+    named by kind; refuse: and nothing is written; skip: and left out."""
     masks: bool | None = None
     """Whether objects need masks (segmentation), for Mask R-CNN; false: boxes alone, for Faster
     R-CNN; None: if any training object has a mask."""

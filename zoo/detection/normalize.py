@@ -202,10 +202,13 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
             folders[:] = [name for name in folders if not is_litter(name)]
             for file in files:
                 by_name[_key(file)].append(Path(place, file).relative_to(folder).as_posix())
+    matches: dict[str, str | None] = {name: name for name in exact}
     taken, found = set(exact), []
     for one, name in zip(images, names, strict=True):
-        file = name if name in exact else _match(name, by_name, taken)
-        if file is None:
+        if name not in matches:
+            matches[name] = _match(name, by_name, taken)
+            taken.add(matches[name] or "")
+        if (file := matches[name]) is None:
             faults.add(
                 "expected file_name to be a file of the folder, by its path or by a base name that "
                 "one file has (rename the files, or file_name in the JSON)",
@@ -214,7 +217,6 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
             continue
         if file != one.get("file_name"):
             notes.add("file_name matched by base name", f"{name[-80:]!r} as {file!r}")
-            taken.add(file)
         found.append({**one, "file_name": file})
     return found
 
@@ -253,12 +255,12 @@ def _common_end(one: list[str], two: list[str]) -> int:
 
 def measure(
     images: list[Json], folder: Path, notes: Findings, faults: Findings
-) -> tuple[list[Json], dict[int, int]]:
+) -> tuple[list[Json], dict[str, int]]:
     """Reads the files; returns the images with a readable one, and their sizes upright.
 
     Also returns the EXIF orientations of images that are annotated as they are stored, not upright,
-    by id. Where both frames have the same size, annotations are of the upright image, which tools
-    show.
+    by `repr` of the id. Where both frames have the same size, annotations are of the upright image,
+    which tools show.
     """
     paths = [str(folder / one["file_name"]) for one in images]
     intact, turned = [], {}
@@ -272,7 +274,7 @@ def measure(
         if not all(type(side) is int and side > 0 for side in given):
             notes.add("sizes read from the files", f"width={short(given[1])}")
         elif given == stored != size:
-            turned[one["id"]] = number
+            turned[repr(one.get("id"))] = number
             notes.add("annotated as stored, turned upright by EXIF", one["file_name"])
         elif given != size:
             sizes = f"{given[1]} x {given[0]} pixels, of the file {size[1]} x {size[0]}"

@@ -143,6 +143,38 @@ def test_export_answers_through_a_server(finished, photo, tmp_path):
         np.testing.assert_allclose(value, expected[name][0], atol=1e-3)
 
 
+def test_a_set_as_tools_write_it(drawn, tmp_path, capsys):
+    """Ids from 0 and of text, upload prefixes, WebP, EXIF, no sizes: one step, and its results."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    content = json.loads((drawn / "val.json").read_text())
+    for one in content["categories"]:
+        one["id"] -= 1
+    for one in content["annotations"]:
+        one |= {"category_id": one["category_id"] - 1, "image_id": f"task {one['image_id']}"}
+    for one in content["images"]:
+        form, options = ("WEBP", {}) if one["id"] % 2 else ("JPEG", {"exif": exif})
+        with Image.open(drawn / "val" / one["file_name"]) as image:
+            image.save(tmp_path / f"a1b2c3d4-{one['file_name']}", form, **options)
+        one |= {"id": f"task {one['id']}", "file_name": f"upload\\1\\a1b2c3d4-{one['file_name']}"}
+        del one["height"], one["width"]
+    (tmp_path / "export.json").write_text(json.dumps(content), "utf-8-sig")
+    part = coco.read(tmp_path / "export.json", tmp_path)
+    convert.write(*convert.join(part, part), tmp_path / "shards", 1)
+    given = settings(tmp_path / "shards", tmp_path / "run", steps=1, evaluation_steps=1)
+    given["optimizer"]["warmup_steps"] = 0
+    train(DetectionConfig(**given))
+    run = ["--run", str(tmp_path / "run")]
+    evaluate.main([*run, "--output", str(tmp_path / "evaluation")])
+    found = json.loads((tmp_path / "evaluation" / "detections.json").read_text())
+    assert {one["image_id"] for one in found} <= {one["id"] for one in content["images"]}
+    assert 0 in {one["category_id"] for one in found} <= {0, 1, 2}
+    photo = str(next(tmp_path.glob("*.jpg")))
+    predict.main([*run, photo, "--threshold", "0", "--output", str(tmp_path / "found.json")])
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert {one["category_id"] for one in found} <= {0, 1, 2}
+
+
 def test_boxes_alone(drawn, tmp_path, capsys, monkeypatch):
     parts = (coco.read(drawn / f"{part}.json", drawn / part, masks=False) for part in PARTS)
     convert.write(*parts, tmp_path / "shards", 2)
