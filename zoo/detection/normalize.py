@@ -138,11 +138,19 @@ def normalize(content: Mapping[str, list[Json]], notes: Findings) -> None:
     _number_ids(content["images"], annotations, "image_id", IMAGE_IDS, notes)
     _number_ids(content["categories"], annotations, "category_id", CATEGORY_IDS, notes)
     content["categories"][:] = _merged(content["categories"], annotations, notes)
-    # One area for boxes of several sizes is a dummy.
-    sizes = {str(one["bbox"][2:]) for one in annotations if isinstance(one.get("bbox"), list)}
-    if len(sizes) > 1 and len({str(one.get("area")) for one in annotations}) == 1:
+    # One area that most boxes cannot have is a dummy.
+    areas = {str(one.get("area")) for one in annotations}
+    if len(areas) == 1 < len(annotations) and 2 * sum(map(_fits, annotations)) < len(annotations):
         for one in annotations:
-            one["area"] = None
+            one["area"] = f"{one.get('area')} of all"
+
+
+def _fits(one: Json) -> bool:
+    try:
+        _, _, width, height = one["bbox"]
+        return 0.25 * width * height <= one["area"] <= width * height
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _number_ids(

@@ -220,7 +220,7 @@ BAD = [*plain()["annotations"][3]["segmentation"], [1, 2, 3, 4], [1] * 7, [NAN] 
         (change("annotations/0", area=-1), AREA + "(1,", {"area": 240}),
         (change("annotations/0", area=[1200]), AREA + "(1,", {"area": 240}),
         (change("annotations/0", area="100"), "area read as a number (1,", {"area": 100}),
-        (change("annotations", area=1), AREA + "(4,", {"area": 240}),
+        (change("annotations", area=1), AREA + "(4, such as object 1: area='1 of", {"area": 240}),
         (change("annotations", "area"), AREA + "(4,", {"area": 240}),
         (change("annotations/0", area=7.5), "", {"area": 7.5}),
         (change("annotations", iscrowd=None), "iscrowd read as 0 or 1 (4, such as iscrowd=N", {}),
