@@ -5,6 +5,7 @@ const LEVELS = 16;
 const SIZE = 32; // pixels of the network's images
 const PEN = 1.1; // thickness of a stroke in cells, whatever the size of the drawing
 const WIDEST = 7; // cells; digits of the data set fill the height, and hardly ever the width
+const SMALLEST = 0.03; // part of the paper; larger drawings fill the image
 const FINE = 8; // pixels of a cell before they are averaged
 const LAYER = "c5_block1_2_lambda";
 const EXAMPLE = [
@@ -20,8 +21,8 @@ export function toLevels(strokes) {
     return [Math.min(...values), Math.max(...values)];
   });
   const scale = Math.min(
-    (CELLS - PEN) / Math.max(bottom - top, 0.2), // a dot stays small
-    (WIDEST - PEN) / Math.max(right - left, 0.2),
+    (CELLS - PEN) / Math.max(bottom - top, SMALLEST), // a dot stays small
+    (WIDEST - PEN) / Math.max(right - left, SMALLEST),
   );
   pen.scale(FINE, FINE);
   pen.translate(CELLS / 2, CELLS / 2);

@@ -152,7 +152,7 @@ def test_drawings_become_images_as_in_training(page, held_out):
     """The first page states both accuracies: of images, and of their traced lines."""
     levels, labels = held_out
     inputs = {"levels": levels.reshape(-1, 64).tolist(), "strokes": list(map(traced, levels))}
-    images, fill, of_images, of_lines = page.evaluate(
+    images, fill, small, of_images, of_lines = page.evaluate(
         """async ({levels, strokes}) => {
             const draw = await import("/_static/draw.js"), classify = await draw.load();
             const images = levels.slice(0, 5).map((one) => Array.from(draw.toImage(one)));
@@ -162,7 +162,10 @@ def test_drawings_become_images_as_in_training(page, held_out):
                 for (const one of each) probabilities.push((await classify(one)).probabilities);
                 found.push(probabilities);
             }
-            return [images, drawn, ...found];
+            const inCorner = ([x, y]) => [0.02 + 0.1 * x, 0.88 + 0.1 * y];
+            const small = strokes.slice(0, 20).map((one) => draw.toLevels(
+                one.map((stroke) => stroke.map(inCorner))));
+            return [images, drawn, small, ...found];
         }""",
         inputs,
     )
@@ -173,6 +176,7 @@ def test_drawings_become_images_as_in_training(page, held_out):
         np.testing.assert_allclose(np.reshape(image, expected.shape), expected, atol=1e-3)
     fill = np.reshape(fill, levels.shape)
     assert (fill.min(), fill.max()) == (0, 16)
+    np.testing.assert_allclose(np.reshape(small, (20, 8, 8)), fill[:20], atol=1)
     assert (fill[:, [0, -1]].max((1, 2)) > 4).all()  # drawings fill the height
     stated = re.findall(r"([\d.]+) % of (?:360|their)", page.locator("article").inner_text())
     correct = [100 * (np.argmax(found, -1) == labels).mean() for found in (of_images, of_lines)]
