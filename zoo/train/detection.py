@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ class DetectionRun(Run):
                 f"checkpoints on the first worker alone. Received: {self.devices}"
             )
         self._checkpoints = str(self.config.output_dir / run_folder.CHECKPOINTS)
+        if has_magic(self._checkpoints):
+            raise ValueError(
+                "output_dir: expected a path without *, ? and [, which TensorFlow's checkpoints "
+                f"take for a pattern. Received: {str(self.config.output_dir)!r}"
+            )
         self.check_multiple("batch_size")
         self.check_multiple("test_batch_size")
         config, data = self.config, self.config.data

@@ -239,7 +239,12 @@ def _role(folder: Path) -> str:
 
 def _subfolders(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:  # which knows folders without asking for each file
-        return sorted(folder / e.name for e in entries if e.is_dir() and not is_litter(e.name))
+        return sorted(
+            folder / entry.name
+            for entry in entries
+            if not is_litter(entry.name)
+            and (os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
+        )
 
 
 def _unwrap(folder: Path) -> Path:

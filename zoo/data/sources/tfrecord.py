@@ -1,5 +1,6 @@
 """Shards of `tf.train.Example`, as the Cloud TPU tutorials write ImageNet."""
 
+import glob
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +15,6 @@ from zoo.data.record_files import Parse, RecordFile, reader
 from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
 from zoo.errors import needs_extra
-from zoo.files import expand
 from zoo.run_folder import INDEX, other_data, read_json
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
@@ -75,7 +75,7 @@ class Source(DataSource):
 
 
 def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
-    files = expand(f"{folder.rstrip('/')}/{pattern}")
+    files = sorted(tf.io.gfile.glob(f"{glob.escape(folder.rstrip('/'))}/{pattern}"))
     if not files:
         raise ValueError(
             f"data.dir: expected a folder with files {TRAIN} and {TEST}. Received: {folder!r}, "
