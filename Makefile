@@ -3,7 +3,6 @@ PYTHON ?= $(shell for version in 3.11 3.12 3.13; do \
   python$$version -c 'import ensurepip, venv' 2> /dev/null && echo python$$version && break; done)
 VENV = $(or $(PYTHON),$(error no Python 3.11, 3.12 or 3.13 with venv: install one, or say PYTHON=/path/to/python)) -m venv
 
-export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Where it is set, every process would compile what it imports, 15 s of TensorFlow.
 export PYTHONDONTWRITEBYTECODE =
 

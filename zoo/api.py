@@ -53,7 +53,7 @@ def load(
         weights: Weights of a model by its name: `"imagenet"`, `"hf://owner/name"`, or a file.
             Defaults to None.
         class_names: Names of the classes of `weights`. Defaults to the 1000 of ImageNet.
-        image_size: Height and width of images in pixels, for `weights`. Defaults to None: the size
+        image_size: Height and width of images in pixels. Defaults to None: the size
             that the weights were published for.
 
     Returns:
@@ -282,11 +282,10 @@ def _named(
             f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
             "knows nothing. Received: None"
         )
-    given = [name for name, value in of_weights.items() if value is not None]
-    if given:
+    if class_names is not None:
         raise ValueError(
-            f"expected {' and '.join(given)} with weights alone: runs and published networks have "
-            f"their own. Received: weights=None for {name!r}"
+            "expected class_names with weights alone: runs and published networks have their own. "
+            f"Received: weights=None for {name!r}"
         )
     run, model = (None, name) if is_published(name) else (location(name), None)
     return SimpleNamespace(run=run, model=model, weights=None, **of_weights)

@@ -85,6 +85,8 @@ class PlaceOptions(Settings):
     """Folder of a finished run, local or gs://."""
     model: str | None = None
     """Network that zoo.publish wrote: its folder, or hf://OWNER/NAME."""
+    image_size: int | None = Field(default=None, ge=8, le=2048)
+    """Height and width of images in pixels, with equal weights; None: those of training."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -104,7 +106,7 @@ class PlaceOptions(Settings):
 class ModelOptions(PlaceOptions):
     """Settings --run, or --model and --weights."""
 
-    of_model = frozenset({"model", "weights", "image_size"})
+    of_model = frozenset({"model", "weights"})
 
     model: str | None = None
     """Model, by its name (see python -m zoo.list); or one that zoo.publish wrote, with its weights
@@ -112,8 +114,6 @@ class ModelOptions(PlaceOptions):
     weights: Weights | None = None
     """imagenet for published weights (zoo.list has more names), hf://OWNER/NAME, or a .weights.h5
     or .safetensors file."""
-    image_size: int | None = Field(default=None, ge=8, le=2048)
-    """Height and width for --model; None: the model's own."""
 
     def _check_model(self) -> None:
         if self.model is None:
@@ -123,7 +123,7 @@ class ModelOptions(PlaceOptions):
             given = (self.of_model & self.model_fields_set) - {"model"}
             if given:
                 raise ValueError(
-                    f"--model {self.model} already says which weights, labels and size. "
+                    f"--model {self.model} already says which weights and labels. "
                     f"Received: {sorted(given)}"
                 )
             return

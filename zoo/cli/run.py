@@ -1,5 +1,6 @@
 """Start, errors and exit codes of all commands."""
 
+import logging
 import os
 import platform
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from zoo.errors import install, printable, shorten
 
 BACKENDS = ("tensorflow", "jax", "torch")
+_process: int | None = None  # process that runs networks; its forks cannot
 
 
 def run_command(
@@ -21,7 +23,11 @@ def run_command(
     """
     # TensorFlow reads the level once, at its import. Its log has errors about CUDA on machines
     # without a GPU; errors of a command are Python exceptions.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
+        # The libraries' loggers in Python; without a handler they would make ones for warnings.
+        errors = logging.StreamHandler()
+        errors.setLevel(logging.ERROR)
+        logging.basicConfig(handlers=[errors])
     try:
         use_default_backend(backends)
         command(sys.argv[1:])
@@ -48,6 +54,7 @@ def use_backend(name: str) -> None:
 
 def use_default_backend(allowed: Sequence[str]) -> None:
     """Uses TensorFlow, unless KERAS_BACKEND or an imported Keras has another allowed backend."""
+    check_process()
     use_onednn()
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     if keras := sys.modules.get("keras"):
@@ -57,6 +64,18 @@ def use_default_backend(allowed: Sequence[str]) -> None:
             f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import). "
             f"Received: {backend!r}"
         )
+
+
+def check_process() -> None:
+    """Raises RuntimeError in a fork of a process that has called this, where TensorFlow hangs."""
+    global _process
+    if _process not in (None, os.getpid()):
+        raise RuntimeError(
+            "load in the worker, after the fork (gunicorn without --preload), or start workers by "
+            "'spawn': TensorFlow hangs in forks of a process that uses it. Received: a fork of "
+            f"process {_process}, which has loaded a network or images"
+        )
+    _process = os.getpid()
 
 
 def use_onednn() -> None:

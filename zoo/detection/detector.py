@@ -12,20 +12,20 @@ from typing import Any, Literal, Self
 import numpy as np
 import tensorflow as tf
 from keras.layers import Layer
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from safetensors.numpy import save
 
 from lambda_keras.weights.files import read_safetensors
 from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
-from zoo.config.detection import DetectionConfig
+from zoo.config.detection import DetectionConfig, DetectorConfig
 from zoo.detection.coco import Json
 from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
 from zoo.detection.shards import Labels, check_shape
-from zoo.errors import needs_extra
+from zoo.errors import first_wrong, needs_extra
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.source import published
-from zoo.inference.source.base import LICENSE, Source
+from zoo.inference.source.base import LICENSE, Source, fixed_size, measured_at
 from zoo.model_card import LABELS, versions
 
 with needs_extra("detection"):
@@ -85,12 +85,14 @@ class Detector:
         return self.data.categories
 
     @classmethod
-    def from_run(cls, folder: Path) -> Self:
-        """Loads the detector of a finished run."""
+    def from_run(cls, folder: Path, image_size: int | None = None) -> Self:
+        """Loads the detector of a finished run, maybe for images of another size."""
         config = run_folder.load_config(folder, DetectionConfig)
         config = config.model_copy(update={"output_dir": folder})
         metrics = load_metrics(folder)
-        return cls.restore(config, metrics, metrics.test.mask is not None)
+        with fixed_size(config.model.image_size, image_size):
+            config = at_size(config, image_size)
+            return cls.restore(config, metrics, metrics.test.mask is not None)
 
     @classmethod
     def restore(cls, config: DetectionConfig, data: Labels, masks: bool) -> Self:
@@ -284,16 +286,19 @@ class Run(Source[Detector]):
     """A run folder, local or gs://."""
 
     folder: Path
+    image_size: int | None = None  # None: that of training
 
     def load(self) -> Detector:
-        return Detector.from_run(self.folder)
+        return Detector.from_run(self.folder, self.image_size)
 
     def card(self) -> dict[str, str]:
         metrics = load_metrics(self.folder)
+        own = run_folder.load_config(self.folder, DetectionConfig).model.image_size
+        measured = measured_at(own, self.image_size)
         return {
             "Weights": f"run {self.folder.resolve().name}",
             "Trained on": f"{metrics.training_images:,} images",
-            **average_precision(metrics.test, metrics.test_images),
+            **average_precision(metrics.test, metrics.test_images, measured),
             "License": LICENSE,
         }
 
@@ -303,23 +308,39 @@ class Published(Source[Detector]):
     """A published network: a folder of `zoo.publish`, or its address on the hub."""
 
     place: str
+    image_size: int | None = None  # None: that of training
 
     def load(self) -> Detector:
         described, weights = published.read(self.place, DetectorDescription)
-        with published.bounded_by(weights, Layer, tf_keras.layers.Layer):
-            detector = Detector.build(described.config(), described, described.masks)
-        detector.load_weights(weights)
+        with fixed_size(described.image_size, self.image_size):
+            config = at_size(described.config(), self.image_size)
+            with published.bounded_by(weights, Layer, tf_keras.layers.Layer):
+                detector = Detector.build(config, described, described.masks)
+            detector.load_weights(weights)
         return detector
 
     def card(self) -> dict[str, str]:
         described, weights = published.read(self.place, DetectorDescription)
-        precision = average_precision(described.test, described.test_images)
+        measured = measured_at(described.image_size, self.image_size)
+        precision = average_precision(described.test, described.test_images, measured)
         return described.weights_fields(self.place, weights) | precision
 
 
 def choose(settings: Any) -> Source[Detector]:
     """Returns the source that the settings of a command name."""
-    return Published(settings.model) if settings.run is None else Run(settings.run)
+    size = getattr(settings, "image_size", None)
+    return Published(settings.model, size) if settings.run is None else Run(settings.run, size)
+
+
+def at_size(config: DetectionConfig, image_size: int | None) -> DetectionConfig:
+    """Returns the settings of a detector for images of another size; None: its own size."""
+    if image_size is None:
+        return config
+    model = {**config.model.model_dump(), "image_size": image_size}
+    try:
+        return config.model_copy(update={"model": DetectorConfig.model_validate(model)})
+    except ValidationError as error:
+        raise ValueError(first_wrong(error, "model")) from None
 
 
 def detector_fields(detector: Detector) -> dict[str, str]:
@@ -332,9 +353,9 @@ def detector_fields(detector: Detector) -> dict[str, str]:
     }
 
 
-def average_precision(test: TestMetrics, images: int) -> dict[str, str]:
-    """Returns card fields about the AP on test images."""
-    fields = {"Box AP": f"{test.box.AP} ({images:,} test images)"}
+def average_precision(test: TestMetrics, images: int, measured: str = "") -> dict[str, str]:
+    """Returns card fields about the AP on test images; `measured` is of `measured_at`."""
+    fields = {"Box AP": f"{test.box.AP} ({images:,} test images{measured})"}
     if test.mask is not None:
-        fields["Mask AP"] = f"{test.mask.AP} ({images:,} test images)"
+        fields["Mask AP"] = f"{test.mask.AP} ({images:,} test images{measured})"
     return fields

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from zoo.cli.run import check_process
 from zoo.data.crops import check_header, decode
 from zoo.data.errors import reason
 from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
@@ -32,6 +33,7 @@ def several(images: Any) -> tuple[list[Image], bool]:
 
 def read_pixels(image: Image) -> np.ndarray:
     """Decodes an image, upright on a white background: uint8 `(height, width, 3)`, RGB."""
+    check_process()
     if isinstance(image, str | os.PathLike):
         try:
             if why := why_no_file(image):  # reading a pipe would block

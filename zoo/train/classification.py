@@ -30,6 +30,8 @@ from zoo.train.run import Metrics, Run, Stop, resuming
 GRID_SAMPLE = 512  # test images among which the grid of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 FAR_APART = 4  # ratio of intended to present devices that is worth a warning
+FEW_IMAGES = 5000  # for training from random weights
+DRAWN = ("digits", "pathfinder")  # sources of images that are easy, or made for tests
 SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
 
 
@@ -183,17 +185,7 @@ class ClassificationRun(Run):
             )
         if config.model.weights is not None:
             return lines
-        for_pretrained = {
-            "optimizer.layer_decay": (config.optimizer.layer_decay or 1) < 1,
-            "model.freeze_backbone": config.model.freeze_backbone,
-            "model.freeze_up_to": config.model.freeze_up_to is not None,
-        }
-        if any(for_pretrained.values()):
-            names = " and ".join(name for name, is_set in for_pretrained.items() if is_set)
-            lines.append(
-                f"warning: {names}: for pretrained weights, but this run starts from random ones "
-                "(model.weights), of which the first layers then learn little or nothing"
-            )
+        lines += self._random_weights()
         norms = [
             layer
             for layer in self.model.network._flatten_layers()
@@ -205,6 +197,33 @@ class ClassificationRun(Run):
                 "validation starts near chance: it uses the moving averages of batch statistics, "
                 f"of which {momentum**steps:.0%} are still initial values after an epoch of "
                 f"{steps} steps (model.batch_norm_momentum: {momentum:g})"
+            )
+        return lines
+
+    def _random_weights(self) -> list[str]:
+        """Returns warnings about a start from random weights."""
+        config, lines = self.config, []
+        for_pretrained = [
+            name
+            for name, is_set in {
+                "optimizer.layer_decay None": (config.optimizer.layer_decay or 1) < 1,
+                "model.freeze_backbone false": config.model.freeze_backbone,
+                "model.freeze_up_to None": config.model.freeze_up_to is not None,
+            }.items()
+            if is_set
+        ]
+        if for_pretrained:
+            names = " and ".join(setting.split()[0] for setting in for_pretrained)
+            lines.append(
+                f"warning: {names}: for pretrained weights, but this run starts from random ones "
+                "(model.weights), of which the first layers then learn little or nothing: pass "
+                + " ".join(f"--{setting}" for setting in for_pretrained)
+            )
+        if config.data.source not in DRAWN and self.data.train.count < FEW_IMAGES:
+            lines.append(
+                f"warning: {self.data.train.count:,} training images are few for random weights: "
+                "expect poor accuracy. Start from pretrained weights (--config fine_tune, or "
+                "--model.weights FILE or RUN), or train on more images or fewer classes"
             )
         return lines
 
@@ -220,7 +239,7 @@ class ClassificationRun(Run):
             if training.early_stopping_epochs is not None:
                 checkpoints.restore_best(progress)
                 self.devices.gather(True)  # the first host removes what others may still read
-        return self._metrics(progress)
+            return self._metrics(progress)
 
     def _restore(self) -> tuple[Checkpoints, Progress]:
         """Loads the last checkpoint; every host has to find the same one."""
@@ -264,13 +283,17 @@ class ClassificationRun(Run):
             *self.callbacks,  # last: what they do to the logs is not in the run's own
         ]
 
+    def _test_batches(self) -> Any:
+        size = self.config.data.batch_size
+        return self.devices.distribute(
+            lambda host: self.data.test.batches(size, self.classes, host), size
+        )
+
     def _fit_epochs(self, progress: Progress, callbacks: list[Any]) -> None:
         """Trains what is left of an interrupted epoch, then all others."""
         model, training = self.model, self.config.training
         batch_size, parts = self.config.data.batch_size, training.gradient_accumulation_steps
-        test: Any = self.devices.distribute(
-            lambda host: self.data.test.batches(batch_size, self.classes, host), batch_size
-        )
+        test = self._test_batches()
         steps, train = model.steps_per_epoch, self.data.train
         epoch, done = divmod(progress.step, steps)
         if epoch > len(progress.history):
@@ -310,6 +333,9 @@ class ClassificationRun(Run):
             for name, value in kept.items()
             if name.startswith("val_")
         }
+        if self.config.training.callbacks:  # they may have changed the weights since then
+            keras.Model.reset_metrics(self.model)  # in the middle of an epoch, too
+            test = _evaluate(self.model, self._test_batches())
         metrics = self.metrics(
             test,
             progress.seconds,
@@ -367,6 +393,11 @@ def _intended_cores(config: Any) -> int:
     return int(found[1]) if found else 0
 
 
+def _evaluate(model: TrainingModel, test: Any, **arguments: Any) -> Metrics:
+    options = {"return_dict": True, "verbose": 0, **arguments}
+    return model.evaluate(test, steps=model.evaluation_steps, **options)  # pyright: ignore
+
+
 def _evaluate_again(
     model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
 ) -> None:
@@ -378,13 +409,7 @@ def _evaluate_again(
     every.on_train_begin()
     every.on_epoch_begin(epoch)
     logs = model.get_metrics_result()
-    test_logs: Any = model.evaluate(
-        test,
-        steps=model.evaluation_steps,
-        callbacks=every,  # pyright: ignore[reportArgumentType]
-        return_dict=True,
-        verbose=0,  # pyright: ignore[reportArgumentType]
-    )
+    test_logs = _evaluate(model, test, callbacks=every)
     every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
     every.on_train_end()
 

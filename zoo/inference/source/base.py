@@ -1,18 +1,21 @@
 """Interface of the sources of a network."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
+from lambda_keras.weights.fit import take_layers
 from zoo.config import DataConfig
 from zoo.data.load import ImageData, load_data
 from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
+from zoo.registry import create_model
 
 LICENSE = "code Apache-2.0; weights as their author says, who may be bound by the training images'"
 
@@ -62,6 +65,47 @@ class ClassifierSource(Source[Classifier]):
             for columns in (slice(None), slice(0, 400), slice(240, None))
         )
         return [bytes(tf.io.encode_jpeg(part, quality=90).numpy()) for part in parts], None
+
+
+def at_size(
+    classifier: Classifier, overrides: Mapping[str, Any], image_size: int | None
+) -> Classifier:
+    """Builds a classifier for images of another size, with equal weights; None: its own size.
+
+    `overrides` are arguments of its constructor. Refuses weights whose shapes depend on the size.
+    """
+    own, trained = classifier.image_size, classifier.model
+    if image_size in (None, own):
+        return classifier
+    shape = (image_size, image_size, trained.input_shape[-1])
+    with fixed_size(own, image_size):
+        model = create_model(
+            classifier.name, classes=len(classifier.class_names), input_shape=shape, **overrides
+        )
+        if others := take_layers(model, trained):
+            raise ValueError(
+                f"{others[0].name} and {len(others) - 1} more layers have position embeddings for "
+                "all positions of one grid"
+            )
+    preprocessing = replace(classifier.preprocessing, image_size=image_size)
+    return replace(classifier, model=model, preprocessing=preprocessing)
+
+
+@contextmanager
+def fixed_size(own: int, image_size: int | None) -> Iterator[None]:
+    """Puts the setting before the reason why a network cannot have images of another size."""
+    try:
+        yield
+    except ValueError as error:
+        if image_size in (None, own):
+            raise
+        expected = f"image_size: expected {own}, as in training. Received: {image_size}"
+        raise ValueError(f"{expected} ({error})") from None
+
+
+def measured_at(size: int, image_size: int | None) -> str:
+    """Returns the size that an accuracy was measured at, if it is not that of the images."""
+    return "" if image_size in (None, size) else f" of {size} x {size} pixels"
 
 
 def load_images(config: DataConfig, preprocessing: Preprocessing) -> ImageData:

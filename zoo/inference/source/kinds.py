@@ -10,10 +10,11 @@ from zoo.inference.source.weights import Weights
 
 def choose(settings: Any) -> ClassifierSource:
     """Returns the source that the settings of a command name."""
+    size = getattr(settings, "image_size", None)
     if settings.run is not None:
-        return Run(settings.run)
+        return Run(settings.run, size)
     if settings.weights is None:
-        return Published(settings.model)
+        return Published(settings.model, size)
     optional = ("class_names", "image_size", "overrides")
     given = {name: getattr(settings, name) for name in optional if hasattr(settings, name)}
     return Weights(settings.model, str(settings.weights), **given)

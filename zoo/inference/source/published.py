@@ -26,7 +26,7 @@ from zoo.config import ModelConfig
 from zoo.errors import first_wrong
 from zoo.files import why_no_file
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.base import LICENSE, ClassifierSource
+from zoo.inference.source.base import LICENSE, ClassifierSource, at_size, measured_at
 from zoo.registry import create_model, find_model
 from zoo.run_folder import read_json
 
@@ -106,6 +106,7 @@ class Published(ClassifierSource):
     """A published network: a folder of `zoo.publish`, or `"hf://owner/name[@revision]"`."""
 
     place: str
+    image_size: int | None = None  # None: that of training
 
     def load(self) -> Classifier:
         network, weights = read(self.place, ClassifierDescription)
@@ -118,13 +119,15 @@ class Published(ClassifierSource):
                 **network.overrides,
             )
         load_weights(model, weights, network.model)
-        return Classifier(network.model, model, network.preprocessing, network.class_names)
+        classifier = Classifier(network.model, model, network.preprocessing, network.class_names)
+        return at_size(classifier, network.overrides, self.image_size)
 
     def card(self) -> dict[str, str]:
         network, weights = read(self.place, ClassifierDescription)
         test = network.test
         return network.weights_fields(self.place, weights) | {
-            "Test accuracy": f"{test.accuracy:.4f} ({test.images:,} images)"
+            "Test accuracy": f"{test.accuracy:.4f} ({test.images:,} images"
+            f"{measured_at(network.preprocessing.image_size, self.image_size)})"
         }
 
 

@@ -13,7 +13,7 @@ from zoo import run_folder
 from zoo.data.load import held_out_files, held_out_preprocessing
 from zoo.files import local_copy
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.base import LICENSE, ClassifierSource
+from zoo.inference.source.base import LICENSE, ClassifierSource, at_size, measured_at
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Run(ClassifierSource):
     """A run folder, local or gs://."""
 
     folder: Path
+    image_size: int | None = None  # None: that of training
     averaged: bool = True  # EMA weights, if there are any
 
     def load(self) -> Classifier:
@@ -36,7 +37,8 @@ class Run(ClassifierSource):
             with local_copy(self.folder / run_folder.RAW_WEIGHTS) as here:
                 load_weights(model, here, config.model.name)
         preprocessing = held_out_preprocessing(config.data, config.model.size)
-        return Classifier(config.model.name, model, preprocessing, names)
+        classifier = Classifier(config.model.name, model, preprocessing, names)
+        return at_size(classifier, config.model.overrides, self.image_size)
 
     def card(self) -> dict[str, str]:
         config = run_folder.load_config(self.folder)
@@ -50,7 +52,8 @@ class Run(ClassifierSource):
             "`keras.models.load_model`",
             "Trained on": f"{data}, {metrics.training_images:,} images, "
             f"{config.training.epochs} epochs",
-            "Test accuracy": f"{metrics.test.accuracy:.4f} ({metrics.test_images:,} images)",
+            "Test accuracy": f"{metrics.test.accuracy:.4f} ({metrics.test_images:,} images"
+            f"{measured_at(config.model.size, self.image_size)})",
             "License": LICENSE,
         }
 
@@ -65,7 +68,7 @@ class Run(ClassifierSource):
 
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
         config = run_folder.load_config(self.folder)
-        return held_out_files(config.data, config.model.size, most)
+        return held_out_files(config.data, self.image_size or config.model.size, most)
 
 
 def _load_model(path: Path) -> keras.Model:
