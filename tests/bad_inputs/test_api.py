@@ -65,7 +65,7 @@ CLASSIFIERS = [
         for value in (0, -1, 7, 2049, 10**9, 32.0, True, np.nan)
     ),
     ({"image_size": "32"}, f"{SIZE}'32'"),
-    ({"weights": None, "source": "fifo"}, f"expected class_names and image_size {ALONE} 'fifo'"),
+    ({"weights": None, "source": "fifo"}, f"expected class_names {ALONE} 'fifo'"),
 ]
 
 # Arguments of evaluate, part of the message.
@@ -79,7 +79,6 @@ EVALUATIONS = [
     ({"averaged": "x"}, "averaged: expected True or False. Received: 'x'"),
     ({"averaged": None}, "averaged: expected True or False. Received: None"),
     ({"averaged": False}, "averaged: only a run has other weights than the averaged ones"),
-    ({"weights": None, "source": "fifo"}, f"expected image_size {ALONE} 'fifo'"),
 ]
 
 

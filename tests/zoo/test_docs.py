@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 BLOCKS = [
-    pytest.param(block, id=f"{name}-{number}")
+    pytest.param(name, block, id=f"{name}-{number}")
     for name, page in PAGES.items()
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
 ]
@@ -92,15 +92,17 @@ def how(line: str) -> str:
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("block", BLOCKS)
-def test_python_runs(block, tmp_path, request):
+@pytest.mark.parametrize(("name", "block"), BLOCKS)
+def test_python_runs(name, block, tmp_path, request):
     for pattern, replacement in SHORTER.items():
         block = re.sub(pattern, replacement, block)
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype("uint8")
-    names = {"images": images, "labels": np.arange(4), "classes": 4, "folder": tmp_path}
-    names["x"] = keras.Input((14, 14, 32))
-    names |= {"pixels": images[0], "photo": tmp_path / "photo.jpg"}
-    Image.fromarray(images[0]).save(names["photo"])
+    names: dict = {"folder": tmp_path}
+    if name != "README.md":  # whose blocks run as they stand
+        names |= {"images": images, "labels": np.arange(4), "classes": 4}
+        names["x"] = keras.Input((14, 14, 32))
+        names |= {"pixels": images[0], "photo": tmp_path / "photo.jpg"}
+        Image.fromarray(images[0]).save(names["photo"])
     if "published" in block:
         names["published"] = request.getfixturevalue("published")
     exec(compile(block, "docs", "exec"), names)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
+from zoo.config.detection import DetectionConfig
 from zoo.devices import Devices, Host
 from zoo.files import location
 from zoo.train import run
@@ -50,7 +51,26 @@ def test_finished_run_is_refused_unless_overwritten(folder):
     run_folder.write_metrics(folder, {})
     with pytest.raises(ValueError, match=r"holds a finished run.*--overwrite true"):
         run_folder.check(config(folder))
+    longer = "starts anew, with more --training.steps"
+    with pytest.raises(ValueError, match=longer):
+        run_folder.check(DetectionConfig(output_dir=folder))
     assert run_folder.check(config(folder, overwrite=True)) is False
+
+
+@pytest.mark.parametrize("warm", [{}, {"weights_model": "resnet_rs50", "weights": "imagenet"}])
+def test_finished_run_says_how_to_train_longer(folder, warm):
+    """The settings that it names are those of the same network, from the weights of the run."""
+    settings = {"model": {"name": "lambda_resnet50", **warm}, "optimizer": {"learning_rate": 0.4}}
+    start(folder)
+    run_folder.write_metrics(folder, {})
+    (folder / run_folder.WEIGHTS).touch()
+    with pytest.raises(ValueError, match="for more epochs") as caught:
+        run_folder.check(config(folder, **settings))
+    arguments = str(caught.value).partition(": add ")[2].partition(";")[0].split()
+    new = TrainConfig.from_values({"_cli_parse_args": arguments, **settings})
+    assert (new.model.name, new.model.weights) == ("lambda_resnet50", str(folder))
+    assert new.model.weights_model is None
+    assert (new.optimizer.learning_rate, new.optimizer.warmup_epochs) == (0.04, 0)
 
 
 def test_unfinished_run_goes_on_with_the_same_settings(folder):

@@ -45,7 +45,7 @@ class DetectorConfig(Section):
     """Backbone, and fields of the Model Garden's Mask R-CNN."""
 
     name: NetworkName = "lambda_resnet50"
-    """Backbone, by its name in zoo/registry.py."""
+    """Backbone, by its name (see python -m zoo.list)."""
     image_size: int = Field(default=1024, ge=STRIDE, le=2048, multiple_of=STRIDE)
     """Height and width in pixels; images are resized to fit, and padded."""
     overrides: Overrides = Field(default={})

@@ -5,12 +5,17 @@ import platform
 import runpy
 import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
+from zoo.api import load
 from zoo.cli import run
 from zoo.cli.run import BACKENDS, run_command, use_backend
+from zoo.inference.images import read_pixels
 
 
 @pytest.mark.parametrize("kind", [ValueError, FileNotFoundError, OSError, ImportError])
@@ -50,12 +55,51 @@ def test_commands_compute_with_onednn_unless_told_otherwise(given, used):
 def test_commands_print_no_lines_of_tensorflow():
     code = """
 from zoo.cli.run import run_command
-run_command(lambda _: __import__("tensorflow").config.list_logical_devices())"""
+def command(_):
+    import tensorflow
+    from absl import logging
+    tensorflow.config.list_logical_devices()
+    tensorflow.get_logger().warning("of TensorFlow")
+    logging.warning("of absl")
+    logging.error("an error")
+run_command(command)"""
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert (process.stdout, process.stderr) == ("", "")
+    assert process.stdout == ""
+    assert process.stderr.splitlines() == ["ERROR:absl:an error"]
+
+
+def test_make_leaves_the_log_level_to_the_commands():
+    assert "TF_CPP" not in Path("Makefile").read_text()
+
+
+def test_networks_in_a_fork_are_refused_and_loading_there_works(monkeypatch):
+    monkeypatch.setattr(run, "_process", None)
+    run.check_process()
+    run.check_process()
+    image = np.zeros((8, 8, 3), "uint8")
+    for use in (run.check_process, partial(read_pixels, image), partial(load, "runs/x")):
+        assert in_a_fork(use).startswith("load in the worker, after the fork (gunicorn without")
+    monkeypatch.setattr(run, "_process", None)  # as before anything was loaded
+    assert in_a_fork(run.check_process) == "None"
+
+
+def in_a_fork(function) -> str:
+    """Calls a function in a fork of this process; returns its result, or the RuntimeError."""
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.write(write, str(function()).encode())
+        except RuntimeError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        return pipe.read()
 
 
 # Packages that come with the extra "train", which `pip install '.[tensorflow]'` leaves out.

@@ -243,7 +243,7 @@ SOURCE = "--model lambda_resnet14 --weights w.weights.h5"
         (f"{SOURCE} --output w.weights.h5/new", "Received: 'w.weights.h5/new' (Not a directory)"),
         (SOURCE, "expected an intact HDF5 weights file"),
         ("--run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
-        ("--run RUN --image_size 32", "--run already says which model"),
+        ("--run RUN --weights imagenet", "--run already says which model"),
         ("--run RUN --averaged false", "has no other weights (raw.weights.h5)"),
         ("--run RUN --data.dir photos", "data: dir is for source=image_folder"),
         (

@@ -30,6 +30,7 @@ from zoo.inference.classifier import predict
 from zoo.inference.source.run import Run
 from zoo.train import classification
 from zoo.train.callbacks import SaveProgress
+from zoo.train.checkpoints import Progress
 from zoo.train.classification import ClassificationRun
 from zoo.train.network import give_logits
 
@@ -495,17 +496,24 @@ def test_far_apart_devices_are_a_warning(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("model", "optimizer", "named"),
+    ("model", "optimizer", "named", "passed"),
     [
-        ({}, {"layer_decay": 0.75}, "optimizer.layer_decay: for pretrained weights"),
-        ({"freeze_up_to": "c3"}, {"layer_decay": 1}, "model.freeze_up_to: for pretrained weights"),
-        ({"freeze_backbone": True}, {"layer_decay": 0.75}, "decay and model.freeze_backbone: for"),
-        ({"weights": "imagenet", "name": "lambda_resnet26t"}, {"layer_decay": 0.75}, None),
-        ({}, {}, None),
+        ({}, {"layer_decay": 0.75}, "decay: for pretrained", "--optimizer.layer_decay None"),
+        ({"freeze_up_to": "c3"}, {"layer_decay": 1}, "up_to: for", "--model.freeze_up_to None"),
+        (
+            {"freeze_backbone": True},
+            {"layer_decay": 0.75},
+            "optimizer.layer_decay and model.freeze_backbone: for pretrained weights",
+            "--optimizer.layer_decay None --model.freeze_backbone false",
+        ),
+        ({"weights": "imagenet", "name": "lambda_resnet26t"}, {"layer_decay": 0.75}, None, None),
+        ({}, {}, None, None),
     ],
     ids=str,
 )
-def test_settings_for_pretrained_weights_from_random_ones(monkeypatch, model, optimizer, named):
+def test_settings_for_pretrained_weights_from_random_ones(
+    monkeypatch, model, optimizer, named, passed
+):
     """Such as those of fine_tune."""
     monkeypatch.setattr(classification, "prepare", lambda *_: None)  # which loads weights
     monkeypatch.setattr(classification, "check_weights", lambda *_: None)  # which downloads them
@@ -513,3 +521,32 @@ def test_settings_for_pretrained_weights_from_random_ones(monkeypatch, model, op
     warnings = [line for line in lines if line.startswith("warning: ")]
     assert len(warnings) == (named is not None)
     assert all(named in warning for warning in warnings)
+    assert all(warning.endswith(f": pass {passed}") for warning in warnings)
+
+
+@pytest.mark.parametrize(("few", "weights"), [(17, None), (16, None), (17, "imagenet")])
+def test_few_images_for_random_weights_are_a_warning(monkeypatch, photos, few, weights):
+    """16 of the 20 are for training."""
+    monkeypatch.setattr(classification, "FEW_IMAGES", few)
+    monkeypatch.setattr(classification, "prepare", lambda *_: None)
+    monkeypatch.setattr(classification, "check_weights", lambda *_: None)
+    data = {"source": "image_folder", "dir": str(photos), "batch_size": 8}
+    _, lines = compiled(monkeypatch, data=data, model={"image_size": 16, "weights": weights})
+    warned = [line for line in lines if "random weights: expect poor accuracy" in line]
+    assert len(warned) == (few == 17 and weights is None)
+    assert all("warning: 16 training images" in line for line in warned)
+    assert all("--config fine_tune" in line for line in warned)
+
+
+@pytest.mark.parametrize("callbacks", [[], ["keras.callbacks:TerminateOnNaN"]])
+def test_metrics_are_of_the_weights_that_callbacks_left(monkeypatch, callbacks):
+    settings = {"callbacks": callbacks, "label_smoothing": 0}
+    run, _ = compiled(monkeypatch, model={"image_size": 8}, training=settings)
+    # One of them has set other weights since the last evaluation, in the middle of an epoch.
+    run.model.network.layers[-1].bias.assign(np.eye(10)[3] * 100)
+    run.model.steps_done = 1
+    metrics = run._metrics(Progress(1, [{"val_accuracy": 0.125, "val_loss": 1.0}], [1]))
+    _, labels = run.data.test.sample(1000)
+    expected = (labels == 3).mean() if callbacks else 0.125
+    assert metrics["test"]["accuracy"] == pytest.approx(expected, abs=1e-6)
+    assert (metrics["test"]["loss"] > 10) is bool(callbacks)

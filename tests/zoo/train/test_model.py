@@ -239,7 +239,7 @@ def batch():
     return networks.images(2, 16, 16, 3), np.eye(5, dtype="float32")[:2]
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="TensorFlow refuses it: tests/zoo/train/test_loop.py")
+@pytest.mark.skipif(BACKEND != "jax", reason="refused on TensorFlow")
 def test_recomputation_gives_the_same_step():
     data = tf.data.Dataset.from_tensors(batch()).repeat()
     states = []

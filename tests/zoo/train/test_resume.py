@@ -89,7 +89,7 @@ def checkpoints(folder: Path) -> list[int]:
     return sorted(int(p.stem[5:]) for p in (folder / "checkpoints").glob("step-*"))
 
 
-@pytest.mark.very_slow  # tests/zoo/train/test_loop.py has a run that is told to stop
+@pytest.mark.very_slow  # tests/zoo/train/test_classification.py has a run that is told to stop
 @pytest.mark.parametrize("command", [COMMAND, MODERN], ids=["paper", "modern"])
 def test_killed_run_gives_the_same_weights(tmp_path, command):
     whole, folder = tmp_path / "whole", tmp_path / "killed"

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
+from lambda_keras.layers.arguments import is_positive_integer
 from lambda_keras.weights.fit import take_layers
 from zoo.config import DataConfig
 from zoo.data.load import ImageData, load_data
@@ -77,6 +78,7 @@ def at_size(
     own, trained = classifier.image_size, classifier.model
     if image_size in (None, own):
         return classifier
+    check_size(image_size)
     shape = (image_size, image_size, trained.input_shape[-1])
     with fixed_size(own, image_size):
         model = create_model(
@@ -89,6 +91,14 @@ def at_size(
             )
     preprocessing = replace(classifier.preprocessing, image_size=image_size)
     return replace(classifier, model=model, preprocessing=preprocessing)
+
+
+def check_size(image_size: Any) -> None:
+    """Checks the height and width of images in pixels."""
+    if not is_positive_integer(image_size) or not 8 <= image_size <= 2048:
+        raise ValueError(
+            f"image_size: expected an integer from 8 to 2048. Received: {image_size!r}"
+        )
 
 
 @contextmanager

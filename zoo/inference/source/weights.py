@@ -8,14 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from lambda_keras.applications import imagenet_classes, preprocessing_of
-from lambda_keras.layers.arguments import is_positive_integer
 from lambda_keras.weights import find_published, is_published_name
 from lambda_keras.weights.files import find_weights
 from lambda_keras.weights.hub import PREFIX, sha256
 from zoo.config import DataConfig
 from zoo.data.load import ImageData
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.base import LICENSE, ClassifierSource, load_images
+from zoo.inference.source.base import LICENSE, ClassifierSource, check_size, load_images
 from zoo.registry import create_model, find_model
 from zoo.results import card_sections
 
@@ -36,8 +35,7 @@ class Weights(ClassifierSource):
             names = [label.replace("_", " ") for _, label in imagenet_classes()]
         labels = _checked_names(names)
         size = self._size()
-        if not is_positive_integer(size) or not 8 <= size <= 2048:
-            raise ValueError(f"image_size: expected an integer from 8 to 2048. Received: {size!r}")
+        check_size(size)
         arguments = {"classes": len(labels), "input_shape": (size, size, 3), **self.overrides}
         try:
             model = create_model(self.model, weights=self.weights, **arguments)

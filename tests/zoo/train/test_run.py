@@ -1,0 +1,46 @@
+"""Signals to a training run."""
+
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+from zoo.train.run import _stop_signals
+
+DEVICES = SimpleNamespace(gather=lambda value: [value])
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_ends_the_process(first, second):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
+    with _stop_signals(DEVICES) as stop:
+        assert not stop()
+        os.kill(os.getpid(), first)
+        assert stop()
+        if not (child := os.fork()):
+            os.kill(os.getpid(), second)
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == second
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ignored_signals_stay_ignored():
+    """A shell starts commands in the background so."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with _stop_signals(DEVICES) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not stop()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
