@@ -81,8 +81,7 @@ def _longer(config: RunConfig) -> str:
     warm = " --model.weights_model None" if config.model.weights_model else ""
     return (
         f"for more epochs, start a new run from its weights: add --model.weights "
-        f"{config.output_dir}{warm} --optimizer.learning_rate "
-        f"{config.optimizer.learning_rate / 10:g} --optimizer.warmup_epochs 0 --output_dir NEW"
+        f"{config.output_dir}{warm} --optimizer.warmup_epochs 0 --output_dir NEW"
     )
 
 

@@ -70,7 +70,7 @@ def test_finished_run_says_how_to_train_longer(folder, warm):
     new = TrainConfig.from_values({"_cli_parse_args": arguments, **settings})
     assert (new.model.name, new.model.weights) == ("lambda_resnet50", str(folder))
     assert new.model.weights_model is None
-    assert (new.optimizer.learning_rate, new.optimizer.warmup_epochs) == (0.04, 0)
+    assert (new.optimizer.learning_rate, new.optimizer.warmup_epochs) == (0.4, 0)
 
 
 def test_unfinished_run_goes_on_with_the_same_settings(folder):
