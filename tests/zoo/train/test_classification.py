@@ -541,7 +541,7 @@ def test_few_images_for_random_weights_are_a_warning(monkeypatch, photos, few, w
 @pytest.mark.parametrize("callbacks", [[], ["keras.callbacks:TerminateOnNaN"]])
 def test_metrics_are_of_the_weights_that_callbacks_left(monkeypatch, callbacks):
     settings = {"callbacks": callbacks, "label_smoothing": 0}
-    run, _ = compiled(monkeypatch, model={"image_size": 8}, training=settings)
+    run, _ = compiled(monkeypatch, model={"image_size": 16}, training=settings)
     # One of them has set other weights since the last evaluation, in the middle of an epoch.
     run.model.network.layers[-1].bias.assign(np.eye(10)[3] * 100)
     run.model.steps_done = 1
