@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-T = TypeVar("T")
 TITLE = "SavedModel"
 FILE = "saved_model.pb"
 PURPOSE = "TensorFlow and its server"
@@ -97,12 +96,6 @@ class Runtime:
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
-def with_default(signatures: Mapping[str, T], default_signature: str = "images") -> dict[str, T]:
-    """Renames or copies the row of the default signature to `serving_default`."""
-    others = {n: one for n, one in signatures.items() if n != "images" or n != default_signature}
-    return {"serving_default": signatures[default_signature], **others}
-
-
 def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Returns named inputs by signature, from image files and the same images, preprocessed."""
     return {
@@ -119,6 +112,7 @@ def _write_warm_up(classifier: "Classifier", path: Path, default_signature: str)
     import tensorflow as tf
 
     from zoo.errors import install
+    from zoo.export.signatures import with_default
 
     try:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest
