@@ -1,6 +1,5 @@
 """The models by name: rows of `lambda_keras.models.specs.NETWORKS`, read without Keras."""
 
-import inspect
 import math
 import runpy
 from collections.abc import Iterator
@@ -51,21 +50,29 @@ def find_model(name: str) -> "Network":
 def create_model(name: str, /, **overrides: Any) -> "keras.Model":
     """Builds a model by its name; `overrides` are arguments of its constructor.
 
+    Those in `mixer_arguments` may stand next to the others, as on command lines.
+
     Returns:
         A `keras.Model`: images of shape `(batch, height, width, 3)`, normalized by
         `lambda_keras.applications.preprocess_input`, to class probabilities.
     """
     row = find_model(name)
     from lambda_keras import applications
+    from lambda_keras.applications.build import arguments_of
+    from lambda_keras.models.mixers import MIXERS
 
-    constructor = getattr(applications, row.constructor)
-    arguments = inspect.signature(constructor).parameters
-    for argument in overrides:
-        if argument not in arguments:
+    known = arguments_of(row.spec)
+    arguments = {"name": name, **row.arguments, **overrides}
+    of_mixer = {other for mixer in MIXERS.values() for other in mixer.hyper_parameters} - {*known}
+    if "mixer" in known and (given := of_mixer & arguments.keys()):
+        further = {argument: arguments.pop(argument) for argument in given}
+        arguments["mixer_arguments"] = {**arguments.get("mixer_arguments", {}), **further}
+    for argument in arguments:
+        if argument not in known:
             raise ValueError(
-                f"expected an argument of {row.constructor}. {unknown(argument, arguments)}"
+                f"expected an argument of {row.constructor}. {unknown(argument, known)}"
             )
-    return constructor(**{"name": name, **row.arguments, **overrides})
+    return getattr(applications, row.constructor)(**arguments)
 
 
 @contextmanager

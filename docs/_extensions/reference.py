@@ -12,7 +12,7 @@ from sphinx.domains.python import PyXRefRole
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
-from lambda_keras.applications import networks
+from lambda_keras.models.specs import ROWS
 
 MODULES = ("lambda_keras.layers", "lambda_keras.applications", "lambda_keras.weights", "zoo.api")
 logger = logging.getLogger(__name__)
@@ -58,10 +58,11 @@ def mark_sections(*event: object) -> None:
 
 def shorten(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list) -> None:
     """Describes arguments that several networks have at the first of them only."""
-    if kind != "function" or name.rpartition(".")[2] not in networks.__all__:
+    if kind != "function" or name.rpartition(".")[2] not in {row.constructor for row in ROWS}:
         return
     seen = app.env.current_document.setdefault("networks", {})
-    first = seen.setdefault(tuple(inspect.signature(value).parameters), name)
+    group = str(inspect.signature(value).parameters["arguments"].annotation)
+    first = seen.setdefault(group, name)
     if first != name:
         end = next(i for i, line in enumerate(lines) if line.startswith("Args:"))
         lines[end:] = [f"Arguments, outputs and errors are those of :py:func:`~{first}`.", ""]

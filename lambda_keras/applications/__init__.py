@@ -1,16 +1,19 @@
 """Constructors of the networks, with the arguments of `keras.applications`, and their tools."""
 
-from lambda_keras.applications import networks
-from lambda_keras.applications.common import describe
+from lambda_keras.applications import lambda_resnet, mobilenet, resnet50, resnet_rs, timm
 from lambda_keras.applications.flops import count_flops
 from lambda_keras.applications.folding import feature_extractor, fold_batch_normalization
-from lambda_keras.applications.networks import *  # noqa: F403
+from lambda_keras.applications.lambda_resnet import *  # noqa: F403
+from lambda_keras.applications.mobilenet import *  # noqa: F403
 from lambda_keras.applications.preprocessing import (
     decode_predictions,
     imagenet_classes,
     preprocess_input,
     preprocessing_of,
 )
+from lambda_keras.applications.resnet50 import *  # noqa: F403
+from lambda_keras.applications.resnet_rs import *  # noqa: F403
+from lambda_keras.applications.timm import *  # noqa: F403
 
 __all__ = [
     "count_flops",
@@ -21,7 +24,5 @@ __all__ = [
     "preprocess_input",
     "preprocessing_of",
 ]
-__all__ += networks.__all__
-
-for _name in networks.__all__:
-    describe(globals()[_name])
+__all__ += [*lambda_resnet.__all__, *resnet_rs.__all__, *resnet50.__all__, *timm.__all__]
+__all__ += mobilenet.__all__

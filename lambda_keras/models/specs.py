@@ -44,7 +44,7 @@ class ResNetSpec:
     """A residual network of bottleneck blocks, some of which have lambda or attention layers.
 
     Attributes without a comment are arguments of the constructors
-    (`lambda_keras.applications.common.build`).
+    (`lambda_keras.applications.arguments`).
 
     Raises:
         ValueError: If `blocks` or `filters` are out of range.

@@ -1,13 +1,13 @@
 """The constructors, as the users of keras.applications know them."""
 
-import ast
 import doctest
 import inspect
+import json
 import os
-import pickle
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import keras
@@ -22,8 +22,11 @@ from lambda_keras.applications import (
     LambdaResNet14,
     LambdaResNet50,
     ResNet50,
-    common,
+    build,
     feature_extractor,
+)
+from lambda_keras.applications import (
+    arguments as groups,
 )
 from lambda_keras.layers import (
     GlobalAttention,
@@ -32,23 +35,14 @@ from lambda_keras.layers import (
     RelativePositionEmbedding,
 )
 from lambda_keras.models import specs
+from lambda_keras.models.mixers import MIXERS
+from zoo.registry import create_model
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILY = networks.GOLDEN["resnet_rs_family"]
 CONSTRUCTORS = [getattr(applications, name) for name in applications.__all__ if name[0].isupper()]
 # The others are the same code with more blocks.
 SHALLOW = [LambdaResNet14, LambdaResNet50, ResNet50]
-ARGUMENTS = (
-    "include_top",
-    "weights",
-    "input_tensor",
-    "input_shape",
-    "pooling",
-    "classes",
-    "classifier_activation",
-    "name",
-)
-
 shallow = pytest.mark.parametrize("constructor", SHALLOW, ids=lambda item: item.__name__)
 
 
@@ -209,7 +203,7 @@ def test_another_mixer_has_its_own_arguments(monkeypatch):
     halonet = specs.NETWORKS["halonet26t"].spec
     assert applications.HaloNet26T() == halonet
     changed = {**halonet.mixer_arguments, "halo_size": 1}
-    assert applications.HaloNet26T(halo_size=1).mixer_arguments == changed
+    assert applications.HaloNet26T(mixer_arguments={"halo_size": 1}).mixer_arguments == changed
     local = applications.HaloNet26T(mixer="local", num_heads=4)
     assert (local.mixer, local.mixer_arguments) == ("local", {"num_heads": 4})
     assert applications.HaloNet26T(mixer="lambda") == specs.NETWORKS["lambda_resnet26t"].spec
@@ -224,60 +218,92 @@ def test_lambda_resnet14_has_strides_1_to_8():
     assert networks.lambda_blocks(model) == ["c4_block1", "c5_block1"]
 
 
-@pytest.mark.parametrize("constructor", CONSTRUCTORS, ids=lambda item: item.__name__)
+every_constructor = pytest.mark.parametrize(
+    "constructor", CONSTRUCTORS, ids=lambda item: item.__name__
+)
+
+
+@every_constructor
 def test_signature_of_keras_applications(constructor):
-    parameters = inspect.signature(constructor).parameters
-    assert tuple(parameters)[: len(ARGUMENTS)] == ARGUMENTS
-    others = tuple(parameters.values())[len(ARGUMENTS) :]
-    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in others)
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-    assert defaults["include_top"] is True
-    assert defaults["weights"] is None
-    assert (defaults["classes"], defaults["classifier_activation"]) == (1000, "softmax")
-    # In the docstring too: those of mixers are in the docstrings of their layers.
+    """Names and positions are Keras', and so are the defaults but for the weights."""
+    row = next(row for row in specs.ROWS if row.constructor == constructor.__name__)
+    *parameters, others = inspect.signature(constructor).parameters.values()
+    of_keras = inspect.signature(keras.applications.ResNet50).parameters
+    assert [one.name for one in parameters] == [*of_keras]
+    differing = {
+        one.name: one.default for one in parameters if one.default != of_keras[one.name].default
+    }
+    at_256 = {"input_shape": (256, 256, 3)} if constructor.__name__.endswith("256") else {}
+    assert differing == {"weights": None, "name": row.name} | at_256 or row.name == "resnet50"
+    assert others.kind is others.VAR_KEYWORD
+    assert others.annotation.__args__ == (build.group_of(row.spec),)
+
+
+@every_constructor
+def test_help_names_every_argument_and_no_other(constructor):
+    row = next(row for row in specs.ROWS if row.constructor == constructor.__name__)
     text, _, _ = constructor.__doc__.partition("Call arguments")
-    documented = re.findall(r"^    (\w+): ", text, re.M)
-    assert {*parameters} - {*common.HYPER_PARAMETERS} == {*documented}
+    documented = re.findall(r"(?:^    |, |^        )(\w+)(?=[,:] ?)(?=[^\n]*:|,)", text, re.M)
+    names = {*build.arguments_of(row.spec)}
+    assert names - {*documented} == set()
+    listed = re.findall(r"^    (\w+): ", text, re.M)
+    assert {*listed} <= names
+    counts = f"{row.parameters:,} parameters, {row.gflops} GFLOPs for an image of {row.image_size}x"
+    assert row.arguments or counts in constructor.__doc__
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_every_hyper_parameter_of_a_mixer_arrives(mixer, monkeypatch):
+    networks.skip_building(monkeypatch)
+    defaults = MIXERS[mixer].defaults
+    shown = defaults.keys() & groups.LambdaArguments.__annotations__.keys()
+    given = {name: defaults[name] for name in shown}
+    further = {name: value for name, value in defaults.items() if name not in shown}
+    spec = LambdaResNet50(mixer=mixer, mixer_arguments=further, **given)
+    arrived = asdict(spec.lambda_layer) if MIXERS[mixer].is_lambda_layer else spec.mixer_arguments
+    assert {name: arrived[name] for name in defaults} == defaults
+    by_name = create_model("lambda_resnet50", mixer=mixer, **defaults)  # as on command lines
+    assert by_name == spec
+
+
+RIGHT = """
+from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet50, ResNet50
+LambdaResNet50(True, None, None, (224, 224, 3), "avg", 10, None, "mine")
+LambdaResNet50(weights="imagenet", classes=7, scope=7, num_heads=(4, 4, 8, 8), dropout_rate=0.2)
+ResNet50(placement="CLLL", mixer="halo", mixer_arguments={"block_size": 8})
+LambdaMobileNetV2(alpha=0.5, expand_lambda=False).summary()
+"""
+WRONG = """
+from lambda_keras.applications import LambdaResNet50, MobileNetV2, ResNetRS50
+LambdaResNet50(scop=7)
+LambdaResNet50(classes="ten")
+LambdaResNet50(pooling="mean")
+LambdaResNet50(block_size=8)
+ResNetRS50(placement="CCLL")
+MobileNetV2(scope=5)
+"""
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("constructor", CONSTRUCTORS, ids=lambda item: item.__name__)
-def test_constructor_is_a_function_of_its_own(constructor):
-    """Another process can unpickle it, and an editor finds it where it stands."""
-    name, module = constructor.__name__, sys.modules[constructor.__module__]
-    assert constructor.__qualname__ == name
-    assert name in module.__all__
-    assert pickle.loads(pickle.dumps(constructor)) is constructor
-    assert inspect.getsourcefile(constructor) == module.__file__
-    source = inspect.getsource(constructor)
-    assert source.startswith(f"def {name}(")
-    (row,) = (row for row in specs.ROWS if row.constructor == name and not row.arguments)
-    assert f'build("{row.name}",include_top,weights,' in "".join(source.split())
-    (function,) = ast.parse(source).body
-    summary = ast.get_docstring(function)
-    counts = f"{row.parameters:,} parameters, {row.gflops} GFLOPs for an image of"
-    assert constructor.__doc__.startswith(f"{summary}\n\n{counts}")
+@pytest.mark.slow
+@pytest.mark.parametrize(("calls", "errors"), [(RIGHT, []), (WRONG, range(2, 8))])
+def test_types_of_calls(tmp_path, calls, errors):
+    """What an editor shows: pyright accepts right calls, and refuses each of the wrong ones."""
+    pytest.importorskip("pyright")
+    (tmp_path / "calls.py").write_text(calls)
+    settings = {"extraPaths": [str(ROOT)], "include": ["calls.py"]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    lines = [
+        one["range"]["start"]["line"] for one in json.loads(found.stdout)["generalDiagnostics"]
+    ]
+    assert lines == list(errors)
 
 
 def test_further_positional_arguments_are_those_of_keras_applications():
     model = LambdaResNet14(False, None, None, (32, 32, 3), "avg", 1000, None, "mine")
     assert (model.name, model.output_shape) == ("mine", (None, 512))
-
-
-def test_defaults_are_those_of_the_network():
-    defaults = {
-        one.__name__: {key: item.default for key, item in inspect.signature(one).parameters.items()}
-        for one in CONSTRUCTORS
-    }
-    assert defaults["LambdaResNet50"]["scope"] == 23
-    assert defaults["LambdaResNet14"]["scope"] == 7
-    assert defaults["LambdaResNet26RPT256"]["input_shape"] == (256, 256, 3)
-    assert defaults["BoTNet26T256"]["input_shape"] == (256, 256, 3)
-    of_halos = {name: defaults["HaloNet26T"][name] for name in ("mixer", "num_heads", "halo_size")}
-    assert of_halos == {"mixer": "halo", "num_heads": 8, "halo_size": 2}
-    assert defaults["LambdaMobileNetV2"]["key_dim"] == 32
-    assert defaults["ResNet50"]["placement"] == "CCCC"
-    assert {each["batch_norm_momentum"] for each in defaults.values()} == {0.9}
 
 
 @pytest.mark.one_backend
@@ -481,7 +507,7 @@ def test_load_in_a_fresh_process(tmp_path):
 
 def test_weights_of_attention_for_other_classes_and_channels(tmp_path):
     """Random features are weights, too."""
-    model = small(mixer="favor", num_features=8, seed=3)
+    model = small(mixer="favor", mixer_arguments={"num_features": 8, "seed": 3})
     model.save_weights(tmp_path / "small.weights.h5")
     adapted = LambdaResNet14(
         classes=2,
@@ -489,7 +515,7 @@ def test_weights_of_attention_for_other_classes_and_channels(tmp_path):
         weights=tmp_path / "small.weights.h5",
         adapt_weights=True,
         mixer="favor",
-        num_features=8,
+        mixer_arguments={"num_features": 8},
     )
     for name in ("query_kernel", "random_features"):
         expected, received = (

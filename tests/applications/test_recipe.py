@@ -45,9 +45,10 @@ def test_recipe_of_a_depth(copy):
     specs = copy / "lambda_keras" / "models" / "specs.py"
     insert(specs, "\nDEPTHS = {\n", depth.removeprefix("   "))
     insert(specs, "\nROWS = (\n", row.removeprefix("   "))
-    networks = copy / "lambda_keras" / "applications" / "networks.py"
+    networks = copy / "lambda_keras" / "applications" / "lambda_resnet.py"
     name = re.search(r"def (\w+)\(", function)[1]
-    networks.write_text(networks.read_text("utf-8") + "\n\n" + textwrap.dedent(function), "utf-8")
+    insert(networks, "\n]\n", "\n\n" + textwrap.dedent(function))
+    insert(networks, "__all__ = [\n", f'    "{name}",\n')
     table = run(copy, "zoo.list", "--format", "markdown")
     docs = copy / "docs" / "models.md"
     marks = r"(<!-- python -m zoo.list --format markdown -->\n).*?(<!-- end -->)"

@@ -17,6 +17,7 @@ from lambda_keras.layers import (
 )
 from lambda_keras.models.mixers import MIXERS, of_stage
 from lambda_keras.models.specs import LambdaSpec
+from zoo.registry import create_model
 
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
 
@@ -43,7 +44,9 @@ def test_names_of_mixers():
 
 
 def small(mixer: str, **arguments) -> keras.Model:
-    return LambdaResNet14(mixer=mixer, input_shape=(16, 12, 3), classes=5, **arguments)
+    return create_model(
+        "lambda_resnet14", mixer=mixer, input_shape=(16, 12, 3), classes=5, **arguments
+    )
 
 
 @pytest.mark.one_backend

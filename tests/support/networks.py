@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.applications import common
+from lambda_keras.applications import build
 from lambda_keras.layers import LambdaLayer, SqueezeExcitation
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import LambdaSpec, ResNetSpec
@@ -144,7 +144,7 @@ def skip_drawing(monkeypatch) -> None:
 
 def skip_building(monkeypatch) -> None:
     """Makes constructors return their spec in place of the model."""
-    monkeypatch.setattr(common, "build_spec", lambda spec, *_, **__: spec)
+    monkeypatch.setattr(build, "build_spec", lambda spec, *_, **__: spec)
 
 
 def layer_errors(model: keras.Model, other: keras.Model, inputs: np.ndarray) -> dict[str, float]:

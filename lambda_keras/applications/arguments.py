@@ -1,0 +1,167 @@
+"""Arguments of the networks in addition to those of keras.applications, and their documentation."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+Weights = str | os.PathLike | None
+Shape = tuple[int | None, int | None, int] | None
+Pooling = Literal["avg", "max"] | None
+_ByStage = int | Sequence[int]
+
+
+class NetworkArguments(TypedDict, total=False):
+    """Arguments of every network."""
+
+    adapt_weights: bool
+    dropout_rate: float
+    batch_norm_momentum: float
+
+
+class ResNetArguments(NetworkArguments, total=False):
+    """Arguments of residual networks."""
+
+    stochastic_depth_rate: float
+    padding: Literal["same", "fixed", "symmetric"]
+    stem: Literal["v1", "tiered", "rs", "small"]
+
+
+class LambdaArguments(TypedDict, total=False):
+    """Hyper-parameters of lambda layers: each one value, or four for the stages c2 to c5."""
+
+    num_heads: _ByStage
+    key_dim: int | Sequence[int | None] | None
+    intra_depth: _ByStage
+    scope: int | Sequence[int | None] | None
+    multi_query: bool | Sequence[bool]
+    use_content: bool | Sequence[bool]
+    position_embedding: str | Sequence[str | None] | None
+    query_normalization: str | Sequence[str | None] | None
+    key_normalization: str | Sequence[str | None] | None
+    value_normalization: str | Sequence[str | None] | None
+    use_bias: bool | Sequence[bool]
+    implementation: str | Sequence[str]
+    strided_queries: bool | Sequence[bool]
+
+
+class LambdaResNetArguments(ResNetArguments, LambdaArguments, total=False):
+    """Arguments of residual networks with lambda layers, or another mixer in their place."""
+
+    placement: str | None
+    mixer: str
+    mixer_arguments: Mapping[str, Any]
+
+
+class SmallResNetArguments(LambdaResNetArguments, total=False):
+    """Arguments of a residual network whose size can be chosen."""
+
+    blocks: Sequence[int]
+    filters: int
+
+
+class MobileNetArguments(NetworkArguments, total=False):
+    """Arguments of MobileNetV2."""
+
+    alpha: float
+
+
+class LambdaMobileNetArguments(MobileNetArguments, LambdaArguments, total=False):
+    """Arguments of MobileNetV2 with lambda layers."""
+
+    expand_lambda: bool
+
+
+SHARED = """Args:
+    include_top: Whether there is a classifier.
+    weights: None (random initialization, E.1; unlike keras.applications the default, as most of
+        these networks have no published weights), `"imagenet"` where weights were published, the
+        path of a `.weights.h5` or `.safetensors` file of this network, or `"hf://owner/repo"` for a
+        repository of the Hugging Face Hub.
+    input_tensor: Keras tensor to build the network on, in place of a new `keras.Input`.
+    input_shape: `(height, width, channels)` of an image, channels last; height and width may be
+        None. Defaults to three channels of any size.
+    pooling: Pooling of a network without a classifier: None (the last feature map), `"avg"` or
+        `"max"`.
+    classes: Number of classes.
+    classifier_activation: Activation of the classifier, None for logits.
+    name: Name of the model.
+    adapt_weights: Whether weights of another number of classes or channels are accepted: a
+        classifier of other classes stays random; for other channels the first convolution is
+        summed over its channels for one, else repeated and scaled, as in timm.
+    dropout_rate: Dropout of the pooled features before the classifier (Table 20).
+    batch_norm_momentum: Momentum in [0, 1) of the moving statistics of all batch normalizations.
+        Inference is near chance until they have followed the batches, which takes about 20 steps
+        with 0.9 (the default), 200 with 0.99 and 2000 with 0.999.
+"""
+RESNET = """\
+    stochastic_depth_rate: Drop rate of the branches of c5; earlier stages drop less, in proportion
+        to the number of the stage (Table 20).
+    padding: Padding of strided convolutions, `"same"` (TensorFlow's), or equal on both sides:
+        `"fixed"`, with TensorFlow's poolings (ResNet-RS), or `"symmetric"`, with PyTorch's. Weights
+        fit the padding that they were trained with.
+    stem: Layers before c2: `"v1"`, `"tiered"` or `"rs"` with stride 4, or `"small"` with stride 1
+        (`lambda_keras.models.specs.ResNetSpec`).
+"""
+LAMBDA = """\
+    num_heads, key_dim, intra_depth, scope, multi_query, use_content, position_embedding,
+        query_normalization, key_normalization, value_normalization, use_bias, implementation,
+        strided_queries: Hyper-parameters of `lambda_keras.layers.LambdaLayer`; each is one value,
+        or four for the stages c2 to c5. Defaults: DEFAULTS.
+"""
+MIXER = """\
+    placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
+        convolutions, L for lambda layers in all blocks. None for the network's own blocks (Table
+        18). Squeeze-and-excitation stays in the convolution blocks of c2 and c3.
+    mixer: Layer in the place of lambda layers: `"lambda"` itself, `"content"` (lambda layers
+        without position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the
+        linear attention `"efficient"`, `"linear"`, `"favor"` or `"relu"`
+        (`lambda_keras.models.mixers`). `"global"` and `"axial"` need an `input_shape` of known
+        height and width. It starts from its own defaults: hyper-parameters above that its layer
+        has, such as `num_heads`, are passed on to it.
+    mixer_arguments: Further arguments of the mixer's layer in `lambda_keras.layers`, such as
+        `{"block_size": 8}` for `"halo"`; each is one value, or four for the stages c2 to c5.
+"""
+SMALL = """\
+    blocks: Numbers of blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is left out with
+        its stride and its features.
+    filters: Width of the stem and of the bottlenecks of c2; every stage doubles it.
+"""
+MOBILENET = """\
+    alpha: Width multiplier of MobileNetV2.
+"""
+EXPAND = """\
+    expand_lambda: Whether the blocks with a lambda layer have their first pointwise convolution, as
+        the text says. Without it they count the 3.21 M of Table 17.
+"""
+RESULT = """
+Call arguments:
+    inputs: Float tensor of shape `(batch, height, width, channels)`, RGB images that passed
+        `lambda_keras.applications.preprocess_input`.
+
+Returns:
+    A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features at
+    strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
+    `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
+
+Raises:
+    ValueError: If an argument is out of its range, or the weights do not fit.
+    TypeError: If the network has no such argument.
+
+Example:
+>>> from lambda_keras.applications import NAME
+>>> model = NAME(classes=10)
+>>> model.output_shape
+(None, 10)
+
+Reference:
+    LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602).
+"""
+# Documentation of each group, in the order of the text.
+TEXTS = {
+    NetworkArguments: SHARED,
+    ResNetArguments: SHARED + RESNET,
+    LambdaResNetArguments: SHARED + RESNET + LAMBDA + MIXER,
+    SmallResNetArguments: SHARED + RESNET + SMALL + LAMBDA + MIXER,
+    MobileNetArguments: SHARED + MOBILENET,
+    LambdaMobileNetArguments: SHARED + MOBILENET + EXPAND + LAMBDA,
+}

@@ -1,0 +1,185 @@
+"""Construction of the networks by name, and the documentation of their constructors."""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from difflib import get_close_matches
+from typing import Any
+
+import keras
+
+from lambda_keras.applications import arguments as groups
+from lambda_keras.layers.arguments import (
+    check,
+    check_bools,
+    check_choices,
+    check_number,
+    is_positive_integer,
+    received,
+)
+from lambda_keras.models import specs
+from lambda_keras.models.mixers import MIXERS, check_mixer
+from lambda_keras.models.mobilenet import build_mobilenet
+from lambda_keras.models.resnet import build_resnet
+from lambda_keras.weights import load_weights
+from lambda_keras.weights.files import find_weights, load_adapted
+
+Spec = specs.ResNetSpec | specs.MobileNetSpec
+
+
+def build(
+    network: str,
+    *,
+    include_top: bool,
+    weights: groups.Weights,
+    input_tensor: Any,
+    input_shape: groups.Shape,
+    pooling: groups.Pooling,
+    classes: int,
+    classifier_activation: Any,
+    name: str | None,
+    arguments: Mapping[str, Any],
+    **defaults: Any,
+) -> keras.Model:
+    """Builds a network of `lambda_keras.models.specs.NETWORKS` by the arguments of a constructor.
+
+    `arguments` are of the constructor's group (`lambda_keras.applications.arguments`), and
+    `defaults` its own defaults of some of them.
+    """
+    row, options = specs.NETWORKS[network], {**defaults, **arguments}
+    adapt_weights = options.pop("adapt_weights", False)
+    spec = _changed(row, options)
+    top = {
+        "include_top": include_top,
+        "pooling": pooling,
+        "classes": classes,
+        "classifier_activation": classifier_activation,
+        "name": network if name is None else name,
+    }
+    _check(spec, adapt_weights=adapt_weights, **top)
+    minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
+    inputs = _inputs(input_tensor, input_shape, minimum)
+    if weights is not None:  # Found before the network is built, which takes seconds.
+        is_whole = include_top and not adapt_weights
+        weights = find_weights(weights, network, classes if is_whole else None)
+    model = build_spec(spec, inputs, **top)
+    if weights is not None and adapt_weights:
+        rgb = build_spec(spec, keras.Input((*inputs.shape[1:3], 3)), **top)
+        load_adapted(model, rgb, weights, network)
+    elif weights is not None:
+        load_weights(model, weights, network)
+    return model
+
+
+def build_spec(spec: Spec, inputs: keras.KerasTensor, **top: Any) -> keras.Model:
+    """Builds the network of a spec; the arguments are those of `build_resnet`."""
+    if isinstance(spec, specs.ResNetSpec):
+        return build_resnet(spec, inputs, **top)
+    return build_mobilenet(spec, inputs, **top)
+
+
+def group_of(spec: Spec) -> Any:
+    """The group of the keyword arguments of a network's constructor."""
+    if isinstance(spec, specs.MobileNetSpec):
+        lambda_blocks = bool(spec.lambda_blocks)
+        return groups.LambdaMobileNetArguments if lambda_blocks else groups.MobileNetArguments
+    if spec.mixer is None:
+        return groups.ResNetArguments
+    return groups.SmallResNetArguments if spec.stem == "small" else groups.LambdaResNetArguments
+
+
+def arguments_of(spec: Spec) -> list[str]:
+    """Names of all arguments of a network's constructor."""
+    shared = inspect.signature(build).parameters.keys() - {"network", "arguments", "defaults"}
+    return [*sorted(shared), *group_of(spec).__annotations__]
+
+
+def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
+    """Adds the arguments of their groups to the docstrings of constructors, as Keras does."""
+    for name in names:
+        row = next(row for row in specs.ROWS if row.constructor == name)
+        if module[name].__doc__:  # python -OO removes docstrings.
+            defaults = ", ".join(f"{k}={v!r}" for k, v in asdict(row.spec.lambda_layer).items())
+            text = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", name)
+            module[name].__doc__ += "\n" + text.replace("DEFAULTS", defaults)
+
+
+def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
+    """The spec of a network with options; another mixer than its own keeps the other's defaults."""
+    known = group_of(row.spec).__annotations__
+    for name in options.keys() - known.keys():
+        nearest = ", ".join(map(repr, get_close_matches(name, known))) or "see its help"
+        raise TypeError(
+            f"{row.constructor}() got an unexpected keyword argument {name!r}: expected one that "
+            f"the network has ({nearest}). {received(**{name: options[name]})}"
+        )
+    spec, changes = row.spec, dict(options)
+    hyper_parameters = {
+        name: changes.pop(name)
+        for name in options
+        if name in groups.LambdaArguments.__annotations__
+    }
+    if isinstance(spec, specs.MobileNetSpec):
+        return replace(spec, **changes, lambda_layer=replace(spec.lambda_layer, **hyper_parameters))
+    if spec.mixer is None:
+        return replace(spec, **changes)
+    letters, mixer = changes.pop("placement", None), changes.get("mixer", spec.mixer)
+    further = changes.pop("mixer_arguments", {})
+    expected = "mixer_arguments to be a dictionary"
+    check(isinstance(further, Mapping), expected, mixer_arguments=further)
+    hyper_parameters |= further
+    check_mixer(mixer, hyper_parameters)
+    changes["mixer_arguments"] = spec.mixer_arguments if mixer == spec.mixer else {}
+    if MIXERS[mixer].is_lambda_layer:
+        changes["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
+    else:
+        changes["mixer_arguments"] = {**changes["mixer_arguments"], **hyper_parameters}
+    spec = replace(spec, **changes)
+    if letters is None:
+        return spec
+    return replace(spec, mixer_blocks=specs.placement(spec.blocks, letters))
+
+
+def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, name: Any, **flags):
+    """Checks the arguments that all networks share."""
+    data_format = keras.config.image_data_format()
+    expected = "keras.config.image_data_format() to be 'channels_last', as these networks need"
+    check(data_format == "channels_last", expected, image_data_format=data_format)
+    check_choices((None, "avg", "max"), pooling=pooling)
+    check_bools(**flags)
+    check(is_positive_integer(classes), "classes to be a positive integer", classes=classes)
+    for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
+        rate = {field: getattr(spec, field, 0)}
+        check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **rate)
+    is_name = isinstance(name, str) and name and "/" not in name
+    check(is_name, "a name without a slash", name=name)
+    try:
+        keras.activations.get(classifier_activation)
+    except Exception as error:
+        raise ValueError(
+            "expected classifier_activation to be None, or a function of keras.activations or its "
+            f"name. Received: {classifier_activation!r}"
+        ) from error
+
+
+def _inputs(input_tensor, input_shape, minimum):
+    if input_tensor is not None:
+        is_tensor = keras.utils.is_keras_tensor(input_tensor)
+        check(is_tensor, "input_tensor to be a Keras tensor", input_tensor=type(input_tensor))
+        dtype, expected = input_tensor.dtype, "of floats, as preprocess_input returns them"
+        check(keras.backend.is_float_dtype(dtype), f"input_tensor {expected}", dtype=dtype)
+        input_shape = tuple(input_tensor.shape[1:])
+    elif input_shape is None:
+        input_shape = (None, None, 3)
+    is_shape = (
+        isinstance(input_shape, (tuple, list))
+        and len(input_shape) == 3
+        and all(size is None or is_positive_integer(size) for size in input_shape)
+        and input_shape[-1] is not None
+    )
+    expected = "(height, width, channels) of positive integers, with a known number of channels"
+    check(is_shape, f"input_shape {expected}", input_shape=input_shape)
+    large = all(size is None or size >= minimum for size in input_shape[:2])
+    expected = f"height and width of at least {minimum} pixels, the stride of the last stage"
+    check(large, expected, input_shape=tuple(input_shape))
+    return keras.Input(input_shape, name="images") if input_tensor is None else input_tensor

@@ -1,0 +1,234 @@
+"""LambdaResNets: ResNet-RS with lambda layers in c5 and some or all of c4 (Tables 14 and 18).
+
+Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
+its arguments.
+"""
+
+from typing import Any, Unpack
+
+import keras
+
+from lambda_keras.applications.arguments import (
+    LambdaResNetArguments,
+    Pooling,
+    Shape,
+    SmallResNetArguments,
+    Weights,
+)
+from lambda_keras.applications.build import build, document
+
+__all__ = [
+    "LambdaResNet14",
+    "LambdaResNet50",
+    "LambdaResNet50C4",
+    "LambdaResNet101",
+    "LambdaResNet101C4",
+    "LambdaResNet152",
+    "LambdaResNet152C4",
+    "LambdaResNet200",
+    "LambdaResNet200C4",
+    "LambdaResNet270",
+    "LambdaResNet270C4",
+    "LambdaResNet350",
+    "LambdaResNet350C4",
+    "LambdaResNet420",
+    "LambdaResNet420C4",
+]
+
+
+def LambdaResNet14(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet14",
+    **arguments: Unpack[SmallResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """A small LambdaResNet for images of some 32 pixels; not in the paper. Strides are 1 to 8.
+
+    855,544 parameters, 0.064 GFLOPs for an image of 32x32.
+    """
+    return build("lambda_resnet14", **locals(), placement="CCLL")
+
+
+def LambdaResNet50(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet50",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-50 (Table 18).
+
+    18,963,272 parameters, 4.18 GFLOPs for an image of 160x160.
+    """
+    return build("lambda_resnet50", **locals())
+
+
+def LambdaResNet101(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet101",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-101 (Table 18).
+
+    36,866,920 parameters, 11.285 GFLOPs for an image of 192x192.
+    """
+    return build("lambda_resnet101", **locals())
+
+
+def LambdaResNet152(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet152",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-152 (Table 18).
+
+    51,404,696 parameters, 29.632 GFLOPs for an image of 256x256.
+    """
+    return build("lambda_resnet152", **locals())
+
+
+def LambdaResNet200(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet200",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-200 (Table 18).
+
+    57,993,112 parameters, 61.535 GFLOPs for an image of 320x320.
+    """
+    return build("lambda_resnet200", **locals())
+
+
+def LambdaResNet270(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet270",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-270 (Table 18).
+
+    81,366,248 parameters, 52.186 GFLOPs for an image of 256x256.
+    """
+    return build("lambda_resnet270", **locals())
+
+
+def LambdaResNet350(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet350",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-350 (Table 18).
+
+    105,475,176 parameters, 105.697 GFLOPs for an image of 320x320.
+    """
+    return build("lambda_resnet350", **locals())
+
+
+def LambdaResNet420(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet420",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-420 (Table 18).
+
+    124,438,664 parameters, 125.984 GFLOPs for an image of 320x320.
+    """
+    return build("lambda_resnet420", **locals())
+
+
+def LambdaResNet50C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet50_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-50, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    16,242,072 parameters, 4.073 GFLOPs for an image of 160x160.
+    """
+    return build("lambda_resnet50_c4", **locals())
+
+
+def LambdaResNet101C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet101_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-101, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    25,982,120 parameters, 13.603 GFLOPs for an image of 224x224.
+    """
+    return build("lambda_resnet101_c4", **locals())
+
+
+def LambdaResNet152C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet152_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-152, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    35,077,496 parameters, 26.353 GFLOPs for an image of 256x256.
+    """
+    return build("lambda_resnet152_c4", **locals())
+
+
+def LambdaResNet200C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet200_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-200, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    41,665,912 parameters, 59.832 GFLOPs for an image of 320x320.
+    """
+    return build("lambda_resnet200_c4", **locals())
+
+
+def LambdaResNet270C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet270_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-270, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    55,786,968 parameters, 46.455 GFLOPs for an image of 256x256.
+    """
+    return build("lambda_resnet270_c4", **locals())
+
+
+def LambdaResNet350C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet350_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-350, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    69,555,336 parameters, 100.13 GFLOPs for an image of 320x320.
+    """
+    return build("lambda_resnet350_c4", **locals())
+
+
+def LambdaResNet420C4(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "lambda_resnet420_c4",
+    **arguments: Unpack[LambdaResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """LambdaResNet-420, all of c4 and c5 lambda layers (Tables 14, 15).
+
+    81,443,704 parameters, 119.022 GFLOPs for an image of 320x320.
+    """
+    return build("lambda_resnet420_c4", **locals())
+
+
+document(__all__, globals())

@@ -1,0 +1,219 @@
+"""ResNet-RS, the baselines of Table 14, with squeeze-and-excitation and without.
+
+Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
+its arguments.
+"""
+
+from typing import Any, Unpack
+
+import keras
+
+from lambda_keras.applications.arguments import (
+    Pooling,
+    ResNetArguments,
+    Shape,
+    Weights,
+)
+from lambda_keras.applications.build import build, document
+
+__all__ = [
+    "ResNetRS50",
+    "ResNetRS50NoSE",
+    "ResNetRS101",
+    "ResNetRS101NoSE",
+    "ResNetRS152",
+    "ResNetRS152NoSE",
+    "ResNetRS200",
+    "ResNetRS200NoSE",
+    "ResNetRS270",
+    "ResNetRS270NoSE",
+    "ResNetRS350",
+    "ResNetRS350NoSE",
+    "ResNetRS420",
+    "ResNetRS420NoSE",
+]
+
+
+def ResNetRS50(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs50",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-50, the baseline of Table 14.
+
+    35,691,912 parameters, 4.557 GFLOPs for an image of 160x160.
+    """
+    return build("resnet_rs50", **locals())
+
+
+def ResNetRS101(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs101",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-101, the baseline of Table 14.
+
+    63,618,696 parameters, 16.351 GFLOPs for an image of 224x224.
+    """
+    return build("resnet_rs101", **locals())
+
+
+def ResNetRS152(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs152",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-152, the baseline of Table 14.
+
+    86,621,576 parameters, 31.056 GFLOPs for an image of 256x256.
+    """
+    return build("resnet_rs152", **locals())
+
+
+def ResNetRS200(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs200",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-200, the baseline of Table 14.
+
+    93,209,992 parameters, 62.758 GFLOPs for an image of 320x320.
+    """
+    return build("resnet_rs200", **locals())
+
+
+def ResNetRS270(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs270",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-270, the baseline of Table 14.
+
+    129,861,448 parameters, 53.9 GFLOPs for an image of 256x256.
+    """
+    return build("resnet_rs270", **locals())
+
+
+def ResNetRS350(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs350",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-350, the baseline of Table 14.
+
+    163,956,168 parameters, 107.367 GFLOPs for an image of 320x320.
+    """
+    return build("resnet_rs350", **locals())
+
+
+def ResNetRS420(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs420",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-420, the baseline of Table 14.
+
+    191,891,656 parameters, 127.885 GFLOPs for an image of 320x320.
+    """
+    return build("resnet_rs420", **locals())
+
+
+def ResNetRS50NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs50_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-50 without squeeze-and-excitation (Table 14).
+
+    25,613,256 parameters, 4.537 GFLOPs for an image of 160x160.
+    """
+    return build("resnet_rs50_no_se", **locals())
+
+
+def ResNetRS101NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs101_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-101 without squeeze-and-excitation (Table 14).
+
+    44,605,384 parameters, 16.313 GFLOPs for an image of 224x224.
+    """
+    return build("resnet_rs101_no_se", **locals())
+
+
+def ResNetRS152NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs152_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-152 without squeeze-and-excitation (Table 14).
+
+    60,249,032 parameters, 31.003 GFLOPs for an image of 256x256.
+    """
+    return build("resnet_rs152_no_se", **locals())
+
+
+def ResNetRS200NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs200_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-200 without squeeze-and-excitation (Table 14).
+
+    64,730,056 parameters, 62.701 GFLOPs for an image of 320x320.
+    """
+    return build("resnet_rs200_no_se", **locals())
+
+
+def ResNetRS270NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs270_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-270 without squeeze-and-excitation (Table 14).
+
+    89,655,496 parameters, 53.82 GFLOPs for an image of 256x256.
+    """
+    return build("resnet_rs270_no_se", **locals())
+
+
+def ResNetRS350NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs350_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-350 without squeeze-and-excitation (Table 14).
+
+    112,842,440 parameters, 107.265 GFLOPs for an image of 320x320.
+    """
+    return build("resnet_rs350_no_se", **locals())
+
+
+def ResNetRS420NoSE(
+    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    classifier_activation: Any = "softmax", name: str = "resnet_rs420_no_se",
+    **arguments: Unpack[ResNetArguments],
+) -> keras.Model:  # fmt: skip
+    """ResNet-RS-420 without squeeze-and-excitation (Table 14).
+
+    131,840,712 parameters, 127.765 GFLOPs for an image of 320x320.
+    """
+    return build("resnet_rs420_no_se", **locals())
+
+
+document(__all__, globals())
