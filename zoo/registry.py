@@ -61,7 +61,7 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
     from lambda_keras.applications.build import arguments_of
     from lambda_keras.models.mixers import MIXERS
 
-    known = arguments_of(row.spec)
+    known = arguments_of(row.name)
     arguments = {"name": name, **row.arguments, **overrides}
     of_mixer = {other for mixer in MIXERS.values() for other in mixer.hyper_parameters} - {*known}
     if "mixer" in known and (given := of_mixer & arguments.keys()):

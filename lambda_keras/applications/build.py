@@ -88,10 +88,10 @@ def group_of(spec: Spec) -> Any:
     return groups.SmallResNetArguments if spec.stem == "small" else groups.LambdaResNetArguments
 
 
-def arguments_of(spec: Spec) -> list[str]:
-    """Names of all arguments of a network's constructor."""
+def arguments_of(network: str) -> list[str]:
+    """Names of all arguments of the constructor of a network."""
     shared = inspect.signature(build).parameters.keys() - {"network", "arguments", "defaults"}
-    return [*sorted(shared), *group_of(spec).__annotations__]
+    return [*sorted(shared), *group_of(specs.NETWORKS[network].spec).__annotations__]
 
 
 def document(names: Iterable[str], module: Mapping[str, Any]) -> None:

@@ -244,7 +244,7 @@ def test_help_names_every_argument_and_no_other(constructor):
     row = next(row for row in specs.ROWS if row.constructor == constructor.__name__)
     text, _, _ = constructor.__doc__.partition("Call arguments")
     documented = re.findall(r"(?:^    |, |^        )(\w+)(?=[,:] ?)(?=[^\n]*:|,)", text, re.M)
-    names = {*build.arguments_of(row.spec)}
+    names = {*build.arguments_of(row.name)}
     assert names - {*documented} == set()
     listed = re.findall(r"^    (\w+): ", text, re.M)
     assert {*listed} <= names

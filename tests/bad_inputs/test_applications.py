@@ -242,7 +242,7 @@ OK = ("--model", "lambda_resnet14", "--weights", "text.pth", "--output", "out.we
 COMMANDS = [
     ("no_arguments", (), "model"),
     ("model", (*OK, "--model", "lambda_resnet14x"), "did you mean 'lambda_resnet14'"),
-    ("unpublished", (*OK, "--weights", "imagenet"), "no pretrained weights of 'lambda_resnet14'"),
+    ("unpublished", (*OK, "--weights", "imagenet"), "weights='imagenet' of 'lambda_resnet14'"),
     ("missing", (*OK, "--weights", "none.pth"), "that exists. Received: weights='none.pth'"),
     ("folder", (*OK, "--weights", "folder.pth"), "that exists. Received: weights='folder.pth'"),
     ("suffix", (*OK, "--weights", "text.zip"), "that exists. Received: weights='text.zip'"),

@@ -78,7 +78,7 @@ def test_it_is_the_table_of_the_constructors():
 @pytest.mark.parametrize("name", TABLE)
 def test_constructor_takes_the_arguments(name):
     row = TABLE[name]
-    assert row.arguments.keys() <= {*arguments_of(row.spec)}
+    assert row.arguments.keys() <= {*arguments_of(name)}
     parameters = inspect.signature(getattr(applications, row.constructor)).parameters
     assert row.arguments or parameters["name"].default == name
     assert (row.top1 is None) == (row.source == "") == (row.recipe == "")

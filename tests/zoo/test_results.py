@@ -47,7 +47,7 @@ def test_rows_name_networks_and_their_arguments():
     assert len({str(vars(one)) for one in RESULTS}) == len(RESULTS)
     for one in RESULTS:
         row = TABLE[one.network]
-        assert one.arguments.keys() <= {*arguments_of(row.spec)}
+        assert one.arguments.keys() <= {*arguments_of(one.network)}
         assert one.data in (IMAGENET, PSEUDO_LABELS)
         if not one.arguments:
             assert one.parameters == row.parameters
