@@ -36,7 +36,9 @@ class Model:
 
     def __post_init__(self) -> None:
         self._signatures = self.runtimes[0].signatures()
-        self._batches = Batches(self.runtimes, self.batch_size)
+        sizes = [s[0] for inputs, _ in self._signatures.values() for _, s in inputs.values()]
+        fixed = max(sizes)  # images of every call of the export; -1 for any number
+        self._batches = Batches(self.runtimes, fixed if fixed > 0 else self.batch_size)
 
     def app(self) -> Starlette:
         """Creates the ASGI application."""
@@ -85,9 +87,7 @@ class Model:
                 f"Received: {count}, and {waiting} already wait",
                 503 if count <= self.max_waiting else 400,
             )
-        specs, _ = self._signatures[request.signature]
-        fixed = max(shape[0] for _, shape in specs.values())  # -1 for any batch size
-        size = fixed if fixed > 0 else self._batches.size
+        size = self._batches.size
         parts = [
             self._batches.submit(
                 request.signature, {name: a[i : i + size] for name, a in request.inputs.items()}

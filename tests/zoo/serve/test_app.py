@@ -154,3 +154,29 @@ def test_an_error_of_the_runtime(runtime):
         response = post(f"{url}/v1/models/m", "a", signature="sizes")
         assert response.status_code == 500
         assert response.json() == {"error": "MemoryError: too little"}
+
+
+class OneImage(Colours):
+    """Colours, one image a call, as an export with `--batch_size 1`."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def signatures(self):
+        inputs, outputs = super().signatures()["image_bytes"]
+        return {
+            "image_bytes": ({n: (dtype, (1, *s[1:])) for n, (dtype, s) in inputs.items()}, outputs)
+        }
+
+    def run(self, signature, inputs):
+        self.sizes.append(len(next(iter(inputs.values()))))
+        return super().run(signature, inputs)
+
+
+def test_batch_of_an_export_is_kept():
+    runtime = OneImage()
+    with serving(Model("colours", "1", [runtime])) as url, ThreadPoolExecutor(8) as pool:
+        url += "/v1/models/colours"
+        list(pool.map(lambda _: assert_answers(url), range(16)))
+    assert set(runtime.sizes) == {1}
