@@ -1,5 +1,6 @@
 """Commands of the zoo, run in this process."""
 
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from types import ModuleType
@@ -30,12 +31,15 @@ def settings_of(module: ModuleType) -> type[Settings]:
 
 
 def fail(command, monkeypatch, capsys, *arguments: str, backends: Sequence[str] = ("tensorflow",)):
-    """Runs a command's `main`, which has to end with one line and code 2; returns the line."""
+    """Runs a command's `main`, which has to end with one line and code 2; returns the line.
+
+    A line about the images that were found may stand before it.
+    """
     monkeypatch.setattr("sys.argv", ["command", *arguments])
     with pytest.raises(SystemExit) as caught:
         run_command(command, backends)
     assert caught.value.code == 2
-    error = capsys.readouterr().err
+    error = re.sub(r"\A.* images .*\n(?=error: )", "", capsys.readouterr().err)
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     return error

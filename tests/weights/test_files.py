@@ -255,7 +255,7 @@ def test_hdf5_file_of_something_else(tmp_path):
 
 
 def test_imagenet_weights_that_nobody_published():
-    match = r"no pretrained weights of 'lambda_resnet14'.*, only those of .*lambda_resnet50ts"
+    match = r"published weights: .*lambda_resnet50ts.*weights='imagenet' of 'lambda_resnet14'"
     with pytest.raises(ValueError, match=match):
         small(weights="imagenet")
 

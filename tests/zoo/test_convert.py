@@ -141,7 +141,7 @@ def test_nothing_is_left_when_it_fails(saved, tmp_path):
     ("model", "weights", "output", "match"),
     [
         ("lambda_resnet14x", "imagenet", "a.weights.h5", "did you mean 'lambda_resnet14'"),
-        ("lambda_resnet14", "imagenet", "a.weights.h5", "no pretrained weights"),
+        ("lambda_resnet14", "imagenet", "a.weights.h5", "a network with published weights"),
         ("lambda_resnet14", "none.pth", "a.weights.h5", r"that exists.*none\.pth"),
         ("lambda_resnet14", "none.pth", "a.h5", r"output: expected a file named.*a\.h5"),
         ("lambda_resnet14", "none.pth", ".weights.h5", "output: expected a file named"),

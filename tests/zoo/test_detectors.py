@@ -252,4 +252,4 @@ def test_settings_of_classifiers_are_refused(published, tmp_path, monkeypatch, c
     (tmp_path / "labels.txt").write_text("a\nb\n")
     fail = partial(commands.fail, demo.main, monkeypatch, capsys)
     arguments = ["--model", str(published), "--labels", str(tmp_path / "labels.txt")]
-    assert "already says which weights, labels and size" in fail(*arguments)
+    assert "already says which weights and labels" in fail(*arguments)

@@ -21,7 +21,8 @@ def test_the_same_file_in_training_and_test(photos, tmp_path):
     (folder / "val" / "blue").mkdir()
     Image.new("RGB", (40, 40)).save(folder / "val" / "red" / "new.png")
     shutil.copy(photos / "red" / "3.jpg", folder / "val" / "blue" / "other name.jpg")
-    (line,) = warnings(folder)
+    two_classes, line = warnings(folder)
+    assert two_classes.startswith("1 images are in two classes")
     assert line.startswith("1 of 2 test images are in training, too")
     assert line.endswith(f"other name.jpg = {folder}/train/red/3.jpg")
 

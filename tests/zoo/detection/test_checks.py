@@ -82,7 +82,7 @@ def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, 
         (line,) = run.build()
     assert run.trainer.model is run.model
     given, counts, first_step = run.task._training_records.args
-    assert run.index == {"train": counts.train}
+    assert run.index["train"] == counts.train
     assert sum(counts.train.values()) == run.images[0]
     assert (given.training.seed, first_step) == (5, 3)  # images follow those of the checkpoint
     assert f"{run.classes} classes" in line

@@ -84,7 +84,7 @@ def test_float16_halves_the_file(servables, folders, tmp_path):
 def test_int8_is_calibrated_on_images(name, servables, folders, tmp_path, monkeypatch):
     servable, seen = servables[name], []
 
-    def track(items, title, **_):
+    def track(items, title, *_, **__):
         seen.extend(items if title == "Calibrating" else ())
         return items
 
