@@ -102,7 +102,7 @@ class ClassificationRun(Run):
         model.compile(
             self._optimizer(network, steps_per_epoch),
             # Test images that only fill up the last batch have weight 0.
-            create_loss(training, "mean_with_sample_weight"),
+            create_loss(training, "sum_over_batch_size"),
             weighted_metrics=metrics,
             steps_per_execution=training.steps_per_execution,
             # JAX is always compiled.
@@ -333,7 +333,13 @@ class ClassificationRun(Run):
             for name, value in kept.items()
             if name.startswith("val_")
         }
-        if self.config.training.callbacks:  # they may have changed the weights since then
+        # Callbacks may have changed the weights since then, and devices have batch statistics of
+        # their own, of which the mean is saved.
+        synchronized = self.devices.replicas == 1 or self.config.model.synchronized_batch_norm
+        if self.config.training.callbacks or not synchronized:
+            averages = self.model.averages.weights if self.model.averages else []
+            for variable in (*self.model.network.weights, *averages):
+                variable.assign(keras.ops.convert_to_numpy(variable))
             keras.Model.reset_metrics(self.model)  # in the middle of an epoch, too
             test = _evaluate(self.model, self._test_batches())
         metrics = self.metrics(

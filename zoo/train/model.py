@@ -176,10 +176,19 @@ class TrainingModel(keras.Model):
         return self.averages.of(self.network, inputs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if not training or self.objective is None:
+        if not training:  # the test loss has no regularization
+            return self._compile_loss(y, y_pred, sample_weight)  # pyright: ignore
+        if self.objective is None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         loss = self.objective.of(x, y, y_pred)
         return loss + sum(map(self._aggregate_additional_loss, self.losses))
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Keras' own, but a test loss is the mean over the images, whatever fills up the batch."""
+        if sample_weight is not None:
+            padding = keras.ops.sum(1 - keras.ops.cast(sample_weight, "float32"))
+            self._loss_tracker.count.assign_sub(padding)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def compute_loss_and_updates(self, *state, **arguments):
         """Computes the loss that JAX differentiates; recomputation takes less memory."""

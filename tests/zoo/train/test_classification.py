@@ -65,8 +65,14 @@ def test_metrics_are_those_of_the_saved_model(run):
     config = run_folder.load_config(run)
     model = keras.models.load_model(run / "model.keras")
     images, labels = load_data(config.data, 16).test.sample(1000)
-    accuracy = (predict(model, images).argmax(-1) == labels).mean()
+    probabilities = predict(model, images)
+    accuracy = (probabilities.argmax(-1) == labels).mean()
     assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    # Of images, not of batches, of which 40 images and padding are the last one.
+    smoothed = 0.9 * np.eye(10)[labels] + 0.1 / 10
+    loss = -(smoothed * np.log(probabilities)).sum(-1).mean()
+    assert (len(images), config.data.batch_size) == (360, 64)
+    assert metrics["test"]["loss"] == pytest.approx(loss, rel=1e-4)
     assert metrics["history"]["val_accuracy"] == [pytest.approx(accuracy, abs=1e-6)]
     assert (metrics["training_images"], metrics["test_images"]) == (1437, 360)
     assert metrics["trainable_parameters"] == sum(
