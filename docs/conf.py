@@ -43,7 +43,7 @@ default_role = "python_name"
 nitpicky = True  # References to names that are not there are errors, but for two kinds:
 nitpick_ignore_regex = [
     ("py:obj", ".*"),  # code in docstrings, most of which is no name of the reference
-    ("py:class", r"(?!lambda_keras|zoo).*"),  # types of other packages in signatures
+    ("py:class", r"(?!lambda_keras|zoo\.api).*"),  # types of others in signatures
 ]
 autodoc_member_order = "bysource"  # that of `__all__`
 autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
