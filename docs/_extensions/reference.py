@@ -12,6 +12,7 @@ from sphinx.domains.python import PyXRefRole
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
+from lambda_keras.applications.build import group_of
 from lambda_keras.models.specs import ROWS
 
 MODULES = ("lambda_keras.layers", "lambda_keras.applications", "lambda_keras.weights", "zoo.api")
@@ -58,14 +59,14 @@ def mark_sections(*event: object) -> None:
 
 def shorten(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list) -> None:
     """Describes arguments that several networks have at the first of them only."""
-    if kind != "function" or name.rpartition(".")[2] not in {row.constructor for row in ROWS}:
+    groups = {row.constructor: group_of(row.spec) for row in ROWS}
+    own = name.rpartition(".")[2]
+    if kind != "function" or own not in groups:
         return
-    seen = app.env.current_document.setdefault("networks", {})
-    group = str(inspect.signature(value).parameters["arguments"].annotation)
-    first = seen.setdefault(group, name)
-    if first != name:
+    first = next(one for one, group in groups.items() if group is groups[own])
+    if first != own:
         end = next(i for i, line in enumerate(lines) if line.startswith("Args:"))
-        lines[end:] = [f"Arguments, outputs and errors are those of :py:func:`~{first}`.", ""]
+        lines[end:] = [f"Arguments, outputs and errors are those of :py:func:`{first}`.", ""]
 
 
 def check_public_symbols(app: Sphinx, env: BuildEnvironment) -> None:
