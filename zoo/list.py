@@ -42,7 +42,7 @@ class Statement:
     missing: str = ""
     """Why, or what part, cannot be shown here, in one line."""
     contradicted: str = ""
-    """What shows the opposite, in one line."""
+    """Evidence of the opposite, in one line."""
 
     @property
     def places(self) -> list[str]:

@@ -75,7 +75,7 @@ def other_data(folder: Any, what: str) -> ValueError:
 
 
 def _longer(config: RunConfig) -> str:
-    """Says how to train longer than a finished run."""
+    """Arguments that train on from a finished run."""
     if not isinstance(config, TrainConfig):
         return "a longer run of a detector starts anew, with more --training.steps"
     warm = " --model.weights_model None" if config.model.weights_model else ""

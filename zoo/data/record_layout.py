@@ -41,7 +41,7 @@ def record_ends(path: str) -> Iterator[int]:
 
 
 def why_compressed(path: str) -> str:
-    """Says how to decompress a file that has no records for being compressed; else ""."""
+    """Command that decompresses a file, or "" if it is not compressed."""
     with tf.io.gfile.GFile(path, "rb") as file:
         head: Any = file.read(2**16)
     try:

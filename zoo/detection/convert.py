@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations]:
-    """Gives the categories of both parts the ids of the training part, by their names.
+    """Assigns to the categories of both parts the ids of the training part, by their names.
 
     Categories without objects are left out.
     """
