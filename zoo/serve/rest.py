@@ -117,7 +117,9 @@ def refusal(error: Exception, request: Request) -> Refused:
     hint = f"; received text, expected {B64}" if any(map(bytes.isascii, files)) else ""
     # TensorFlow puts the names of graphs and nodes around the reason.
     reason = re.sub(r"(?s)^.*<stack traces unavailable>\s*|\s*\[\[.*|\[Op:.*", "", str(error))
-    return Refused(shorten(reason, 200) + hint)
+    if assertion := re.search(r"(?s)assertion failed: \[(.*)\]", reason):
+        reason = assertion[1].replace('\\"', '"')
+    return Refused(shorten(reason, 300) + hint * ("base64" not in reason))
 
 
 def _is_named(value: Any) -> bool:
