@@ -8,8 +8,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-detection demo-docs docs test lint test-jax test-torch test-slow test-detection \
-  test-benchmark test-pseudo lock clean
+.PHONY: help demo demo-detection demo-docs docs test test-all lint test-jax test-torch test-slow \
+  test-detection test-benchmark test-pseudo lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,11 @@ demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, ex
 # A few tests at a time, of which the slow ones come first: the workers end together.
 WORKERS = -n 2 --dist loadgroup --durations=40
 
-test: lint  ## Lint, type-check and run the tests on TensorFlow
+test: lint  ## Lint, type-check and run the quick tests on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
+
+test-all: .venv/installed test-jax test-torch  ## Run what `make test` leaves out: slow tests, JAX, PyTorch
+	.venv/bin/python -m pytest $(WORKERS) -m "slow and not very_slow"
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
@@ -59,7 +62,7 @@ test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, 
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/test_convert.py \
 	  tests/zoo/benchmark/test_accelerator.py
 
-test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run what CI leaves out: the notebooks, kills, lost hosts
+test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run tests of minutes: the notebooks, kills, lost hosts
 	.venv/bin/python -m pytest $(WORKERS) -m very_slow
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
 	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_classification.py
@@ -74,9 +77,10 @@ test-detection: .venv/installed  ## Run all tests of the detectors, those that t
 	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
-	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest tests/zoo/benchmark/test_networks.py \
-	  tests/layers/attention/test_timm.py
-	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest tests/tools tests/zoo/benchmark/test_backends.py
+	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest -m "not very_slow" \
+	  tests/zoo/benchmark/test_networks.py tests/layers/attention/test_timm.py
+	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest -m "not very_slow" \
+	  tests/tools tests/zoo/benchmark/test_backends.py
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
 	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \
@@ -88,7 +92,7 @@ SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/do
 docs: .venv-docs/onnxruntime-web  ## Build the documentation site in build/docs, run its doctests and its demo
 	$(SPHINX) --fresh-env --builder html . build/docs
 	$(SPHINX) --builder doctest . build/doctest
-	.venv-docs/bin/python -m pytest tests/docs/test_draw.py
+	.venv-docs/bin/python -m pytest -m "not very_slow" tests/docs/test_draw.py
 
 # Of npm's package, the build without WebGPU and WebGL, which the demo of the first page loads.
 ORT = onnxruntime-web-1.30.0.tgz
@@ -139,17 +143,18 @@ COMPILE = .venv-lock/bin/uv pip compile --quiet pyproject.toml --universal --pyt
   --custom-compile-command "make lock" $(LOCK_ARGS)
 
 lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.toml
-	$(COMPILE) --generate-hashes --extra dev --output-file requirements/tensorflow.lock
-	$(COMPILE) --generate-hashes --extra jax --extra train --extra test --output-file requirements/jax.lock
-	$(COMPILE) --generate-hashes --extra pseudo --extra test --output-file requirements/pseudo.lock
-	$(COMPILE) --generate-hashes --extra docs --output-file requirements/docs.lock
+	$(COMPILE) --generate-hashes $(addprefix --extra ,export detection demo serve) --group dev \
+	  --output-file requirements/tensorflow.lock
+	$(COMPILE) --generate-hashes --extra jax --extra train --group test --output-file requirements/jax.lock
+	$(COMPILE) --generate-hashes --extra pseudo --group test --output-file requirements/pseudo.lock
+	$(COMPILE) --generate-hashes --extra train --group docs --output-file requirements/docs.lock
 # PyTorch's CPU and CUDA builds share a version but neither hashes nor CUDA packages, so neither
 # is locked: pip takes the build that its index offers, with the CUDA packages that build asks for.
-	$(COMPILE) --no-annotate --extra convert --extra test --extra compare --output-file requirements/torch.lock
+	$(COMPILE) --no-annotate --extra convert --group test --group compare --output-file requirements/torch.lock
 # timm needs torchvision, which has no CPU build, so another PyTorch than the constraint's.
 	sed '/^torch=/d' requirements/constraints.txt > requirements/benchmark.in
-	$(subst constraints.txt,benchmark.in,$(COMPILE)) --no-annotate --extra benchmark --extra test \
-	  --output-file requirements/benchmark.lock
+	$(subst constraints.txt,benchmark.in,$(COMPILE)) --no-annotate --extra train --extra torch \
+	  --group benchmark --group test --output-file requirements/benchmark.lock
 	rm requirements/benchmark.in
 	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock requirements/benchmark.lock
 	rm requirements/*.lock.bak

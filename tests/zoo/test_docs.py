@@ -155,8 +155,8 @@ def test_configurations_have_the_names_by_which_a_wheel_has_them():
 
 @pytest.mark.one_backend
 def test_readme_is_short():
-    assert len(PAGES["README.md"].splitlines()) <= 130
-    assert len(PAGES["README.md"].split()) <= 1000
+    assert len(PAGES["README.md"].splitlines()) <= 150
+    assert len(PAGES["README.md"].split()) <= 1100
 
 
 def _arguments(line: str) -> list[str]:
