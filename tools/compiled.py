@@ -102,7 +102,6 @@ def main(arguments: Sequence[str]) -> None:
             beside = partial(compare_networks, network, device)
             report.measure([network], [TRAINING], columns(*OF_NETWORKS, *ANALYSIS), beside, note)
     if not config.models:
-        report.draws_layers()
         shown = columns("of_best", *ANALYSIS)
         for cases in config.cases():
             beside = partial(compare, cases[0], key="ideal_ms")

@@ -76,7 +76,7 @@ HOW = {
     r"python -m zoo\.serve": PARSED,  # serves until it is stopped; tests/zoo/serve sends requests
     r"echo .* curl": NOT_HERE,  # tests/zoo/serve/test_main.py runs the line that is printed
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
-    r"python -m (zoo\.benchmark|tools\.compiled)": PARSED,  # measure for minutes
+    r"python -m (zoo\.benchmark|tools\.)": PARSED,  # measure for minutes
     r"python -m support\.measure_pseudo_labels": NOT_HERE,  # minutes, and Apache Beam
     r"tpu_configs/tpu_vm\.sh --help": RUN,
     r"pip install": EXTRAS,  # needs a network

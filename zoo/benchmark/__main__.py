@@ -15,7 +15,6 @@ COMMANDS = {
     "models": "whole networks and those of keras.applications and timm",
     "serving": "latency of Keras and of every exported format",
     "accelerator": "layers and networks on a GPU or TPU, within minutes",
-    "table": "a Markdown table of the JSON files of the others",
 }
 
 

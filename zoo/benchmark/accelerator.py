@@ -38,8 +38,8 @@ class Config(
 
     Times every implementation of the layer, then training and inference of networks with the
     largest batch that fits. The loop over calls is part of the compiled program on JAX and
-    TensorFlow. Results in the JSON file of --output are not measured again; beside it come a CSV
-    file in timm's columns and two figures. Prints how far auto is from the fastest implementation,
+    TensorFlow. Results in the JSON file of --output are not measured again; beside it comes a CSV
+    file in timm's columns. Prints how far auto is from the fastest implementation,
     and the rows that correct its table. Needs Keras and one of JAX, PyTorch and TensorFlow:
 
       python -m zoo.benchmark accelerator --backend jax --output h100.json
@@ -58,7 +58,7 @@ class Config(
     largest_batch: BatchSize = 256
     """Batch size of networks, halved until they fit."""
     minutes: float = Field(default=8, ge=0)
-    """Time limit. 0: only print and draw what is in the file."""
+    """Time limit. 0: only print what is in the file."""
 
     @field_validator("xla")
     @classmethod
@@ -69,7 +69,7 @@ class Config(
 
 
 def run(config: Config, arguments: Sequence[str]) -> None:
-    """Measures until the time is up, and prints, writes and draws."""
+    """Measures until the time is up, then prints and writes."""
     if config.minutes:
         bench = AcceleratorBench(config, arguments)
         for _ in bench.measurements():
@@ -185,7 +185,7 @@ def timm_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def write_beside(content: Mapping[str, Any], output: Path) -> None:
-    """Writes the CSV file and, where there is matplotlib, the figures."""
+    """Writes the CSV file."""
     rows = timm_rows(content["rows"])
     written = [output]
     if rows:
@@ -194,16 +194,4 @@ def write_beside(content: Mapping[str, Any], output: Path) -> None:
         lines = [names, *([str(row.get(name, "")) for name in names] for row in rows)]
         with atomic_write(written[-1]) as beside:
             beside.write_text("".join(f"{','.join(line)}\n" for line in lines), encoding="utf-8")
-    if find_spec("matplotlib") is None:
-        print("\nno matplotlib here: --minutes 0 draws the figures where it is installed")
-    else:
-        from zoo.benchmark.plots import plot_layers, plot_networks
-
-        whole = [row for row in content["rows"] if all(mode in row for mode in layer.MODES)]
-        if whole:
-            written.append(output.with_suffix(".png"))
-            plot_layers({**content, "rows": whole}, written[-1])
-        if rows:
-            written.append(output.with_name(f"{output.stem}_networks.png"))
-            plot_networks(content, rows, written[-1])
     print(f"\nwrote {', '.join(map(str, written))}")

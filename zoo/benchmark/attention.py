@@ -54,7 +54,6 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Runs the benchmark, and prints and writes the results."""
     bench = Bench(config, arguments)
-    bench.draws_layers()
     for cases in config.cases():
         bench.measure(cases, MODES, COLUMNS, compare, f"{cases[0].title}, ")
     bench.finish()

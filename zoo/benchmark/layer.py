@@ -214,7 +214,6 @@ class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchm
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Runs the benchmark, and prints and writes the results."""
     bench = Bench(config, arguments)
-    bench.draws_layers()
     for cases in config.cases(config.dense_limit_gb):
         bench.measure(cases, MODES, COLUMNS, partial(compare, cases[0]), f"{cases[0].title}, ")
     bench.finish()

@@ -169,7 +169,6 @@ class Report:
         versions = installed(("keras", "numpy", *packages), install(config.extra))
         versions = {"lambda_keras": lambda_keras.__version__, **versions}
         self.output = config.output
-        self.draw: Callable[[dict[str, Any], Path], None] | None = None
         self.rows: list[dict[str, Any]] = []
         self.content: dict[str, Any] = {
             "benchmark": name,
@@ -198,27 +197,10 @@ class Report:
             with atomic_write(self.output) as beside:
                 beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
-    def draws_layers(self) -> None:
-        """Adds a figure to the report; a missing matplotlib fails at once, not after hours."""
-        self.draws("plot_layers")
-
-    def draws(self, figure: str) -> None:
-        """Adds a figure by the name of its function in `zoo.benchmark.plots`."""
-        if self.output is not None:
-            from zoo.benchmark import plots
-
-            self.draw = getattr(plots, figure)
-
     def finish(self) -> None:
-        """Draws the figure, if there is one, and prints the names of the files."""
-        if self.output is None:
-            return
-        written = str(self.output)
-        if self.draw is not None:
-            picture = self.output.with_suffix(".png")
-            self.draw(self.content, picture)
-            written += f" and {picture}"
-        print(f"\nwrote {written}")
+        """Prints the name of the file."""
+        if self.output is not None:
+            print(f"\nwrote {self.output}")
 
 
 class CaseReport(Report, ABC):

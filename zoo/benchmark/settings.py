@@ -41,7 +41,7 @@ class BenchmarkSettings(Settings):
     extra: ClassVar[str] = "train"  # required dependency group of lambda_keras
 
     output: Annotated[OutputFile, named(".json")] | None = None
-    """JSON file to write; a figure .png next to it where there is one."""
+    """JSON file to write."""
 
 
 class BackendSettings(BenchmarkSettings):

@@ -81,7 +81,6 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark steps"):
 def run(config: Config, arguments: Sequence[str]) -> None:
     """Runs the benchmark, and prints and writes the results."""
     bench = Bench(config, arguments)
-    bench.draws("plot_steps")
     cases = config.cases()
     bench.measure(cases, (FORWARD,), COLUMNS, partial(compare, cases), f"depth {config.depth}, ")
     bench.finish()

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from PIL import Image
 
 from lambda_keras.layers.position_lambdas import choices as table
 from zoo.benchmark import __main__ as command
@@ -97,9 +96,6 @@ def test_second_call_measures_the_rest(call, capsys, monkeypatch):
     (row,) = csv.DictReader(output.with_suffix(".csv").read_text().splitlines())
     assert row["model"] == "lambda_resnet14"
     assert (row["infer_batch_size"], row["train_img_size"]) == ("2", "8")
-    for picture in (output.with_suffix(".png"), output.with_name("device_networks.png")):
-        with Image.open(picture) as image:
-            assert image.size > (400, 100)
     monkeypatch.setattr(AcceleratorBench, "results", None)
     assert call() == (output, report)  # nothing is measured again
     assert call("--minutes", "0") == (output, report)

@@ -1,9 +1,8 @@
-"""`python -m zoo.benchmark attention`: tables, JSON, figure; nothing about speed."""
+"""`python -m zoo.benchmark attention`: tables, JSON; nothing about speed."""
 
 import json
 
 import pytest
-from PIL import Image
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import attention
@@ -15,7 +14,7 @@ from zoo.results import RESULTS
 ALL = ("lambda", *Config().mixers)
 
 
-def test_tables_json_and_figure(tmp_path, capsys):
+def test_tables_and_json(tmp_path, capsys):
     output = tmp_path / "new" / "attention.json"
     settings = "--sizes 7x32,8x32x2 --batch 3 --mixers global,lambda:scope=3 --memory true"
     # Maps of attention on the larger map alone take 0.26 MB.
@@ -41,8 +40,6 @@ def test_tables_json_and_figure(tmp_path, capsys):
             assert figures["ratio"] == pytest.approx(figures["ms"] / first[mode]["ms"])
     assert "8x8, depth 32, batch 2, forward + backward" in printed
     assert printed.count("- global: MemoryError") == 2
-    with Image.open(output.with_suffix(".png")) as picture:
-        assert picture.width > 2 * 500
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from PIL import Image
 
 from lambda_keras.layers.lambda_layer import CHOICES
 from zoo.benchmark import __main__ as command
@@ -58,7 +57,7 @@ def test_dense_embeddings_that_would_not_fit_are_refused():
     assert Implementation("query_first", **{**case, "scope": 7}).dense_numbers() == 0  # in tiles
 
 
-def test_tables_json_and_picture(tmp_path, capsys):
+def test_tables_and_json(tmp_path, capsys):
     output = tmp_path / "new" / "layer.json"
     settings = "--sizes 4x8x2,8x8x2 --scopes 3 --repeats 2 --min_ms 0.1 --memory true"
     # Embeddings of the larger map alone take 0.26 MB.
@@ -85,8 +84,6 @@ def test_tables_json_and_picture(tmp_path, capsys):
             assert "peak" in figures["memory_method"]
     assert "8x8, depth 8, batch 2, scope 3, forward + backward" in printed
     assert printed.count("- einsum: MemoryError: one of its tensors takes") == 2
-    with Image.open(output.with_suffix(".png")) as picture:
-        assert picture.width > picture.height > 300
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-"""`python -m zoo.benchmark steps`: table, JSON, figure; nothing about speed."""
+"""`python -m zoo.benchmark steps`: table, JSON; nothing about speed."""
 
 import json
 
 import numpy as np
 import pytest
 from keras import ops
-from PIL import Image
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark.backends import current_backend
@@ -13,7 +12,7 @@ from zoo.benchmark.settings import FORWARD
 from zoo.benchmark.steps import CELL, LAYER, Config
 
 
-def test_table_json_and_figure(tmp_path, capsys):
+def test_table_and_json(tmp_path, capsys):
     output = tmp_path / "steps.json"
     settings = "--lengths 3,5 --depth 8 --scope 3 --batch 2 --repeats 2 --min_ms 0.1"
     command.main(["steps", *f"{settings} --output {output}".split()])
@@ -26,8 +25,6 @@ def test_table_json_and_figure(tmp_path, capsys):
         assert one["ms_per_step"] == pytest.approx(one["ms"] / steps)
         assert len(one["rounds_ms"]) == 2
     assert "LambdaCell, 5" in capsys.readouterr().out
-    with Image.open(output.with_suffix(".png")) as picture:
-        assert picture.width > picture.height > 300
 
 
 def test_cell_and_layer_compute_the_same():

@@ -1,4 +1,4 @@
-"""`python -m zoo.benchmark table`, and the tables of the docs that it prints."""
+"""`python -m tools.table`, and the tables of the docs that it prints."""
 
 import json
 import re
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.benchmark import __main__ as command
+from tools import table
 
-ROOT = Path(__file__).parents[3]
-PAGES = ["docs/measurements.md", "docs/variants.md", "docs/serving.md", "docs/training.md"]
+ROOT = Path(__file__).parents[2]
+PAGES = [path for path in ROOT.glob("docs/**/*.md") if "tools.table docs" in path.read_text()]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def report(tmp_path):
 
 
 def printed(capsys, *arguments: str) -> str:
-    command.main(["table", *arguments])
+    table.main(arguments)
     return capsys.readouterr().out
 
 
@@ -54,6 +54,8 @@ def test_values_next_to_each_other(report, capsys):
     assert head == (
         "| size | einsum: forward, ms | einsum: size | auto: forward, ms | auto: size |"
     )
+    numbers = ["--columns", "implementation", "--across", "size", "--values", "forward.ms"]
+    assert printed(capsys, report, *numbers).startswith("| implementation | size 7 | size 14 |\n")
 
 
 def test_a_wrong_key_and_a_wrong_file_are_one_line(report, tmp_path, capsys):
@@ -67,13 +69,11 @@ def test_a_wrong_key_and_a_wrong_file_are_one_line(report, tmp_path, capsys):
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_has_the_tables_that_are_printed(page, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    text = Path(page).read_text(encoding="utf-8")
-    pattern = r"<!-- python -m zoo\.benchmark table (.*?) -->\n(.*?)<!-- end -->"
-    tables = re.findall(pattern, text, re.DOTALL)
-    assert tables
-    assert text.count("zoo.benchmark table") == len(tables)
-    for arguments, table in tables:
-        assert printed(capsys, *shlex.split(arguments)) == table
+    text = page.read_text(encoding="utf-8")
+    tables = re.findall(r"<!-- python -m tools\.table (.*?) -->\n(.*?)<!-- end -->", text, re.S)
+    assert text.count("<!-- python -m tools.table docs") == len(tables)
+    for arguments, expected in tables:
+        assert printed(capsys, *shlex.split(arguments)) == expected

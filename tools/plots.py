@@ -1,4 +1,4 @@
-"""Figures of benchmarks: time and memory of layers against map size."""
+"""Figures of benchmarks: `python -m tools.plots layer.json`."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise, product
@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic_settings import CliPositionalArg
 
+from zoo.benchmark.accelerator import timm_rows
+from zoo.benchmark.report import read_report
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, place
+from zoo.cli.run import run_command
+from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
 from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, open_frame, save_figure
 
@@ -18,7 +23,31 @@ with needs_extra("train"):
 LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
-def plot_layers(result: dict[str, Any], path: Path) -> None:
+class Config(Settings, cli_prog_name="python -m tools.plots"):
+    """Draws a figure beside each JSON file of layer, attention, steps, accelerator or compiled."""
+
+    files: CliPositionalArg[list[Path]]
+    """JSON files (--output of a command)."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the reports and draws."""
+    for path in Config.from_command_line(arguments).files:
+        draw(read_report(path), path.with_suffix(".png"))
+
+
+def draw(report: Mapping[str, Any], path: Path) -> None:
+    """Draws the layers or the steps of a report, and its networks into a file of their own."""
+    if report["benchmark"] == "steps":
+        return plot_steps(report, path)
+    layers = [row for row in report["rows"] if FORWARD_BACKWARD in row]
+    if layers:
+        plot_layers({**report, "rows": layers}, path)
+    if networks := timm_rows(report["rows"]):
+        plot_networks(report, networks, path.with_stem(f"{path.stem}_networks"))
+
+
+def plot_layers(result: Mapping[str, Any], path: Path) -> None:
     """Draws time and memory against map size: one row per scope, one line per implementation.
 
     On maps of one depth, time is per position, to show its growth. Only maps with the batch size of
@@ -56,7 +85,7 @@ def plot_layers(result: dict[str, Any], path: Path) -> None:
     save_figure(figure, path)
 
 
-def plot_steps(result: dict[str, Any], path: Path) -> None:
+def plot_steps(result: Mapping[str, Any], path: Path) -> None:
     """Draws the time of the next position against the length of the sequence."""
     rows, settings = result["rows"], result["settings"]
     how = f"{settings['dtype']}, {result['backend']}{', XLA' if settings.get('xla') else ''}"
@@ -130,3 +159,7 @@ def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str) -> 
                 above = crosses[row["size"]] = crosses.get(row["size"], -1) + 1
                 at_head = {"transform": axis.get_xaxis_transform(), "clip_on": False}
                 axis.plot(row["size"], 0.98 - 0.05 * above, "x", color=style["color"], **at_head)
+
+
+if __name__ == "__main__":
+    run_command(main)

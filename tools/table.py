@@ -1,4 +1,4 @@
-"""Markdown tables from reports: `python -m zoo.benchmark table --help`."""
+"""Markdown tables from reports: `python -m tools.table --help`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_settings import CliPositionalArg
 
 from zoo.benchmark.report import Column, column, columns, read_report
+from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.errors import unknown
 from zoo.model_card import table
@@ -14,13 +15,13 @@ from zoo.model_card import table
 Row = Mapping[str, Any]
 
 
-class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
-    """Prints a Markdown table of the JSON files of the other commands.
+class Config(Settings, cli_prog_name="python -m tools.table"):
+    """Prints a Markdown table of the JSON files of zoo.benchmark and tools.compiled.
 
     Columns are keys of rows, such as forward.ms for nested ones, or of the whole report, such as
     hardware.cpu. Example:
 
-      python -m zoo.benchmark table layer.json --columns size --across scope --values forward.ms
+      python -m tools.table layer.json --columns size --across scope --values forward.ms
     """
 
     files: CliPositionalArg[list[Path]]
@@ -35,9 +36,9 @@ class Config(Settings, cli_prog_name="python -m zoo.benchmark table"):
     """Rows to show: KEY=VALUE, separated by commas; empty: all."""
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Reads the reports and prints the table."""
-    del arguments
+    config = Config.from_command_line(arguments)
     rows = [row for path in config.files for row in read(path)]
     wanted = [condition.partition("=") for condition in config.where]
     used = [*config.columns, *config.values, *(key for key, *_ in wanted)]
@@ -78,3 +79,7 @@ def _name(across: Column, row: Row) -> str:
     """Returns the heading of a column: texts as they are, numbers with the title of `across`."""
     is_text = isinstance(across.value(row), str)
     return across.cell(row) if is_text else f"{across.title} {across.cell(row)}"
+
+
+if __name__ == "__main__":
+    run_command(main)

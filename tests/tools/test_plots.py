@@ -1,0 +1,140 @@
+"""`python -m tools.plots`: which lines the figures of the benchmarks have."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tools import plots
+from zoo.benchmark.layer import MODES
+
+AT = "us_per_position"
+
+
+def report(names, scopes=(7,), memory=None, missing=(), axes=2, **changes):
+    """A report of layers on maps of 8, 4 and, in another batch, 64 pixels."""
+    rows = [
+        {"size": size, "axes": axes, "depth": 8, "batch": batch, "scope": scope}
+        | {"implementation": name, **{mode: {"ms": float(size), AT: 1e3 / size} for mode in MODES}}
+        for size, batch in ((8, 4), (4, 4), (64, 1))
+        for scope in scopes
+        for name in names
+    ]
+    for row in rows:
+        none = (row["implementation"], row["size"]) in missing
+        for mode in MODES:
+            row[mode] |= {"temporary_bytes": memory, "reason": "large" if none else None}
+            row[mode] |= {"ms": None, AT: None} if none else {}
+    hardware = {"cpu": "a CPU", "cores": 2, "accelerator": None}
+    settings = {"xla": True, "dtype": "float32", "batch": 4, "depth": 8}
+    head = {"benchmark": "layer", "hardware": hardware, "backend": "tensorflow"}
+    return {**head, "settings": settings, "rows": rows, **changes}
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """Draws reports as the command does; the figures by the names of their files."""
+    found = {}
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: found.update({path: figure}))
+
+    def draw(content):
+        path = tmp_path / "a.json"
+        path.write_text(json.dumps(content))
+        plots.main([str(path)])
+        return {path.name: figure for path, figure in found.items()}
+
+    return draw
+
+
+def lines(axis):
+    plotted = [line for line in axis.lines if line.get_marker() != "x"]
+    return {line.get_label(): line.get_xydata().tolist() for line in plotted}
+
+
+def test_the_file_shows_what_auto_takes_around_the_marks_of_others(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(report(("einsum", "auto"), (23, 7), 1000)))
+    plots.main([str(tmp_path / "a.json")])
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.height > 800
+        pixels = np.asarray(picture.convert("RGB"))[:, : picture.width * 3 // 4]  # no legend
+    color = tuple(bytes.fromhex(plots.LOOKS["styles"]["auto"]["color"][1:]))
+    assert (pixels == color).all(-1).sum() > 600
+
+
+def test_maps_of_one_depth_have_a_time_per_position(drawn):
+    """A row of panels for each scope; other batches and missing measurements are left out."""
+    figure = drawn(report(("einsum", "auto"), (23, 7), 5e6, {("einsum", 8)}))["a.png"]
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    position, of = "Time per position, ", ("forward", "forward + backward")
+    assert titles == [
+        title
+        for scope in (7, 23)
+        for title in (
+            *(f"{position}{mode}, scope {scope}" for mode in of),
+            f"Temporary memory, forward, scope {scope}",
+        )
+    ]
+    einsum = "einsum (the paper's)"
+    assert lines(figure.axes[0]) == {einsum: [[4, 250]], "auto": [[4, 250], [8, 125]]}
+    assert lines(figure.axes[2])["auto"] == [[4, 5], [8, 5]]
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["4", "8"]
+    assert figure.get_suptitle() == (
+        "One layer, batch 4, float32, tensorflow, XLA, a CPU, 2 CPU cores"
+    )
+
+
+def test_mixers_have_a_line_each_and_crosses_where_there_is_no_measurement(drawn):
+    result = report(("lambda", "local", "global"), missing={("global", 8), ("local", 8)}, axes=1)
+    for row in result["rows"]:
+        row["mixer"] = row.pop("implementation")
+        row["depth"] = 2 * row["size"]
+        del row["scope"]
+    forward, _ = drawn(result)["a.png"].axes
+    found = lines(forward)
+    assert found == {"lambda": [[4, 4], [8, 8]], "local": [[4, 4]], "global": [[4, 4]]}
+    crosses = [line for line in forward.lines if line.get_marker() == "x"]
+    assert [list(cross.get_xdata()) for cross in crosses] == [[8], [8]]
+    heights = [cross.get_ydata()[0] for cross in crosses]
+    assert heights == pytest.approx([0.98, 0.93])
+    colors = {line.get_label(): line.get_color() for line in forward.lines}
+    assert [cross.get_color() for cross in crosses] == [colors["local"], colors["global"]]
+    assert forward.get_title(loc="left") == "Time, forward"
+    assert forward.get_xlabel() == "Length, depth"
+    assert [tick.get_text() for tick in forward.get_xticklabels()] == ["4\nd 8", "8\nd 16"]
+
+
+def test_compiled_programs_have_ideal_times(drawn):
+    result = report(("einsum", "auto"))
+    for row in result["rows"]:
+        row["depth"] = row["size"]
+        for mode in MODES:
+            row[mode]["ideal_ms"] = row[mode].pop("ms")
+    result["hardware"]["accelerator"] = "a GPU (compiled, not run)"
+    del result["settings"]["xla"]
+    figure = drawn(result)["a.png"]
+    assert figure.axes[0].get_title(loc="left") == "Ideal time, forward, scope 7"
+    assert figure.get_suptitle().endswith("tensorflow, a GPU (compiled, not run)")
+
+
+def test_steps_are_of_the_next_position(drawn):
+    rows = [
+        {"size": size, "depth": 8, "mixer": "LambdaCell"}
+        | {"forward": {"ms_per_step": size / 10, "reason": None}}
+        for size in (10, 100)
+    ]
+    (axis,) = drawn(report((), benchmark="steps", rows=rows))["a.png"].axes
+    assert lines(axis) == {"LambdaCell": [[10, 1], [100, 10]]}
+    assert axis.get_title(loc="left") == "Time of the next position"
+
+
+def test_networks_have_a_figure_of_their_own(drawn):
+    row = {"entry": "lambda_resnet50@160", "image_size": 160, "batch": 8, "parameters": 1e6}
+    row["forward"] = {"ms": 4.0, "images_per_second": 2000.0}
+    figures = drawn(report((), benchmark="accelerator", rows=[row]))
+    infer, train = figures.pop("a_networks.png").axes
+    assert not figures
+    assert [bar.get_width() for bar in infer.patches] == [2000]
+    assert [text.get_text() for text in infer.texts] == [" 2,000 (batch 8)"]
+    assert [text.get_text() for text in train.texts] == [" 0 none"]
+    assert [tick.get_text() for tick in infer.get_yticklabels()] == ["lambda_resnet50, 160"]
