@@ -21,7 +21,7 @@ demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, eval
 
 demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, export it, find objects
 	rm -rf runs/shapes
-	.venv/bin/python -m zoo.detection.shapes --output runs/shapes/coco
+	.venv/bin/python -m tools.shapes --output runs/shapes/coco
 	.venv/bin/python -m zoo.detection.convert --output runs/shapes/shards --shards 4 \
 	  --train_images runs/shapes/coco/train --train_annotations runs/shapes/coco/train.json \
 	  --val_images runs/shapes/coco/val --val_annotations runs/shapes/coco/val.json
@@ -74,13 +74,14 @@ test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run tes
 	  tests/applications
 
 test-detection: .venv/installed  ## Run all tests of the detectors, those that train too
-	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection
+	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection \
+	  tests/tools/test_shapes.py tests/tools/test_detection_cost.py
 
 test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest -m "not very_slow" \
 	  tests/zoo/benchmark/test_networks.py tests/layers/attention/test_timm.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest -m "not very_slow" \
-	  tests/tools tests/zoo/benchmark/test_backends.py
+	  tests/tools/test_compiled.py tests/tools/test_kernels.py tests/zoo/benchmark/test_backends.py
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
 	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \

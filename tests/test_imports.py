@@ -41,7 +41,6 @@ FLOORS = (
         "predict",
         "client",
         "publish",
-        "generate",
         "maps",
         "pseudo_label",
     ),

@@ -1,6 +1,12 @@
-"""Settings of a detector that is small enough for tests."""
+"""Settings of a detector that is small enough for tests, and a small data set of drawn shapes."""
 
+import json
+from pathlib import Path
+
+import pytest
 import yaml
+
+SIZE, TRAIN, VAL = 64, 12, 12
 
 HEADS = """
 decoder: {fpn: {num_filters: 8}}
@@ -34,3 +40,30 @@ def settings(sharded, folder, **training):
             **training,
         },
     }
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory) -> Path:
+    """Folder of train/, val/, train.json and val.json."""
+    from tools import shapes
+
+    folder = tmp_path_factory.mktemp("shapes") / "coco"
+    shapes.write(folder, TRAIN, VAL, SIZE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sharded(drawn) -> Path:
+    """Folder of the same images as shards."""
+    from zoo.detection import coco, convert
+
+    folder = drawn.with_name("shards")
+    parts = (coco.read(drawn / f"{part}.json", drawn / part) for part in ("train", "val"))
+    convert.write(*parts, folder, 2)
+    return folder
+
+
+@pytest.fixture
+def truth(sharded) -> dict:
+    """The annotations of the test images."""
+    return json.loads((sharded / "val.json").read_text())

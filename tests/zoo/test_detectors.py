@@ -68,7 +68,7 @@ def photos(tmp_path_factory) -> list[Path]:
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory) -> Path:
     """Drawn shapes with the categories of the detector."""
-    from zoo.detection import shapes
+    from tools import shapes
 
     folder = tmp_path_factory.mktemp("shapes")
     shapes.write(folder / "coco", 4, 4, 64)

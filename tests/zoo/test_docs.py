@@ -67,7 +67,6 @@ HOW = {
     r"python -m zoo\.train": PARSED,  # trains for hours; tests/tpu_configs train a step of each
     r"python -m zoo\.export": PARSED,  # tests/zoo/export writes and asks every format
     r"python -m zoo\.(evaluate|predict) --model": PARSED,  # needs a network for the weights
-    r"python -m zoo\.generate": PARSED,  # trains for minutes; tests/zoo/generate trains two steps
     r"python -m zoo\.maps": PARSED,  # needs two runs; tests/zoo/test_maps.py has them
     r"python -m zoo\.flops": PARSED,  # tests/zoo/test_flops.py counts these networks
     r"python -m zoo\.pseudo_label": PARSED,  # tests/zoo/pseudo_label labels images
@@ -76,7 +75,7 @@ HOW = {
     r"python -m zoo\.serve": PARSED,  # serves until it is stopped; tests/zoo/serve sends requests
     r"echo .* curl": NOT_HERE,  # tests/zoo/serve/test_main.py runs the line that is printed
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
-    r"python -m (zoo\.benchmark|tools\.)": PARSED,  # measure for minutes
+    r"python -m (zoo\.benchmark|tools\.)": PARSED,  # measure or draw for minutes
     r"python -m support\.measure_pseudo_labels": NOT_HERE,  # minutes, and Apache Beam
     r"tpu_configs/tpu_vm\.sh --help": RUN,
     r"pip install": EXTRAS,  # needs a network

@@ -19,7 +19,6 @@ VERBS = {
     "demo": "serve a page with predictions and lambda maps",
     "serve": "serve an export over HTTP",
     "client": "send images to a server",
-    "generate": "train a causal network on digits and generate digits",
     "convert": "convert weights of other libraries for Keras",
     "flops": "count the operations of a model",
     "benchmark": "measure time and memory of layers, networks and exports",

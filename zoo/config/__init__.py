@@ -132,9 +132,6 @@ class SourceRow(NamedTuple):
 
 SOURCES = {
     "digits": SourceRow("scikit-learn's handwritten digits", {"class_weights": ""}),
-    "pathfinder": SourceRow(
-        "drawings of paths, of which one is marked; its class is the color at the other end"
-    ),
     "image_folder": SourceRow("image files", {"dir": "a folder of images", "class_weights": ""}),
     "tfds": SourceRow(
         "a data set of TensorFlow Datasets", {"dir": "", "name": "the name of a data set"}
@@ -201,8 +198,7 @@ class DataConfig(Section):
     the border; pad: the whole image with black borders; squash: the whole image, distorted.
     Training takes random windows of that square, with crop of the image itself."""
     augment: bool = True
-    """Random crops and flips; digits: shifts by up to 1/8 instead; pathfinder: half of the images
-    upside down instead."""
+    """Random crops and flips; digits: shifts by up to 1/8 instead."""
     randaugment_magnitude: float | None = Field(default=None, ge=0, le=30)
     """Strength of RandAugment, 10 being its nominal maximum; None: without."""
     randaugment_layers: int = Field(default=2, ge=1, le=8)

@@ -31,7 +31,6 @@ GRID_SAMPLE = 512  # test images among which the grid of predictions looks for m
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 FAR_APART = 4  # ratio of intended to present devices that is worth a warning
 FEW_IMAGES = 5000  # for training from random weights
-DRAWN = ("digits", "pathfinder")  # sources of images that are easy, or made for tests
 SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
 
 
@@ -219,7 +218,7 @@ class ClassificationRun(Run):
                 "(model.weights), of which the first layers then learn little or nothing: pass "
                 + " ".join(f"--{setting}" for setting in for_pretrained)
             )
-        if config.data.source not in DRAWN and self.data.train.count < FEW_IMAGES:
+        if config.data.source != "digits" and self.data.train.count < FEW_IMAGES:
             lines.append(
                 f"warning: {self.data.train.count:,} training images are few for random weights: "
                 "expect poor accuracy. Start from pretrained weights (--config fine_tune, or "

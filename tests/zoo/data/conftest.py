@@ -5,7 +5,6 @@ import pytest
 from support.record_files import jpeg, write_imagenet, write_tfrecords
 
 from zoo.config import DataConfig
-from zoo.data.sources import pathfinder
 
 TRAIN, TEST = 60, 21  # images of `records` and `imagenet`
 
@@ -34,20 +33,12 @@ def records(tmp_path_factory):
 RECORDS = [pytest.param(source, marks=pytest.mark.very_slow) for source in ("tfds", "tfrecord")]
 
 
-@pytest.fixture
-def few_paths(monkeypatch):
-    """The source `pathfinder` with 200 training and 60 test images, in no time."""
-    monkeypatch.setattr(pathfinder, "TRAIN_COUNT", 200)
-    monkeypatch.setattr(pathfinder, "TEST_COUNT", 60)
-
-
-@pytest.fixture(params=["digits", "pathfinder", "image_folder", *RECORDS])
-def every_config(request, few_paths):
+@pytest.fixture(params=["digits", "image_folder", *RECORDS])
+def every_config(request):
     """Settings of each source, with batches of 8 images."""
     source = request.param
     settings = {
         "digits": {},
-        "pathfinder": {},
         "image_folder": {"dir": "photos"},
         "tfds": {"dir": "imagenet", "name": "imagenet2012"},
         "tfrecord": {"dir": "records", "classes": 60},

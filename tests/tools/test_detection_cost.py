@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zoo.detection import cost
+from tools import detection_cost as cost
 from zoo.detection.shards import Dataset
 from zoo.registry import create_model, trainable_parameters
 

@@ -1,4 +1,4 @@
-"""Parameters and FLOPs of detectors: `python -m zoo.detection.cost NAME ...`."""
+"""Parameters and FLOPs of detectors: `python -m tools.detection_cost NAME ...`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from zoo.model_card import table
 from zoo.registry import find_model, trainable_parameters
 
 
-class CostConfig(Settings, cli_prog_name="python -m zoo.detection.cost"):
+class CostConfig(Settings, cli_prog_name="python -m tools.detection_cost"):
     """Counts trainable parameters and FLOPs of a detector for one image.
 
     FLOPs are counted for convolutions and matrix products of the whole network, two for each
     multiply-accumulate as in the paper, with 1000 proposals and 100 objects. Examples:
 
-      python -m zoo.detection.cost resnet_rs101_no_se lambda_resnet101
-      python -m zoo.detection.cost lambda_resnet101 --image_size 256 --dir coco --batch_size 2
+      python -m tools.detection_cost resnet_rs101_no_se lambda_resnet101
+      python -m tools.detection_cost lambda_resnet101 --image_size 256 --dir coco --batch_size 2
     """
 
     models: CliPositionalArg[list[Annotated[str, checked_by(find_model)]]]

@@ -1,11 +1,16 @@
-"""Pathfinder: drawings of paths, whose class is the color at the other end of the marked one."""
+"""Drawings of paths, an easy Pathfinder task: `python -m tools.paths --output FOLDER`."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from pydantic import Field
 
-from zoo.data.sources.base import Arrays, ArraySource, Record
+from zoo.cli.run import run_command
+from zoo.cli.settings import OutputFolder, Settings
+from zoo.errors import needs_extra, printable
+from zoo.files import atomic_write
 
 # RGB colors of the right ends of the paths, all of which are in every image.
 COLORS = {
@@ -14,10 +19,7 @@ COLORS = {
     "blue": (64, 64, 255),
     "yellow": (255, 255, 64),
 }
-CLASS_NAMES = tuple(COLORS)
 PATH, MARK = 128, 255  # gray levels, on black
-TRAIN_COUNT, TEST_COUNT = 6_400, 2_000
-
 SIZE = 32  # height and width of an image in pixels
 MARGIN = 3  # least number of rows from the border to an end
 GAP = 7  # least number of rows between ends of two paths
@@ -25,21 +27,52 @@ LENGTHS = (6, 26)  # least and largest number of columns of a path
 POINTS = 2 * SIZE  # drawn points of a path
 
 
-class Source(ArraySource):
-    """Drawings of paths, flipped upside down at random in training."""
+class PathsConfig(Settings, cli_prog_name="python -m tools.paths"):
+    """Draws four paths per image; the class is the color at the other end of the marked one.
 
-    class_names: ClassVar = CLASS_NAMES
+    Writes train/CLASS/ and val/CLASS/ with PNG files of 32 x 32 pixels, for --data.source
+    image_folder. Training images are there twice, the second time upside down. Example:
 
-    def arrays(self) -> tuple[Arrays, Arrays]:
-        return draw_pathfinder(TRAIN_COUNT, seed=0)[:2], draw_pathfinder(TEST_COUNT, seed=1)[:2]
+      python -m tools.paths --output runs/paths
+    """
 
-    def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = self.read(record)
-        image = tf.image.resize(image, (size, size))
-        return tf.image.stateless_random_flip_up_down(image, seed), readable
+    output: OutputFolder
+    """New folder of the images."""
+    train: int = Field(default=6_400, ge=1, le=100_000)
+    """Drawings to train on."""
+    val: int = Field(default=2_000, ge=1, le=100_000)
+    """Drawings to test on."""
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    """Seed of the drawings."""
 
 
-def draw_pathfinder(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def main(arguments: Sequence[str]) -> None:
+    """Reads the settings, then draws."""
+    config = PathsConfig.from_command_line(arguments)
+    if config.output.exists() and any(config.output.iterdir()):
+        raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
+    write(config.output, config.train, config.val, config.seed)
+    print(f"wrote 2 x {config.train} + {config.val} images to {printable(config.output)}")
+
+
+def write(output: Path, train: int, val: int, seed: int = 0) -> None:
+    """Writes the folder, all or nothing."""
+    with needs_extra("train"):
+        from PIL import Image
+
+    with atomic_write(output) as folder:
+        for number, (part, count) in enumerate((("train", train), ("val", val))):
+            for name in COLORS:
+                (folder / part / name).mkdir(parents=True)
+            images, labels, _ = draw(count, 2 * seed + number)
+            for place, (image, label) in enumerate(zip(images, labels, strict=True)):
+                path = folder / part / list(COLORS)[label] / f"{place:06d}.png"
+                Image.fromarray(image).save(path)
+                if part == "train":
+                    Image.fromarray(image[::-1]).save(path.with_stem(f"{place:06d}-flipped"))
+
+
+def draw(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws an easy Pathfinder task (after Linsley et al., 2018, arXiv:1805.08315).
 
     Four paths run from the left to the right and do not touch. Their right ends are squares of the
@@ -79,3 +112,7 @@ def _paint_squares(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, co
     """Sets 3 x 3 pixels around each place, `(count, paths)`, to colors `(count, paths, 3)`."""
     down, across = np.mgrid[-1:2, -1:2].reshape(2, 9)
     _paint(images, rows[..., None] + down, columns[..., None] + across, color[..., None, :])
+
+
+if __name__ == "__main__":
+    run_command(main)

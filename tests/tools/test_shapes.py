@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 from pycocotools.mask import decode
 
-from zoo.detection import coco, shapes
+from tools import shapes
+from zoo.detection import coco
 
 
 def test_annotations_pass_every_check(drawn):

@@ -1,4 +1,4 @@
-"""A small synthetic dataset in COCO's format: `python -m zoo.detection.shapes`."""
+"""A small synthetic dataset in COCO's format: `python -m tools.shapes`."""
 
 import json
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ class Shape:
     crowd: bool = False
 
 
-class ShapesConfig(Settings, cli_prog_name="python -m zoo.detection.shapes"):
+class ShapesConfig(Settings, cli_prog_name="python -m tools.shapes"):
     """Draws discs, squares and triangles on parts of the two sample images of scikit-learn.
 
     Writes train/ and val/ with JPEG files, and train.json and val.json with boxes and exact masks
     in COCO's format, for zoo.detection.convert. Some images are empty, some have a crowd. The same
     seed draws the same images. Example:
 
-      python -m zoo.detection.shapes --output runs/shapes --train 240 --val 80
+      python -m tools.shapes --output runs/shapes --train 240 --val 80
     """
 
     output: OutputFolder

@@ -1,1 +1,0 @@
-"""Autoregressive image generation with causal lambda layers."""
