@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 def test_a_folder_that_is_entered_twice_keeps_its_fixtures():
     files = [
         TESTS / "zoo" / name
-        for name in ("data/test_load.py", "test_files.py", "data/test_load_batches.py")
+        for name in ("data/test_load.py", "test_files.py", "data/test_crops.py")
     ]
     command = [sys.executable, "-m", "pytest", "-q", "--setup-plan", *files]
     planned = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True)

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import shutil
-import socket
 import struct
 import zlib
 from pathlib import Path
@@ -115,16 +114,6 @@ def instead(name: str, make):
     return change
 
 
-def listen(path: Path) -> None:
-    before = os.getcwd()
-    os.chdir(path.parent)  # names of sockets are short
-    try:
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(path.name)
-    finally:
-        os.chdir(before)
-
-
 def loop(path: Path) -> None:
     path.symlink_to(path.name)
 
@@ -181,7 +170,6 @@ def shard(name: str, labels, **features):
 no_change = both()
 number = {"int64_list": tf.train.Int64List(value=[1])}
 text = {"bytes_list": tf.train.BytesList(value=[b"1"])}
-no_value = {"int64_list": tf.train.Int64List(value=[])}
 image_key, label_key = "image/encoded", "image/class/label"
 
 # Source: (what is wrong, what is done to the folder, other settings, part of the message).
@@ -189,41 +177,21 @@ ROWS = {
     "image_folder": [
         ("no_folder", remove("."), {}, "data.dir: expected a folder of images"),
         ("file", no_change, {"dir": "a/0a.jpg"}, "data.dir: expected a folder of images"),
-        ("name_too_long", no_change, {"dir": "a" * 5000}, "data.dir: expected a folder of images"),
         ("nul", no_change, {"dir": "a\0b"}, r"a\x00b"),
-        ("bucket", no_change, {"dir": "gs://bucket/a"}, "expected a folder of images"),
         ("empty_folder", both(remove("a"), remove("b")), {}, "Received: []"),
         ("one_class", remove("b"), {}, "Received: ['a']"),
-        ("hidden_class", rename("b", b".b"), {}, "Received: ['a']"),
-        ("files_only", both(remove("a"), remove("b"), write("a.jpg", JPEG)), {}, "Received: []"),
         ("empty_class", empty("b"), {}, "no images (.jpg, .jpeg, .png, .webp, "),
         ("other_suffix", both(empty("b"), write("b/a.heic", JPEG)), {}, "b, but "),
         ("class_not_utf8", rename("b", b"caf\xe9"), {}, r"'caf\udce9'"),
         ("class_with_escape", rename("b", b"\x1b[31m"), {}, r"'\x1b[31m'"),
-        ("class_with_line_break", rename("b", b"b\nc"), {}, r"'b\nc'"),
         ("class_is_a_loop", instead("c", loop), {}, "c (Too many levels of symbolic links)"),
-        ("class_is_dangling", instead("c", to("nowhere")), {}, "c (No such file or directory)"),
         ("one_image_of_a_class", both(empty("b"), write("b/a.png", PNG)), {}, "test_fraction=0.2"),
-        ("test_too_small", no_change, {"test_fraction": 0.001}, "data.test_fraction=0.001"),
         ("batch_too_large", no_change, {"batch_size": 9}, "at most 8, the number of training"),
-        (
-            "no_train",
-            both(split_in_two, remove("train")),
-            {},
-            "expected a folder train or training",
-        ),
-        ("empty_val", both(split_in_two, empty("val")), {}, "Received: []"),
-        ("empty_val_class", both(split_in_two, empty("val/a")), {}, "no images"),
         ("other_classes", both(split_in_two, rename("val/b", b"val/c")), {}, "['b', 'c']"),
         ("broken_in_val", both(split_in_two, cut("val/a/0a.jpg", 9)), {}, "val/a/0a.jpg (Invalid"),
         ("fifo", instead("a/0.jpg", os.mkfifo), {}, "a/0.jpg (not a regular file)"),
-        ("socket", instead("a/0.jpg", listen), {}, "a/0.jpg (not a regular file)"),
-        ("device", instead("a/0.jpg", to("/dev/zero")), {}, "a/0.jpg (not a regular file)"),
         ("folder", instead("a/0.jpg", os.mkdir), {}, "a/0.jpg (not a regular file)"),
-        ("loop", instead("a/0.jpg", loop), {}, "a/0.jpg (Too many levels of symbolic links)"),
-        ("dangling", instead("a/0.jpg", to("x")), {}, "a/0.jpg (No such file or directory)"),
         ("file_not_utf8", write("a/caf\udce9.jpg", b""), {}, r"caf\udce9.jpg (not an image of"),
-        ("file_with_escape", write("a/\x1b[31m.jpg", b""), {}, r"/\x1b[31m.jpg (not an image of"),
         ("file_with_line_break", write("a/a\n.png", b""), {}, r"/a\n.png (not an image of"),
         (
             "empty_file",
@@ -237,24 +205,10 @@ ROWS = {
             {},
             "a/0a.jpg (not an image of JPEG, PNG, ",
         ),
-        (
-            "svg",
-            write("a/0a.png", b"<svg/>"),
-            {},
-            "a/0a.png (not an image of JPEG, PNG, ",
-        ),
         ("gif_cut_off", write("a/0a.gif", picture("gif")[:-30]), {}, "a/0a.gif ("),
-        ("bmp_cut_off", write("a/0a.bmp", picture("bmp")[:-30]), {}, "a/0a.bmp ("),
-        ("webp_cut_off", write("a/0a.webp", picture("webp")[:-30]), {}, "a/0a.webp ("),
-        ("tiff_cut_off", write("a/0a.tiff", picture("tiff")[:-30]), {}, "a/0a.tiff ("),
-        ("jpeg_begins", write("a/0a.jpg", JPEG[:3]), {}, "a/0a.jpg (Invalid JPEG data"),
         ("jpeg_cut_off", cut("a/0a.jpg", -20), {}, "a/0a.jpg (jpeg::Uncompress failed"),
-        ("png_begins", write("b/0b.png", PNG[:8]), {}, "b/0b.png (Invalid PNG"),
         ("png_cut_off", cut("b/0b.png", -200), {}, "b/0b.png (Invalid PNG"),
-        ("png_without_end", cut("b/0b.png", -12), {}, "b/0b.png (Invalid PNG"),
         ("png_wrong_header_crc", flip("b/0b.png", 30), {}, "b/0b.png (Invalid PNG"),
-        ("png_wrong_image_crc", flip("b/0b.png", -16), {}, "b/0b.png (Invalid PNG"),
-        ("png_wrong_pixels", flip("b/0b.png", -300), {}, "b/0b.png (Invalid PNG"),
         ("png_0_pixels", write("b/0b.png", header(0, 9)), {}, "b/0b.png (Invalid PNG"),
         (
             "png_16_bits",
@@ -273,30 +227,16 @@ ROWS = {
     "tfds": [
         ("no_folder", remove("."), {}, NAME),
         ("nul", no_change, {"dir": "a\0b"}, NAME),
-        ("scheme", no_change, {"dir": "s9://a/b"}, NAME),
         ("unknown", no_change, {"name": "cat"}, "Received: 'cat'"),
         ("no_name", no_change, {"name": ""}, "Received: ''"),
-        ("path", no_change, {"name": "../cats"}, "Received: '../cats'"),
         ("no_such_version", no_change, {"name": "cats:9.9.9"}, "Received: 'cats:9.9.9'"),
-        ("no_such_config", no_change, {"name": "cats/x"}, "Received: 'cats/x'"),
-        ("config_is_number", no_change, {"name": "cats/config=3"}, "Received: 'cats/config=3'"),
-        ("community", no_change, {"name": "kaggle:x"}, "Received: 'kaggle:x'"),
         ("not_prepared", no_change, {"name": "mnist"}, "data.dir: mnist is not prepared in"),
         ("no_description", remove(INFO), {}, "Could not read dataset info"),
-        ("no_features", remove(FEATURES), {}, NAME),
-        ("empty_description", cut(INFO, 0), {}, NAME),
         ("cut_off_description", cut(INFO, 50), {}, NAME),
         ("null_features", write(FEATURES, b"null"), {}, NAME),
-        ("deep_features", write(FEATURES, b"[" * 20_000), {}, "maximum recursion depth"),
-        ("length_is_text", info(shardLengths=["a"]), {}, "shardLengths"),
         ("lengths_too_large", info(shardLengths=["3", "3", "9"]), {}, "were they copied"),
-        ("no_split", no_change, {"train_split": ""}, "Received: ''"),
         ("unknown_split", no_change, {"train_split": "valid"}, SPLIT),
-        ("unknown_test_split", no_change, {"test_split": "test"}, "data.test_split: expected"),
-        ("half_a_split", no_change, {"train_split": "train["}, "Received: 'train['"),
         ("unit", no_change, {"train_split": "train[:2chards]"}, "Received: 'train[:2chards]'"),
-        ("percent", no_change, {"train_split": "train[:200%]"}, "Received: 'train[:200%]'"),
-        ("beyond", no_change, {"train_split": "train[99:]"}, "Received: 'train[99:]'"),
         ("empty_split", no_change, {"train_split": "train[5:5]"}, "which is empty"),
         ("backwards", no_change, {"train_split": "train[80%:40%]"}, "which is empty"),
         ("too_few", no_change, {"train_split": "train[-1:]"}, "data.batch_size: expected at most"),
@@ -305,7 +245,6 @@ ROWS = {
         ("cut_off_shard", cut(SHARD, -20), {}, "were they copied as a whole?"),
         ("fifo", instead(SHARD, os.mkfifo), {}, "tfrecord-00001 (not a regular file)"),
         ("folder", instead(SHARD, os.mkdir), {}, "tfrecord-00001 (not a regular file)"),
-        ("loop", instead(SHARD, loop), {}, "tfrecord-00001 (Too many levels of symbolic"),
         ("compressed", compress(SHARD), {}, "tfrecord-00001 is compressed (GZIP); decompress it"),
         ("damaged", flip(SHARD[:-1] + "0", 500), {}, f"{SHARD[:-1]}0 is damaged or cut off"),
     ],
@@ -313,40 +252,26 @@ ROWS = {
         ("no_folder", remove("."), {}, "which has no train-*"),
         ("file", no_change, {"dir": "train-0"}, "which has no train-*"),
         ("nul", no_change, {"dir": "a\0b"}, "which has no train-*"),
-        ("no_train", both(*(remove(f"train-{i}") for i in range(3))), {}, "which has no train-*"),
         ("no_validation", remove("validation-0"), {}, "which has no validation-*"),
-        ("other_names", rename("validation-0", b"val-0"), {}, "which has no validation-*"),
         ("empty_shard", cut("train-1", 0), {}, "train-1 (empty)"),
         ("cut_off", cut("train-1", -20), {}, "train-1 is damaged"),
         ("damaged", flip("validation-0", 300), {}, "validation-0 is damaged"),
         ("text", write("train-1", b"a,b,c\n" * 9), {}, "train-1 is damaged"),
-        ("image", write("train-1", PNG), {}, "train-1 is damaged"),
         ("compressed", compress("train-1"), {}, "train-1 is compressed (GZIP); decompress it"),
         ("fifo", instead("train-1", os.mkfifo), {}, "train-1 (not a regular file)"),
-        ("device", instead("train-1", to("/dev/zero")), {}, "train-1 (not a regular file)"),
-        ("socket", instead("train-1", listen), {}, "train-1 (not a regular file)"),
         ("folder", instead("train-1", os.mkdir), {}, "train-1 (not a regular file)"),
-        ("loop", instead("train-1", loop), {}, "train-1 (Too many levels of symbolic links)"),
-        ("dangling", instead("train-1", to("x")), {}, "train-1 (No such file or directory)"),
-        ("label_too_large", shard("train-1", [9, 0]), {}, "labels such as 9"),
         ("label_negative", shard("train-1", [-1]), {}, "labels such as -1"),
         ("fewer_classes", no_change, {"classes": 5}, "data.classes=5 and labels such as 5"),
-        ("no_label", shard("train-1", [], **{image_key: text}), {}, "Received: image/encoded"),
+        ("no_label", shard("train-1", [], **{image_key: text}), {}, "expected records with"),
         (
             "no_image",
             shard("train-1", [], **{label_key: number}),
             {},
-            "Received: image/class/label",
+            "expected records with",
         ),
         (
             "label_is_text",
             shard("train-1", [], **{image_key: text, label_key: text}),
-            {},
-            "train-1",
-        ),
-        (
-            "label_without_value",
-            shard("train-1", [], **{image_key: text, label_key: no_value}),
             {},
             "train-1",
         ),
@@ -371,7 +296,7 @@ def test_refused_in_one_line_before_the_first_step(
     shutil.copytree(originals / source, folder)
     change(folder)
     settings = SOURCES[source] | {"dir": ".", "batch_size": 2} | settings
-    if "://" not in settings["dir"] and "\0" not in settings["dir"]:
+    if "\0" not in settings["dir"]:
         settings["dir"] = str(folder / settings["dir"])
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # each has its own part

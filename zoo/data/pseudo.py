@@ -16,8 +16,8 @@ from zoo.data.load import (
     held_out_preprocessing,
     readers,
 )
+from zoo.data.record_files import RecordFile, StreamSource
 from zoo.data.sources.base import DataSource, Record
-from zoo.data.sources.tfrecord import record_stream
 from zoo.errors import printable
 
 OWN_SEEDS = 2**32  # added to the seed, so that images and their order are of other random numbers
@@ -46,12 +46,8 @@ def with_pseudo_labels(
         place = tf.strings.join([", number ", tf.strings.as_string(number), " of ", file])
         return {"image": found["image"], "label": label, "name": found["name"] + place}
 
-    stream = record_stream(
-        [f"{pseudo.dir}/{file.name}" for file in selection.files],
-        [file.records for file in selection.files],
-        parse,
-        config.shuffle_buffer,
-    )
+    files = [RecordFile(f"{pseudo.dir}/{one.name}", 0, one.records) for one in selection.files]
+    stream = StreamSource(files, parse, config.shuffle_buffer)
     read_image, _ = readers(
         config, _of_files(find_source(config)), held_out_preprocessing(config, image_size)
     )

@@ -7,35 +7,37 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import tensorflow as tf
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from zoo.data.errors import no_autograph, reason
 from zoo.errors import printable
 from zoo.files import answering, location
 from zoo.run_folder import read_json
 
-# Keys of `tf.train.Example`; the first three are those of ImageNet's shards.
-IMAGE, NAME, LABEL = "image/encoded", "image/filename", "image/class/label"
-CLASSES, LOG_PROBABILITIES, REST = "label/classes", "label/log_probabilities", "label/rest"
-SCORE, TEACHER = "label/score", "label/teacher"
-SHA256, PERCEPTUAL_HASH = "image/sha256", "image/perceptual_hash"
+IMAGE, NAME = "image/encoded", "image/filename"  # keys, as in ImageNet's shards
 
 LABELS = "labels-{:05d}-of-{:05d}"  # files of `label`, one for each range; .tfrecord and .npz
 SELECTED = "train-{:05d}-of-{:05d}"  # files of `select`
 SELECTION = "select.json"
 READ = 2**30  # bytes of records that are checked as a whole, within seconds
 
-_FEATURES = {
-    IMAGE: tf.io.FixedLenFeature([], tf.string),
-    NAME: tf.io.FixedLenFeature([], tf.string),
-    LABEL: tf.io.FixedLenFeature([], tf.int64),
-    CLASSES: tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
-    LOG_PROBABILITIES: tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True),
-    REST: tf.io.FixedLenFeature([], tf.float32),
-    SCORE: tf.io.FixedLenFeature([], tf.float32),
-    TEACHER: tf.io.FixedLenFeature([], tf.string),
-    SHA256: tf.io.FixedLenFeature([], tf.string),
-    PERCEPTUAL_HASH: tf.io.FixedLenFeature([], tf.int64),
+_FLOATS = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
+_INTEGERS = tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True)
+_BYTES, _FLOAT, _INTEGER = (
+    tf.io.FixedLenFeature([], kind) for kind in (tf.string, tf.float32, tf.int64)
+)
+# Keys of `tf.train.Example` and kinds, by the fields of `PseudoLabel`; `label` is the first class.
+_FEATURES: dict[str, tuple[str, Any]] = {
+    "image": (IMAGE, _BYTES),
+    "name": (NAME, _BYTES),
+    "label": ("image/class/label", _INTEGER),
+    "classes": ("label/classes", _INTEGERS),
+    "log_probabilities": ("label/log_probabilities", _FLOATS),
+    "rest": ("label/rest", _FLOAT),
+    "score": ("label/score", _FLOAT),
+    "teacher": ("label/teacher", _BYTES),
+    "sha256": ("image/sha256", _BYTES),
+    "perceptual_hash": ("image/perceptual_hash", _INTEGER),
 }
 
 
@@ -55,50 +57,25 @@ class PseudoLabel:
 
     def serialize(self) -> bytes:
         """Returns a `tf.train.Example`: equal bytes for equal labels."""
-        features = {
-            IMAGE: _bytes(self.image),
-            NAME: _bytes(self.name.encode(errors="surrogateescape")),
-            LABEL: _integers([self.classes[0]]),
-            CLASSES: _integers(self.classes),
-            LOG_PROBABILITIES: _floats(self.log_probabilities),
-            REST: _floats([self.rest]),
-            SCORE: _floats([self.score]),
-            TEACHER: _bytes(self.teacher.encode()),
-            SHA256: _bytes(self.sha256),
-            PERCEPTUAL_HASH: _integers([self.perceptual_hash]),
-        }
-        example = tf.train.Example(features=tf.train.Features(feature=features))
+        example = tf.train.Example()
+        for field, (key, kind) in _FEATURES.items():
+            value: Any = self.classes[0] if field == "label" else getattr(self, field)
+            if isinstance(value, str):
+                value = value.encode(errors="surrogateescape")
+            name = {tf.string: "bytes", tf.float32: "float", tf.int64: "int64"}[kind.dtype]
+            values = getattr(example.features.feature[key], f"{name}_list").value
+            values.extend(value if kind in (_FLOATS, _INTEGERS) else [value])
         return example.SerializeToString(deterministic=True)
 
 
-def _bytes(value: bytes) -> tf.train.Feature:
-    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
-
-def _integers(values: Any) -> tf.train.Feature:
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-
-def _floats(values: Any) -> tf.train.Feature:
-    return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-
-
 @no_autograph
-def parse(record: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Parses one serialized record: a tensor for each field of `PseudoLabel`, and `label`."""
-    found: Any = tf.io.parse_single_example(record, _FEATURES)
-    return {
-        "image": found[IMAGE],
-        "name": found[NAME],
-        "label": found[LABEL],
-        "classes": found[CLASSES],  # (k,)
-        "log_probabilities": found[LOG_PROBABILITIES],  # (k,)
-        "rest": found[REST],
-        "score": found[SCORE],
-        "teacher": found[TEACHER],
-        "sha256": found[SHA256],
-        "perceptual_hash": found[PERCEPTUAL_HASH],
-    }
+def parse(records: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Parses serialized records, one or several: a tensor for each field of `PseudoLabel`.
+
+    `label` is the first class.
+    """
+    found: Any = tf.io.parse_example(records, dict(_FEATURES.values()))
+    return {field: found[key] for field, (key, _) in _FEATURES.items()}
 
 
 @no_autograph
@@ -123,10 +100,8 @@ class SelectedFile(BaseModel, extra="forbid", frozen=True):
     bytes: int = Field(ge=0)
 
 
-class Selection(BaseModel):
+class Selection(BaseModel, extra="forbid", frozen=True):
     """The contents of `select.json`, whose presence means that all files are complete."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1] = 1
     class_names: tuple[str, ...] = Field(min_length=2)
@@ -193,17 +168,14 @@ def check_records(folder: Any, selection: Selection, setting: str = "data.pseudo
 
     def check(file: SelectedFile) -> None:
         path, expected = f"{folder}/{file.name}", file.records if whole else min(file.records, 1)
-        records = tf.data.TFRecordDataset(path).take(-1 if whole else 1).batch(256)
-        count, of_classes = 0, True
+        count, why = 0, ""
         try:
-            for batch in records:
-                found: Any = tf.io.parse_example(batch, _FEATURES)
-                labels = np.append(found[LABEL], found[CLASSES])
-                of_classes &= bool(
-                    (labels >= 0).all() and (labels < len(selection.class_names)).all()
-                )
-                count += len(found[LABEL])
-            why = "" if of_classes else "labels of other classes"
+            for batch in tf.data.TFRecordDataset(path).take(-1 if whole else 1).batch(256):
+                found = parse(batch)
+                labels = np.append(found["label"], found["classes"])
+                if labels.min() < 0 or labels.max() >= len(selection.class_names):
+                    why = "labels of other classes"
+                count += len(batch)
         except tf.errors.OpError as error:
             why = f"damaged: {reason(error)}"
         if why or count != expected:

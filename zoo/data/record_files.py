@@ -1,21 +1,26 @@
-"""TFRecord files of known counts, whose records are read in order from any position on."""
+"""Records of TFRecord files of known counts, as streams that can start at any step."""
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from zoo.data.errors import no_autograph, reason
-from zoo.data.record_layout import record_ends
 from zoo.devices import Host
 from zoo.errors import printable
+from zoo.files import in_bucket, why_no_file
 
 AT_ONCE = 4  # files in a group
 ROUND = 4  # records of each file
-BUFFER = 256 * 1024  # bytes, as in `tf.data.TFRecordDataset`
+PARTS = 8  # of streams of records, which up to as many hosts share
+
+# Takes a serialized record, its number in the file, from 0, and the path of the file.
+Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any]
 
 
 class RecordFile(NamedTuple):
@@ -26,67 +31,123 @@ class RecordFile(NamedTuple):
     take: int
 
 
-# Takes a serialized record, its number in the file, from 0, and the path of the file.
-Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any]
-# Takes the host whose part is read, for training the seed of the order of the files, and how many
-# records of that order come before the first one to read (0 where the seed is not yet known).
-Read = Callable[[Host, tf.Tensor | None, int], tf.data.Dataset]
+@dataclass(frozen=True)
+class StreamSource:
+    """Records that are read sequentially, in parts whose sizes differ by at most one record.
 
+    A training batch has as many records of each part, and a host reads some of the parts, so that
+    the parts of the batches of all hosts make up the batch of a single host: for 1, 2, 4 and 8
+    hosts, if 8 divides the batch size. Otherwise each host is a part.
 
-def reader(files: Sequence[RecordFile], parse: Parse) -> Read:
-    """Creates the reader of a host's records; their number differs by at most one by host.
-
-    Files are read in groups of `AT_ONCE`, the shuffled ones one group after the other. A group is
-    read in rounds of `ROUND` records of each file, so that the position in all files follows from
-    the number of records. The bytes before that position are not read.
+    Files are read in groups of `AT_ONCE`, the shuffled ones one group after the other, and a group
+    in rounds of `ROUND` records of each file. Undecoded records of a part are then shuffled in
+    chunks, of which one is used while the next one is read; those of all parts have
+    `shuffle_buffer` records. A run that is resumed within an epoch starts to read at the group of
+    its chunk.
     """
 
-    def read(host: Host, order: Any, first: int = 0) -> tf.data.Dataset:
-        part, over = _part(files, host), 0
-        paths, skips, takes = (np.array(values) for values in zip(*part, strict=True))
-        columns: Any = (paths, skips, takes, np.zeros_like(skips))
-        if first:
-            with tf.init_scope():  # the seed is known
-                shuffled = _shuffled(len(part), order).numpy()
-            paths, skips, takes, offsets = (values[shuffled] for values in columns)
-            columns, over = _seek(paths, skips, takes, offsets, first)
-        elif order is not None:
-            shuffled = _shuffled(len(part), order)
-            columns = tuple(tf.gather(values, shuffled) for values in columns)
-        groups: Any = tf.data.Dataset.from_tensor_slices(columns).window(AT_ONCE)
-        return groups.flat_map(interleave).skip(over).map(parse)
+    records: Sequence[RecordFile]
+    parse: Parse
+    shuffle_buffer: int
 
-    @no_autograph
-    def interleave(*group: tf.data.Dataset) -> tf.data.Dataset:
-        files: Any = tf.data.Dataset.zip(*group)
-        return files.interleave(
-            _read_file, AT_ONCE, ROUND, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return sum(file.take for file in self.records)
+
+    @property
+    def files(self) -> list[str]:
+        """Paths, for messages."""
+        return [file.path for file in self.records]
+
+    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
+        """See `IndexedSource`."""
+        own = host.split(math.gcd(batch_size, PARTS))
+        streams = [self._part(batch_size, first_step, part, seed) for part in own]
+        turns = np.repeat(np.arange(len(streams)), own[0].size(batch_size))
+        choices = tf.data.Dataset.from_tensor_slices(turns.astype("int64")).repeat()
+        return tf.data.Dataset.choose_from_datasets(streams, choices)
+
+    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
+        """See `IndexedSource`."""
+        return self.read(host)
+
+    def _part(self, batch_size: int, first_step: int, part: Host, seed: int) -> tf.data.Dataset:
+        size, steps = part.size(batch_size), self.count // batch_size
+        first_epoch, done = divmod(first_step, steps)
+        chunk_size = max(self.shuffle_buffer // 2 // part.count, 1)
+
+        @no_autograph
+        def epoch(number: tf.Tensor) -> tf.data.Dataset:
+            # The seed of this function alone: the order must not depend on the global seed.
+            tf.random.set_seed(1)
+            of_files, of_chunks = tf.unstack(
+                tf.random.stateless_uniform(
+                    [2], tf.stack([tf.constant(seed, tf.int64), number]), 0, 2**31 - 1, tf.int64
+                )
+            )
+            over: Any = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
+            first = over // chunk_size
+            chunks: Any = self.read(part, of_files, first * chunk_size).window(chunk_size)
+            shuffled = (
+                chunks.enumerate(first)
+                .prefetch(1)
+                .flat_map(partial(_shuffled, of_chunks, chunk_size))
+            )
+            return shuffled.skip(over % chunk_size).take(steps * size - over)
+
+        @no_autograph
+        def example(position: tf.Tensor, record: Any) -> tuple[Any, tf.Tensor]:
+            return record, part.number(position, batch_size)
+
+        epochs = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch)
+        return epochs.enumerate(first_step * size).map(example)
+
+    def read(self, host: Host, order: tf.Tensor | None = None, first: Any = 0) -> tf.data.Dataset:
+        """Returns the records of a host from the one with number `first` on.
+
+        `order` is the seed of the order of the files; None: they stay in order. The groups before
+        the one of the first record are not read.
+        """
+        part = _part(self.records, host)
+        paths, skips, takes = map(np.array, zip(*part, strict=True))
+        files = tf.range(len(part))
+        if order is not None:
+            files = tf.random.experimental.stateless_shuffle(  # pyright: ignore
+                files, tf.stack([order, tf.zeros_like(order)])
+            )
+        ends: Any = tf.cumsum(
+            tf.math.segment_sum(tf.gather(takes, files), tf.range(len(part)) // AT_ONCE)
         )
-
-    return read
-
-
-def _shuffled(count: int, seed: Any) -> Any:
-    both = tf.stack([seed, tf.zeros_like(seed)])
-    return tf.random.experimental.stateless_shuffle(  # pyright: ignore
-        tf.range(count), both
-    )
+        over = tf.cast(first, ends.dtype)
+        group = tf.searchsorted(ends, over[None], "right")[0]
+        over -= tf.pad(ends, [[1, 0]])[group]
+        columns = [tf.gather(values, files[group * AT_ONCE :]) for values in (paths, skips, takes)]
+        groups: Any = tf.data.Dataset.from_tensor_slices(tuple(columns)).window(AT_ONCE)
+        return groups.flat_map(_interleaved).skip(over).map(self.parse)
 
 
 @no_autograph
-def _read_file(
-    path: tf.Tensor, number: tf.Tensor, take: tf.Tensor, offset: tf.Tensor
+def _shuffled(
+    seed: tf.Tensor, size: int, number: tf.Tensor, chunk: dict[str, tf.data.Dataset]
 ) -> tf.data.Dataset:
-    """Records from a number on, whose offset in bytes is 0 if it is not known."""
-    records: Any = tf.data.experimental.from_variant(
-        tf.raw_ops.TFRecordDatasetV2(
-            filenames=[path], compression_type="", buffer_size=BUFFER, byte_offsets=[offset]
-        ),
-        tf.TensorSpec([], tf.string),
+    tf.random.set_seed(1)
+    own: Any = tf.random.stateless_uniform([], tf.stack([seed, number]), 0, 2**31 - 1, tf.int64)
+    return tf.data.Dataset.zip(chunk).shuffle(size, own, reshuffle_each_iteration=False)
+
+
+@no_autograph
+def _interleaved(*group: tf.data.Dataset) -> tf.data.Dataset:
+    @no_autograph
+    def read(path: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        numbers = tf.data.Dataset.range(skip, skip + take)
+        paths = tf.data.Dataset.from_tensors(path).repeat()
+        return tf.data.Dataset.zip(tf.data.TFRecordDataset(path).skip(skip), numbers, paths)
+
+    files: Any = tf.data.Dataset.zip(*group)
+    return files.interleave(
+        read, AT_ONCE, ROUND, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
-    records = records.skip(tf.where(offset > 0, tf.zeros_like(number), number))
-    numbers = tf.data.Dataset.range(number, number + take)
-    return tf.data.Dataset.zip(records, numbers, tf.data.Dataset.from_tensors(path).repeat())
 
 
 def _part(files: Sequence[RecordFile], host: Host) -> list[RecordFile]:
@@ -94,47 +155,29 @@ def _part(files: Sequence[RecordFile], host: Host) -> list[RecordFile]:
     takes = np.array([file.take for file in files])
     ends = np.cumsum(takes)
     bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
-    skips = np.clip(bounds[0] - (ends - takes), 0, takes)
-    takes = np.clip(bounds[1] - (ends - takes), 0, takes) - skips
+    skips, stops = (np.clip(bound - (ends - takes), 0, takes).tolist() for bound in bounds)
     return [
-        RecordFile(file.path, file.skip + skip, take)
-        for file, skip, take in zip(files, skips.tolist(), takes.tolist(), strict=True)
-        if take
+        RecordFile(file.path, file.skip + skip, stop - skip)
+        for file, skip, stop in zip(files, skips, stops, strict=True)
+        if stop > skip
     ]
 
 
-def _seek(
-    paths: np.ndarray, skips: np.ndarray, takes: np.ndarray, offsets: np.ndarray, first: int
-) -> tuple[tuple[np.ndarray, ...], int]:
-    """Returns the files from the round of a record on, and how many of that round to read over."""
-    ends = np.cumsum(np.add.reduceat(takes, np.arange(0, len(takes), AT_ONCE)))
-    group = int(np.searchsorted(ends, first, "right"))
-    rest = first - (int(ends[group - 1]) if group else 0)
-    columns = tuple(values[group * AT_ONCE :] for values in (paths, skips, takes, offsets))
-    paths, skips, takes, offsets = columns
-    size = len(takes[:AT_ONCE])
-    rounds = np.arange(takes[:size].max() // ROUND + 1)[:, None] * ROUND
-    read = np.minimum(takes[:size], rounds)  # (round, file)
-    read = read[np.searchsorted(read.sum(1), rest, "right") - 1]
-    rest -= int(read.sum())
-    skips[:size] += read
-    takes[:size] -= read
-    left = np.flatnonzero(takes[:size])
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        offsets[left] = list(pool.map(_offset, paths[left].tolist(), skips[left].tolist()))
-    return columns, rest
+def file_sizes(paths: Sequence[str]) -> list[int]:
+    """Returns the sizes in bytes of record files, none of which may be missing or empty."""
 
+    def size(path: str) -> int:
+        why = "" if in_bucket(path) else why_no_file(path)
+        try:
+            length = 0 if why else tf.io.gfile.stat(path).length
+        except tf.errors.OpError as error:
+            raise ValueError(f"data.dir: {reason(error)}") from None
+        if not length:
+            raise ValueError(
+                f"data.dir: expected a file of records. Received: {printable(path)} "
+                f"({why or 'empty'})"
+            )
+        return length
 
-def _offset(path: str, number: int) -> int:
-    """Returns the place of a record in its file in bytes, by the lengths of those before."""
-    why = "cut off"
-    try:
-        end = 0 if number == 0 else next(islice(record_ends(path), number - 1, None), None)
-    except (OSError, tf.errors.OpError) as error:
-        end, why = None, reason(error)
-    if end is None:
-        raise ValueError(
-            f"data.dir: expected {number} records or more in {printable(path)}. Received: a "
-            f"damaged or other file ({why})"
-        )
-    return end
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
+        return list(pool.map(size, paths))

@@ -81,7 +81,7 @@ class Counts(Section):
         """Returns the same shards in a folder, to which they may have been moved."""
         import tensorflow as tf
 
-        from zoo.data.sources.base import file_sizes
+        from zoo.data.record_files import file_sizes
 
         files = sorted(tf.io.gfile.glob(pattern(folder, TRAIN)))
         names = [[*map(os.path.basename, paths)] for paths in (self.train, files)]
@@ -168,13 +168,12 @@ def training_records(
     same images after its `first_step` steps.
     """
     from zoo.data.errors import no_autograph
-    from zoo.data.sources.tfrecord import record_stream
+    from zoo.data.record_files import RecordFile, StreamSource
     from zoo.devices import ONLY_HOST
 
     data = config.data
-    source = record_stream(
-        list(counts.train),
-        list(counts.train.values()),
+    source = StreamSource(
+        [RecordFile(file, 0, count) for file, count in counts.train.items()],
         no_autograph(lambda record, number, file: record),
         data.shuffle_buffer,
     )

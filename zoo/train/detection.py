@@ -15,7 +15,7 @@ import tensorflow as tf
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
 from zoo.data.errors import naming_errors, reason
-from zoo.data.sources.base import file_sizes
+from zoo.data.record_files import file_sizes
 from zoo.detection import report, shards
 from zoo.detection.detector import SECONDS, Detector, title
 from zoo.detection.experiment import Task, create_experiment, precision

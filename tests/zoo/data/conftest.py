@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from support.record_files import jpeg, write_imagenet, write_tfrecords
 
-from zoo.config import DataConfig
-
 TRAIN, TEST = 60, 21  # images of `records` and `imagenet`
 
 
@@ -27,22 +25,3 @@ def records(tmp_path_factory):
             examples = [(jpeg(n), int(n) + 1) for n in numbers]
             write_tfrecords(folder / f"{part}-{i:05}-of-{files:05}", examples, names)
     return folder
-
-
-# Their records are one pipeline; test_tfds.py and test_tfrecord.py have what is their own.
-RECORDS = [pytest.param(source, marks=pytest.mark.very_slow) for source in ("tfds", "tfrecord")]
-
-
-@pytest.fixture(params=["digits", "image_folder", *RECORDS])
-def every_config(request):
-    """Settings of each source, with batches of 8 images."""
-    source = request.param
-    settings = {
-        "digits": {},
-        "image_folder": {"dir": "photos"},
-        "tfds": {"dir": "imagenet", "name": "imagenet2012"},
-        "tfrecord": {"dir": "records", "classes": 60},
-    }[source]
-    if "dir" in settings:
-        settings["dir"] = str(request.getfixturevalue(settings["dir"]))
-    return DataConfig(source=source, batch_size=8, shuffle_buffer=16, **settings)

@@ -1,6 +1,9 @@
-"""Image files: colours, sizes, and what cannot be read."""
+"""Batches for `fit` and `evaluate`: pixels, labels, random numbers, order, hosts, warnings."""
 
 import os
+import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,172 +12,232 @@ from PIL import Image
 from support.record_files import jpeg, write_tfds, write_tfrecords
 
 from lambda_keras.applications import preprocess_input
+from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
+from zoo.data import load
+from zoo.data.augment import fold_in
 from zoo.data.crops import decode_center
 from zoo.data.errors import naming_errors
-from zoo.data.load import held_out_files, held_out_preprocessing, load_data
+from zoo.data.load import (
+    EvalImages,
+    TrainingImages,
+    balanced_weights,
+    class_warnings,
+    held_out_files,
+    held_out_preprocessing,
+    load_data,
+)
+from zoo.data.sources.base import IndexedSource
+from zoo.devices import ONLY_HOST, Host
 
-TRUNCATED = 13  # number of the image, of 40, that is cut off
+COUNT, BATCH, CLASSES = 22, 4, 5
+RECORDS = IndexedSource(np.arange(COUNT), np.arange(COUNT) % CLASSES, np.arange(COUNT).astype(str))
 
 
-@pytest.mark.parametrize("augment", [True, False])
-def test_image_folder_gives_the_right_colours(photos, augment):
-    config = DataConfig(source="image_folder", dir=str(photos), batch_size=4, augment=augment)
-    data = load_data(config, image_size=24)
+def numbers(record, seed):
+    """An image of its number, both random integers, and 0; that of number 7 is unreadable."""
+    values = tf.stack([tf.cast(record["image"], tf.int64), seed[0], seed[1]])
+    return tf.ensure_shape(tf.cast(values, tf.float32)[None, None], [1, 1, 3]), record["image"] != 7
+
+
+@pytest.fixture(autouse=True)
+def plain_pixels(request, monkeypatch):
+    """Tests with made-up images see them as they are."""
+    if "plain" in request.node.name:
+        monkeypatch.setattr(load, "preprocess_input", tf.identity)
+
+
+def arrays(stream, count):
+    return [np.stack(part) for part in zip(*stream.take(count).as_numpy_iterator(), strict=True)]
+
+
+def test_plain_training_batches():
+    train = TrainingImages(RECORDS, numbers, seed=3)
+    assert (train.count, train.steps_per_epoch(BATCH), train.step_size(BATCH)) == (22, 5, 4)
+    images, labels = arrays(train.batches(BATCH, CLASSES), 6)
+    assert (images.shape, images.dtype, labels.dtype) == ((6, 4, 1, 1, 3), "float32", "float32")
+    shown = images[:, :, 0, 0]
+    assert 7 not in shown[..., 0]
+    np.testing.assert_array_equal(labels, np.eye(CLASSES)[shown[..., 0].astype(int) % CLASSES])
+    assert (shown[..., 1] == 3).all()
+    for batch, first in zip(shown[..., 2], range(0, 24, BATCH), strict=True):
+        expected = np.arange(first, first + BATCH)
+        lost = batch != expected  # the unreadable image, replaced by the first of the batch
+        assert lost.sum() <= 1
+        assert (batch[lost] == expected[~lost][0]).all()
+    options = train.batches(BATCH, CLASSES).options()
+    assert options.experimental_distribute.auto_shard_policy.name == "OFF"
+    parts = arrays(train.batches(BATCH, CLASSES, parts=2), 12)[0]
+    np.testing.assert_array_equal(parts.reshape(images.shape), images)
+    readable = replace(train, read_image=lambda *one: (numbers(*one)[0], tf.constant(True)))
+    whole = arrays(readable.batches(BATCH, CLASSES, 2), 4)
+    for number in range(2):
+        hosts = [arrays(readable.batches(BATCH, CLASSES, 2, Host(i, 2)), 4) for i in range(2)]
+        joined = np.concatenate([host[number] for host in hosts], 1)
+        np.testing.assert_array_equal(joined, whole[number])
+
+
+@pytest.mark.parametrize("host", [ONLY_HOST, Host(1, 2)])
+def test_plain_batches_are_mixed_by_seeds_of_their_own(host):
+    def mix(images, labels, seed):
+        return tf.cast(tf.reshape(seed, [1, 2]), tf.float64), labels
+
+    train = TrainingImages(RECORDS, numbers, 3, mix)
+    received = arrays(train.batches(BATCH, CLASSES, 4, host), 2)[0].reshape(2, 2)
+    expected = [fold_in([3, step], load.MIXING + host.index).numpy() for step in (4, 5)]
+    np.testing.assert_array_equal(received, np.array(expected, "float64"))
+
+
+def test_plain_test_batches_are_full_and_as_many_on_every_host():
+    test = EvalImages(RECORDS, numbers)
+    assert test.steps(BATCH) == 6
+    found = []
+    for host in (ONLY_HOST, Host(0, 2), Host(1, 2)):
+        images, labels, weights = arrays(test.batches(BATCH, CLASSES, host), 9)
+        assert images.shape == (6, BATCH // host.count, 1, 1, 3)
+        assert weights.dtype == "float32"
+        shown = images[weights == 1][:, 0, 0]
+        assert not shown[:, 1:].any()  # no random numbers
+        np.testing.assert_array_equal(labels[weights == 1].argmax(-1), shown[:, 0] % CLASSES)
+        found.append(shown[:, 0].tolist())
+    assert sorted(found[0]) == sorted(found[1] + found[2]) == [*range(7), *range(8, COUNT)]
+    assert len(test.sample(100)[0]) == 21
+    images, labels = test.sample(3)
+    assert images[:, 0, 0, 0].tolist() == [n for n in found[0] if n != 7][:3]
+    with pytest.raises(ValueError, match="limit: expected a positive integer"):
+        test.sample(0)
+
+
+def test_plain_labels_of_several_classes_stay():
+    source = SimpleNamespace(count=4, files=(), testing=lambda *_: data)
+    data = tf.data.Dataset.from_tensors({"image": tf.constant(1), "label": tf.constant([1, 0, 1])})
+    (_, labels, _) = next(iter(EvalImages(source, numbers).batches(1, 3)))
+    assert labels.numpy().tolist() == [[1, 0, 1]]
+
+
+def test_hosts_that_do_not_divide_the_batch():
+    for images in (TrainingImages(RECORDS, numbers), EvalImages(RECORDS, numbers)):
+        with pytest.raises(ValueError, match="a multiple of 3, the number of hosts"):
+            images.batches(8, 100, host=Host(0, 3))
+
+
+def test_augmentations_have_their_order_and_seeds(monkeypatch):
+    calls = []
+
+    def spy(name, *extra):
+        def change(image, seed, **settings):
+            calls.append((name, *extra, settings, seed.numpy().tolist()))
+            return image + 1
+
+        return change
+
+    for name in ("color_jitter", "random_erasing"):
+        monkeypatch.setattr(load, name, spy(name))
+    monkeypatch.setattr(load, "rand_augment", lambda *arguments: spy("rand_augment", *arguments))
+    settings = {"randaugment_magnitude": 7.0, "randaugment_layers": 3}
+    config = DataConfig(**settings, color_jitter=0.4, random_erasing=0.25)
+    image = tf.zeros((9, 6, 3), tf.float32)
+    source = SimpleNamespace(
+        read=lambda record: (image, True),
+        augmented=lambda record, seed, size: (tf.zeros((size, size, 3)), seed),
+    )
+    seed = tf.constant([3, 8], tf.int64)
+    train, test = load.readers(config, source, Preprocessing(4, 1.0))
+    changed, passed = train({}, seed)
+    assert (float(changed[0, 0, 0]), passed is seed, changed.shape) == (3.0, True, (4, 4, 3))
+    folded = {number: fold_in(seed, number).numpy().tolist() for number in (2, 3, 4)}
+    assert calls == [
+        ("color_jitter", {"strength": 0.4}, folded[3]),
+        ("rand_augment", 3, 7.0, 4, {}, folded[2]),
+        ("random_erasing", {"probability": 0.25}, folded[4]),
+    ]
+    assert test({}, seed)[0].shape == (4, 4, 3)
+    plain = config.model_copy(update={"augment": False})
+    assert [*map(len, [calls, load.readers(plain, source, Preprocessing(4, 1.0))])] == [3, 2]
+    assert load.readers(plain, source, Preprocessing(4, 1.0))[0]({}, seed)[0].shape == (4, 4, 3)
+
+
+def folder_config(folder, **settings):
+    return DataConfig(source="image_folder", dir=str(folder), batch_size=4, **settings)
+
+
+def test_image_folder_gives_the_right_colours(photos):
+    name = os.fsencode(photos / "red") + b"/caf\xe9.png"
+    os.rename(photos / "red" / "1.png", name)  # no UTF-8
+    Image.new("RGB", (30, 30), (200, 30, 30)).convert("CMYK").save(photos / "red" / "m.jpg")
+    data = load_data(folder_config(photos), 24)
+    assert name in [*data.train.source.names, *data.test.source.names]
     images, labels = data.test.sample(100)
-    assert images.shape == (4, 24, 24, 3)
-    assert images.min() >= 0
-    assert images.max() <= 255
+    assert images.shape == (5, 24, 24, 3)
+    assert 0 <= images.min() < images.max() <= 255
     training_images, training_labels = next(data.train.batches(16, 2).as_numpy_iterator())
     assert training_images.shape == (16, 24, 24, 3)
     pairs = [(preprocess_input(images), labels), (training_images, training_labels.argmax(-1))]
     for images, labels in pairs:
         means = images.mean((1, 2))
         np.testing.assert_array_equal(labels, means[:, 0] > means[:, 2])  # 1 is red
-    assert set(data.test.sample(3)[1]) == {0, 1}
 
 
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
-def test_all_colour_modes_become_rgb(photos, mode):
-    suffix = "jpg" if mode == "CMYK" else "png"
-    Image.new("RGB", (30, 30), (200, 30, 30)).convert(mode).save(photos / "red" / f"m.{suffix}")
-    config = DataConfig(source="image_folder", dir=str(photos), batch_size=16)
-    images, _ = next(iter(load_data(config, image_size=16).train.batches(16, 2)))
-    assert images.shape == (16, 16, 16, 3)
+def test_batch_larger_than_the_data():
+    with pytest.raises(ValueError, match=r"data\.batch_size: expected at most 1437, .*2000"):
+        load_data(DataConfig(batch_size=2000), 24)
+    assert load_data(DataConfig(batch_size=1437), 24).train.steps_per_epoch(1437) == 1
 
 
-def test_unreadable_file_stops_before_training(photos):
-    (photos / "red" / "0.jpg").write_bytes(b"\xff\xd8 no more")
-    config = DataConfig(source="image_folder", dir=str(photos), batch_size=4)
-    with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
-        load_data(config, image_size=24)
+TRUNCATED = 13  # number of the image, of 40, that is cut off
 
 
-def test_unreadable_file_is_left_out_if_told_so(photos, capsys):
-    (photos / "red" / "0.jpg").write_bytes(b"\xff\xd8 no more")
-    config = DataConfig(source="image_folder", dir=str(photos), batch_size=4, unreadable="skip")
-    data = load_data(config, image_size=24)
-    assert (data.train.count, data.test.count) == (15, 4)
-    assert "left out" in capsys.readouterr().err
-
-
-def test_split_follows_its_seed(photos):
-    def held_out(**settings):
-        config = DataConfig(source="image_folder", dir=str(photos), batch_size=4, **settings)
-        return set(load_data(config, 24).test.source.names)
-
-    assert held_out(split_seed=1) == held_out(split_seed=1) != held_out() == held_out(split_seed=0)
-
-
-def test_every_random_choice_has_a_seed_of_its_own(photos, monkeypatch):
-    seeds = set()
-
-    def spy(module, name):
-        original = getattr(module, name)
-
-        def spied(*arguments, **options):
-            at = {"stateless_sample_distorted_bounding_box": 2}.get(name, 1)
-            seeds.add((name, *np.asarray(arguments[at]).tolist()))
-            return original(*arguments, **options)
-
-        monkeypatch.setattr(module, name, spied)
-
-    spy(tf.image, "stateless_sample_distorted_bounding_box")
-    spy(tf.image, "stateless_random_flip_left_right")
-    spy(tf.random, "stateless_uniform")
-    config = DataConfig(
-        source="image_folder", dir=str(photos), batch_size=4, randaugment_magnitude=10
-    )
-    view = load_data(config, 16).train.read_image
-    path = tf.constant(str(photos / "red" / "1.png"))
-    view({"image": path, "name": path}, tf.constant([0, 5], tf.int64))
-    assert len(seeds) > 4  # a window, a flip, and which operations how strongly
-    assert len({seed[1:] for seed in seeds}) == len(seeds)
-
-
-def test_names_that_are_not_utf8_are_read(photos):
-    name = os.fsencode(photos / "red") + b"/caf\xe9.png"
-    os.rename(photos / "red" / "1.png", name)
-    config = DataConfig(source="image_folder", dir=str(photos), batch_size=16)
-    data = load_data(config, 16)
-    assert name in [*data.train.source.names, *data.test.source.names]
-    next(data.train.batches(16, 2).as_numpy_iterator())
-
-
-@pytest.fixture(params=["tfrecord", pytest.param("tfds", marks=pytest.mark.very_slow)])
-def truncated(request, tmp_path):
+def truncated(folder, source, **settings):
     """Settings of a set of 40 + 20 images, one of each cut off in the middle."""
     images = [jpeg(i, (100, 80)) for i in range(40)]
     images[TRUNCATED] = images[TRUNCATED][:300]
     examples = list(zip(images, range(40), strict=True))
-    if request.param == "tfds":
-        write_tfds(tmp_path, "cut", {"train": examples, "validation": examples[:20]})
-        settings = {"name": "cut"}
+    if source == "tfds":
+        write_tfds(folder, "cut", {"train": examples, "validation": examples[:20]})
+        settings["name"] = "cut"
     else:
-        write_tfrecords(tmp_path / "train-0", examples, list(map(str, range(40))))
-        write_tfrecords(tmp_path / "validation-0", examples[:20], list(map(str, range(40))))
-        settings = {"classes": 40}
-    return DataConfig(source=request.param, dir=str(tmp_path), batch_size=8, **settings)
+        write_tfrecords(folder / "train-0", examples, list(map(str, range(40))))
+        write_tfrecords(folder / "validation-0", examples[:20], list(map(str, range(40))))
+        settings["classes"] = 40
+    return DataConfig(source=source, dir=str(folder), batch_size=8, **settings)
 
 
-def test_unreadable_image_is_named_and_the_run_goes_on(truncated, capfd):
-    data = load_data(truncated.model_copy(update={"unreadable": "skip"}), 24)
-    expected = load_data(truncated, 24)  # whose batches are the same but for that image
-    images, labels = zip(*data.train.batches(8, 40).take(10).as_numpy_iterator(), strict=True)
-    labels = np.stack(labels).argmax(-1)
+def test_unreadable_image_is_named_and_the_run_goes_on(tmp_path, capfd):
+    config = truncated(tmp_path, "tfrecord", unreadable="skip")
+    data = load_data(config, 24)
+    labels = arrays(data.train.batches(8, 40), 5)[1].argmax(-1)
     assert TRUNCATED not in labels
-    assert capfd.readouterr().err.count("data: unreadable image: train") >= 2
-    (step, other) = next(i for i in enumerate(labels[:5]) if len(set(i[1])) < 8)
-    assert len(set(other)) == 7  # another one of the batch stands in
-    again, _ = next(data.train.batches(8, 40, step).as_numpy_iterator())
-    np.testing.assert_array_equal(again, images[step])
-    assert data.train.count == expected.train.count == 40
-    tested = list(data.test.batches(8, 40).as_numpy_iterator())
-    weights = np.concatenate([batch[2] for batch in tested])
-    real = np.concatenate([batch[1] for batch in tested]).argmax(-1)[weights > 0]
-    assert sorted([*real, TRUNCATED]) == list(range(20))
-    assert "data: unreadable image: val" in capfd.readouterr().err
-    assert len(data.test.sample(100)[0]) == 19
+    assert sorted(len(set(batch)) for batch in labels.tolist()) == [7, 8, 8, 8, 8]
+    assert "data: unreadable image: train" in capfd.readouterr().err
+    files, found = held_out_files(config, 24, 100)
+    assert (len(files), TRUNCATED in found) == (19, False)
+    images, expected = data.test.sample(100)
+    np.testing.assert_array_equal(found, expected)
+    preprocessing = held_out_preprocessing(config, 24)
+    got = np.stack([decode_center(tf.constant(file), preprocessing) for file in files])
+    np.testing.assert_array_equal(got, images)
+    capfd.readouterr()
 
 
-def test_unreadable_image_ends_the_run_with_its_name(truncated):
-    data = load_data(truncated, 24)
+@pytest.mark.parametrize("source", ["tfrecord", "tfds"])
+def test_unreadable_image_ends_the_run_with_its_name(source, tmp_path):
+    config = truncated(tmp_path, source)
+    data = load_data(config, 24)
     name = f"data: unreadable image: train.*{TRUNCATED}"
     with pytest.raises(ValueError, match=name) as caught, naming_errors():
         list(data.train.batches(8, 40).take(5))
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="data: unreadable image: val"):
-        data.test.sample(100)
+    for read in (lambda: data.test.sample(100), lambda: held_out_files(config, 24, 100)):
+        with pytest.raises(ValueError, match="data: unreadable image: val"):
+            read()
 
 
-def test_nothing_readable(tmp_path, capfd):
-    write_tfds(tmp_path, "bad", {"train": [(b"no image", i) for i in range(8)]})
-    config = DataConfig(
-        source="tfds", dir=str(tmp_path), name="bad", test_split="train", batch_size=8
+def test_plain_batch_of_which_nothing_is_readable():
+    train = TrainingImages(
+        RECORDS, lambda record, seed: (numbers(record, seed)[0], tf.constant(False))
     )
-    data = load_data(config.model_copy(update={"unreadable": "skip"}), 24)
     with pytest.raises(ValueError, match="not one image of a batch"), naming_errors():
-        next(iter(data.train.batches(8, 1000)))
-    weights = next(iter(data.test.batches(8, 1000)))[2]
-    assert float(sum(weights)) == 0
-    capfd.readouterr()
-
-
-def test_held_out_files_are_what_the_test_sees(every_config):
-    files, labels = held_out_files(every_config, 16, 9)
-    images, expected = load_data(every_config, 16).test.sample(9)
-    np.testing.assert_array_equal(labels, expected)
-    preprocessing = held_out_preprocessing(every_config, 16)
-    got = np.stack([decode_center(tf.constant(file), preprocessing) for file in files])
-    np.testing.assert_array_equal(got, images)
-
-
-def test_held_out_files_can_be_read(truncated):
-    skipping = truncated.model_copy(update={"unreadable": "skip"})
-    files, labels = held_out_files(skipping, 24, 100)
-    assert (len(files), TRUNCATED in labels) == (19, False)
-    with pytest.raises(ValueError, match="data: unreadable image: "):
-        held_out_files(truncated, 24, 100)
+        next(iter(train.batches(8, 5)))
 
 
 @pytest.mark.parametrize(
@@ -185,15 +248,53 @@ def test_the_border_of_wide_images(tmp_path, resize, share, trained):
     """The left quarter is white: its share of the pixels in tests, and on average in training."""
     pixels = np.zeros((10, 40, 3), "uint8")
     pixels[:, :10] = 255
-    for number in range(20):
+    for number in range(4):
         path = tmp_path / "ab"[number % 2] / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
         Image.fromarray(pixels).save(path)
-    settings = {"source": "image_folder", "dir": str(tmp_path), "test_fraction": 0.5}
-    data = load_data(DataConfig(**settings, batch_size=5, resize=resize), 16)
+    config = DataConfig(
+        source="image_folder", dir=str(tmp_path), test_fraction=0.5, batch_size=2, resize=resize
+    )
+    data = load_data(config, 16)
     assert data.test.sample(1)[0].mean() / 255 == pytest.approx(share, abs=0.01)
-    batches = data.train.examples(5).take(100).batch(100)
-    images = next(iter(batches))[0].numpy()
+    images = next(iter(data.train.examples(2).take(100).batch(100)))[0].numpy()
     assert images.shape == (100, 16, 16, 3)
     assert images.mean() / 255 == pytest.approx(trained, abs=0.12)
     assert (images.max((1, 2, 3)) > 200).any()
+
+
+def test_warnings_about_files(photos, tmp_path):
+    assert not [line for line in load_data(folder_config(photos), 30).warnings if "smaller" in line]
+    line = next(line for line in load_data(folder_config(photos), 31).warnings if "31 pix" in line)
+    assert "of 16 training images" in line
+    assert "(40 x 30)" in line
+    folder = tmp_path / "split"
+    shutil.copytree(photos, folder / "train")
+    (folder / "val" / "red").mkdir(parents=True)
+    (folder / "val" / "blue").mkdir()
+    Image.new("RGB", (40, 40)).save(folder / "val" / "red" / "new.png")
+    shutil.copy(photos / "red" / "3.jpg", folder / "val" / "blue" / "other name.jpg")
+    two_classes, line = load_data(folder_config(folder), 24).warnings
+    assert two_classes == (
+        f"1 images are in two classes: {folder}/val/blue/other name.jpg = {folder}/train/red/3.jpg"
+    )
+    assert line.startswith("1 of 2 test images are in training, too")
+    assert line.endswith(f"other name.jpg = {folder}/train/red/3.jpg")
+
+
+def test_classes_with_few_images_and_unequal_ones():
+    names = ["ant", "bee\x1b", "cat", "dog", "eel"]
+    labels = [0] * 60 + [1] * 3 + [2] * 9 + [3] * 8 + [4]
+    few, unequal = class_warnings(labels, names, weighted=False)
+    assert few == (
+        "classes with fewer than 10 training images: bee\\x1b (3), cat (9), dog (8) and 1 more"
+    )
+    assert unequal.startswith("the largest class has 60 times")
+    assert class_warnings(labels, names, weighted=True) == [few]
+    assert class_warnings([0] * 49 + [1] * 10, ["a", "b"], weighted=False) == []
+    (line,) = class_warnings([0] * 50 + [1] * 10, ["a", "b"], weighted=False)
+    assert line.startswith("the largest class has 5 times")
+    weights = balanced_weights([0] * 6 + [1] * 3 + [2], 3)
+    assert [6 * weights[0], 3 * weights[1], weights[2]] == pytest.approx([10 / 3] * 3)
+    with pytest.raises(ValueError, match="none of class number 1"):
+        balanced_weights([0, 0, 2], 3)

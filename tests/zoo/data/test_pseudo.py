@@ -5,17 +5,74 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from support.pseudo_labels import write_selection
 
 from zoo.config import DataConfig, TrainConfig
+from zoo.data import load as batches_of
 from zoo.data import pseudo_records
-from zoo.data.load import load_data
+from zoo.data.load import PseudoLabeled, TrainingImages, load_data
 from zoo.data.pseudo import OWN_SEEDS, with_pseudo_labels
-from zoo.devices import Host
+from zoo.data.sources.base import IndexedSource
+from zoo.devices import ONLY_HOST, Host
 
 SIZE, BATCH, CLASSES = 8, 4, 10
 COUNT = 50  # pseudo-labeled images, of one gray level each: its number
 SMOOTHING = 0.1
+
+
+def constant(record, seed):
+    """A pixel of the number of a record, by its augmentation's seed."""
+    pixel = tf.stack([record["image"], seed[0], seed[1]])[None, None]
+    return tf.ensure_shape(tf.cast(pixel, tf.float32), [1, 1, 3]), tf.constant(True)
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Creates training images of pixels that tell their number, from 1000 pseudo-labeled ones."""
+    monkeypatch.setattr(batches_of, "preprocess_input", tf.identity)
+
+    def source(first, labels):
+        return IndexedSource(np.arange(first, first + COUNT), labels, np.full(COUNT, "name"))
+
+    def create(ratio):
+        labels = np.arange(COUNT) % CLASSES
+        pseudo = TrainingImages(source(1000, labels), constant, 4)
+        added = PseudoLabeled(pseudo, ratio, SMOOTHING)
+        return TrainingImages(source(0, labels), constant, 3, None, added)
+
+    return create
+
+
+def read(train, steps, first_step=0, host=ONLY_HOST, parts=1):
+    stream = train.batches(BATCH, CLASSES, first_step, host, parts).take(steps * parts)
+    images, labels = zip(*stream.as_numpy_iterator(), strict=True)
+    return np.stack(images)[:, :, 0, 0], np.stack(labels)
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1, "lplplplp"), (3, "plpp" * 4), (0.5, "lpllpl")])
+def test_kinds_alternate_in_proportion(made_up, ratio, expected):
+    train = made_up(ratio)
+    assert (train.step_size(BATCH), train.steps_per_epoch(BATCH)) == (len(expected), 12)
+    images, labels = read(train, 3)
+    pseudo = images[..., 0] >= 1000
+    assert ["".join(np.where(row, "p", "l")) for row in pseudo] == [expected] * 3
+    np.testing.assert_array_equal(images[..., 1], np.where(pseudo, 4, 3))
+    assert images[pseudo][:, 2].tolist() == list(range(pseudo.sum()))  # numbers of their own
+    smoothed = np.where(pseudo, 0, SMOOTHING)[..., None]
+    one_hot = np.eye(CLASSES)[images[..., 0].astype(int) % CLASSES]
+    np.testing.assert_allclose(labels, one_hot * (1 - smoothed) + smoothed / CLASSES, atol=1e-6)
+
+
+def test_parts_hosts_and_later_steps_are_of_the_same_batches(made_up):
+    train = made_up(3)
+    images, labels = read(train, 4)
+    parts, _ = read(train, 4, parts=2)
+    np.testing.assert_array_equal(parts.reshape(images.shape), images)
+    for index in (0, 1):
+        own, own_labels = read(train, 3, 1, Host(index, 2))
+        np.testing.assert_array_equal(own, np.split(images[1:], 2, axis=1)[index])
+        np.testing.assert_array_equal(own_labels, np.split(labels[1:], 2, axis=1)[index])
 
 
 @pytest.fixture(scope="module")
@@ -29,128 +86,99 @@ def folder(tmp_path_factory):
     return folder
 
 
-def load(folder, smoothing=SMOOTHING, augment=False, **pseudo):
-    settings = {"batch_size": BATCH, "augment": augment, "pseudo": {"dir": folder, **pseudo}}
+def load(folder, **pseudo):
+    settings = {"batch_size": BATCH, "augment": False, "pseudo": {"dir": folder, **pseudo}}
     config = DataConfig.model_validate(settings)
     data = load_data(config, SIZE, seed=3)
-    return with_pseudo_labels(data, config, SIZE, 3, smoothing).train
-
-
-def batches(train, steps, first_step=0, host=Host(), parts=1):  # noqa: B008
-    stream = train.batches(BATCH, CLASSES, first_step, host, parts).take(steps * parts)
-    images, labels = zip(*stream.as_numpy_iterator(), strict=True)
-    return np.stack(images), np.stack(labels)
-
-
-def is_pseudo(images):
-    """Whether images are of one gray level, as no digit is."""
-    return np.ptp(images[..., 0], axis=(-1, -2)) < 1e-6
-
-
-@pytest.mark.parametrize(("ratio", "expected"), [(1, "lplplplp"), (3, "plpp" * 4), (0.5, "lpllpl")])
-def test_kinds_alternate_in_proportion(folder, ratio, expected):
-    images, labels = batches(load(folder, ratio=ratio), 5)
-    for kinds in is_pseudo(images):
-        assert "".join(np.where(kinds, "p", "l")) == expected
-    np.testing.assert_allclose(labels.sum(-1), 1, atol=1e-6)
-
-
-def test_labels(folder):
-    images, labels = batches(load(folder, ratio=3), 5)
-    pseudo = is_pseudo(images)
-    np.testing.assert_allclose(labels[pseudo].max(-1), 0.73, atol=1e-6)
-    np.testing.assert_allclose(labels[pseudo].min(-1), 0.03, atol=1e-6)
-    smoothed = 1 - SMOOTHING + SMOOTHING / CLASSES
-    np.testing.assert_allclose(labels[~pseudo].max(-1), smoothed, atol=1e-6)
+    return with_pseudo_labels(data, config, SIZE, 3, SMOOTHING).train
 
 
 @pytest.mark.parametrize(
     ("settings", "highest"),
-    [({"labels": "hard"}, 1.0), ({"temperature": 2.0}, 0.73**0.5 / (0.73**0.5 + 9 * 0.03**0.5))],
+    [
+        ({"labels": "hard"}, 1.0),
+        ({"temperature": 2.0}, 0.73**0.5 / (0.73**0.5 + 9 * 0.03**0.5)),
+        ({"ratio": 3}, 0.73),
+    ],
 )
-def test_hard_and_softened_labels(folder, settings, highest):
-    images, labels = batches(load(folder, **settings), 2)
-    np.testing.assert_allclose(labels[is_pseudo(images)].max(-1), highest, rtol=1e-5)
+def test_images_and_labels_of_a_folder(folder, settings, highest):
+    train = load(folder, **settings)
+    assert train.pseudo is not None
+    assert (train.seed, train.pseudo.images.seed) == (3, 3 + OWN_SEEDS)
+    assert train.pseudo.ratio == settings.get("ratio", 3)
+    assert train.files == [f"{folder}/train-{i:05}-of-00003" for i in range(3)]
+    images, labels = zip(*train.batches(BATCH, CLASSES).take(4).as_numpy_iterator(), strict=True)
+    images, labels = np.concatenate(images), np.concatenate(labels)
+    pseudo = np.ptp(images[..., 0], axis=(-1, -2)) < 1e-6  # of one gray level, as no digit is
+    assert pseudo.sum() == 48
+    levels = images[pseudo][:, 0, 0, 0] * 0.229 * 255 + 0.485 * 255
+    assert len({*levels.round()}) == 48  # an epoch of 50 images in batches of 12
+    np.testing.assert_array_equal(labels[pseudo].argmax(-1), levels.round() % CLASSES)
+    np.testing.assert_allclose(labels[pseudo].max(-1), highest, rtol=1e-5)
+    np.testing.assert_allclose(labels.sum(-1), 1, atol=1e-6)
+    assert levels.round().tolist() != sorted(levels.round())
 
 
-def test_every_pseudo_labeled_image_is_read(folder):
-    images, _ = batches(load(folder, ratio=3), 4)
-    seen = images[is_pseudo(images)][:, 0, 0, 0]
-    assert len(np.unique(seen)) == 48  # the first epoch of 50 images in batches of 12
-
-
-def test_stream_can_be_entered_at_any_step(folder):
-    images, labels = batches(load(folder, augment=True), 9)
-    for first_step in (1, 5):
-        rest, rest_labels = batches(load(folder, augment=True), 9 - first_step, first_step)
-        np.testing.assert_array_equal(rest, images[first_step:])
-        np.testing.assert_array_equal(rest_labels, labels[first_step:])
-
-
-def test_parts_and_hosts_divide_the_batch(folder):
-    images, labels = batches(load(folder, ratio=3), 3)
-    parts, _ = batches(load(folder, ratio=3), 3, parts=2)
-    np.testing.assert_array_equal(parts.reshape(images.shape), images)
-    for index in (0, 1):
-        own, own_labels = batches(load(folder, ratio=3), 3, host=Host(index, 2))
-        np.testing.assert_array_equal(own, np.split(images, 2, axis=1)[index])
-        np.testing.assert_array_equal(own_labels, np.split(labels, 2, axis=1)[index])
-
-
-def test_pseudo_labeled_images_have_random_numbers_of_their_own(folder):
-    train = load(folder)
-    assert train.seed == 3
-    assert train.pseudo.images.seed == 3 + OWN_SEEDS
+def cut_bit(content):
+    return content[:200] + b"?" + content[201:]  # in the first record
 
 
 @pytest.mark.parametrize(
-    ("damage", "read"),
+    ("damage", "whole"),
     [
-        (lambda content: content[:-5] + b"?" + content[-4:], 2**30),
-        (lambda content: content[:200] + b"?" + content[201:], 0),  # the first record of each file
-        (lambda content: bytes(len(content)), 0),
+        (lambda content: content[:-5] + b"?" + content[-4:], True),
+        (cut_bit, False),
+        (lambda content: bytes(len(content)), False),
     ],
 )
-def test_damaged_records_are_found_before_training(folder, tmp_path, monkeypatch, damage, read):
+def test_damaged_records_are_found_before_training(folder, tmp_path, monkeypatch, damage, whole):
+    """If there are many, the first of each file is read."""
     shutil.copytree(folder, tmp_path / "selected")
     path = tmp_path / "selected" / "train-00001-of-00003"
     path.write_bytes(damage(path.read_bytes()))
-    monkeypatch.setattr(pseudo_records, "READ", read)
+    size = sum(file.stat().st_size for file in path.parent.glob("train-*"))
+    monkeypatch.setattr(pseudo_records, "READ", size - (not whole))
     with pytest.raises(ValueError, match=rf"dir: expected .* in {path}.*damaged: corrupted record"):
         load(tmp_path / "selected")
 
 
-def test_records_of_other_numbers_are_refused(folder, tmp_path):
+def change(text, **changes):
+    content = json.loads(text)
+    content["counts_after"][0] += changes.pop("more", 0)
+    content["files"][0]["records"] += changes.pop("records", 0)
+    return json.dumps(content | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"records": 1}, r"expected 50 records .*\. Received: 51"),
+        ({"records": 1, "more": 1}, r"expected 18 .*train-00000-of-00003\. Received: 17"),
+        ({"class_names": ["a", "b"]}, r"10 classes of the labeled images\. Received: 2"),
+    ],
+)
+def test_other_selections_are_refused(folder, tmp_path, changes, message):
     shutil.copytree(folder, tmp_path / "selected")
-    description = tmp_path / "selected" / "select.json"
-    text = description.read_text()
-    description.write_text(text.replace('"records": 17', '"records": 18', 1))
-    with pytest.raises(ValueError, match=r"expected 50 records .*\. Received: 51"):
-        load(tmp_path / "selected")
-    content = json.loads(description.read_text())
-    content["counts_after"][0] += 1
-    description.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"expected 18 .*train-00000-of-00003\. Received: 17"):
+    path = tmp_path / "selected" / "select.json"
+    path.write_text(change(path.read_text(), **changes))
+    with pytest.raises(ValueError, match=message):
         load(tmp_path / "selected")
 
 
-def test_other_classes_are_refused(folder, tmp_path):
-    write_selection(
-        tmp_path / "other", np.zeros((4, 8, 8, 3), "uint8"), np.eye(2)[[0, 1, 0, 1]], "ab"
-    )
-    with pytest.raises(ValueError, match=r"10 classes of the labeled images\. Received: 2"):
-        load(tmp_path / "other")
-
-
-def test_a_batch_larger_than_the_selection_is_refused(folder):
+def test_labels_of_other_classes_and_large_batches_are_refused(folder):
+    selection = pseudo_records.read_selection(folder)
+    pseudo_records.check_records(folder, selection)
+    names = selection.class_names[:9]
+    with pytest.raises(ValueError, match=r"00000-of-00003\. Received: labels of other classes"):
+        pseudo_records.check_records(folder, selection.model_copy(update={"class_names": names}))
+    assert load(folder, ratio=12.5).step_size(BATCH) == 54
     with pytest.raises(ValueError, match="at most 50 pseudo-labeled images in a batch"):
-        load(folder, ratio=20)
+        load(folder, ratio=12.75)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pseudo": {"ratio": 0}}, "greater than 0"),
         ({"pseudo": {"ratio": 2}}, "ratio needs dir"),
         ({"pseudo": {"dir": "x", "ratio": 0.3}}, "whole number of pseudo-labeled images"),
         ({"pseudo": {"dir": "x"}, "class_weights": "balanced"}, "expected no data.class_weights"),

@@ -42,33 +42,29 @@ def test_parsed_record_is_the_label():
 
 
 def test_records_are_ordinary_shards_of_imagenet():
-    features = tf.train.Example.FromString(LABEL.serialize()).features.feature
+    label = replace(LABEL, name=b"\xe9.jpg".decode(errors="surrogateescape"))  # not UTF-8
+    features = tf.train.Example.FromString(label.serialize()).features.feature
     assert features["image/encoded"].bytes_list.value[0] == LABEL.image
     assert features["image/class/label"].int64_list.value[0] == 2
-    assert features["image/filename"].bytes_list.value[0] == b"a.jpg"
-
-
-def test_names_need_not_be_utf_8():
-    label = replace(LABEL, name=b"\xe9.jpg".decode(errors="surrogateescape"))
-    assert parse(tf.constant(label.serialize()))["name"] == b"\xe9.jpg"
+    assert features["image/filename"].bytes_list.value[0] == b"\xe9.jpg"
+    own = {"image/perceptual_hash", "image/sha256"}
+    own |= {
+        f"label/{name}" for name in ("classes", "log_probabilities", "rest", "score", "teacher")
+    }
+    assert own < {*features}
 
 
 @pytest.mark.parametrize(
-    ("temperature", "expected"),
+    ("label", "temperature", "expected"),
     [
-        (1, [0.2, 0.05, 0.7, 0.05]),
-        (2, np.sqrt([0.2, 0.05, 0.7, 0.05]) / np.sqrt([0.2, 0.05, 0.7, 0.05]).sum()),
+        (LABEL, 1, [0.2, 0.05, 0.7, 0.05]),
+        (LABEL, 2, np.sqrt([0.2, 0.05, 0.7, 0.05]) / np.sqrt([0.2, 0.05, 0.7, 0.05]).sum()),
+        (replace(LABEL, classes=[1, 0], rest=0.0), 1, np.array([0.2, 0.7]) / 0.9),
     ],
 )
-def test_other_classes_share_the_rest(temperature, expected):
-    found = soft_label(parse(tf.constant(LABEL.serialize())), 4, temperature)
+def test_other_classes_share_the_rest(label, temperature, expected):
+    found = soft_label(parse(tf.constant(label.serialize())), len(expected), temperature)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_soft_label_of_all_classes():
-    label = replace(LABEL, classes=[1, 0], log_probabilities=np.log([0.8, 0.2]), rest=0.0)
-    found = soft_label(parse(tf.constant(label.serialize())), 2)
-    np.testing.assert_allclose(found, [0.2, 0.8], rtol=1e-6)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Order of TFRecord files, and resumption at a position in them."""
+"""Order of records of TFRecord files, resumption, and damage."""
 
 from itertools import islice
 from pathlib import Path
@@ -9,9 +9,8 @@ import pytest
 import tensorflow as tf
 
 from zoo.data.errors import naming_errors
-from zoo.data.record_files import RecordFile, reader
+from zoo.data.record_files import RecordFile, StreamSource
 from zoo.data.record_layout import record_ends
-from zoo.data.sources.base import StreamSource
 from zoo.devices import ONLY_HOST, Host
 
 
@@ -27,90 +26,81 @@ def write(folder: Path, counts, length: int = 8) -> list[RecordFile]:
     return files
 
 
-def source(files, shuffle_buffer=50) -> StreamSource:
-    def parse(record, number, path):
-        place = tf.strings.join([path, " ", tf.strings.as_string(number), " "])
-        begins = tf.strings.substr(record, 0, tf.strings.length(place))
-        right = tf.debugging.Assert(begins == place, [record])
-        with tf.control_dependencies([right]):
-            return {"name": tf.identity(place)}
-
-    parse = reader(files, parse)
-    return StreamSource(sum(file.take for file in files), parse, shuffle_buffer)
+def parse(record, number, path):
+    """The name of a record, of which the content has to be that of its place."""
+    place = tf.strings.join([path, " ", tf.strings.as_string(number), " "])
+    begins = tf.strings.substr(record, 0, tf.strings.length(place))
+    with tf.control_dependencies([tf.debugging.Assert(begins == place, [record])]):
+        return {"name": tf.identity(place)}
 
 
 def names(stream, steps, size, *, first_step=0, host=ONLY_HOST, seed=3) -> list[tuple[bytes, int]]:
     records: Any = stream.training(size, first_step, host, seed).as_numpy_iterator()
-    size = host.size(size)
-    return [(record["name"], int(n)) for record, n in islice(records, steps * size)]
+    return [(record["name"], int(n)) for record, n in islice(records, steps * host.size(size))]
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
+def source(tmp_path_factory):
     """20 files of 1 to 45 records, of which a few are left out, as in a part of a split."""
     counts = np.random.default_rng(0).integers(1, 45, 20)
     files = write(tmp_path_factory.mktemp("files"), counts)
-    return [*files[:-1], RecordFile(files[-1].path, 2, files[-1].take - 4)]
+    return StreamSource([*files[:-1], RecordFile(files[-1].path, 2, files[-1].take - 4)], parse, 50)
 
 
 @pytest.mark.parametrize("host", [ONLY_HOST, Host(1, 2), Host(1, 3)])
-def test_resumed_stream_equals_an_undisturbed_one(files, host):
-    stream = source(files)
-    steps = stream.count // 6
-    expected = names(stream, 2 * steps, 6, host=host)
-    size = host.size(6)
-    for first_step in (1, steps // 3, steps - 1, steps, steps + 50):
-        got = names(stream, 2 * steps - first_step, 6, first_step=first_step, host=host)
+def test_resumed_stream_equals_an_undisturbed_one(source, host):
+    steps, size = source.count // 6, host.size(6)
+    expected = names(source, steps + 20, 6, host=host)
+    tf.random.set_seed(7)
+    for first_step in (1, steps // 3, steps - 1, steps, steps + 5):
+        got = names(source, steps + 20 - first_step, 6, first_step=first_step, host=host)
         assert got == expected[first_step * size :], first_step
-    epochs = expected[: steps * size], expected[steps * size :]
-    assert all(len({name for name, _ in epoch}) == steps * size for epoch in epochs)
-    assert [name for name, _ in epochs[0]] != [name for name, _ in epochs[1]]
-    assert names(stream, steps, 6, host=host, seed=4) != epochs[0]
+    first = expected[: steps * size]
+    assert len({name for name, _ in first}) == steps * size
+    numbers = np.arange(len(expected))  # random numbers of a batch differ by host
+    wanted = numbers // size * 6 + host.index * size + numbers % size
+    assert [number for _, number in expected] == wanted.tolist()
+    other_epoch = names(source, 9, 6, first_step=steps, host=host)
+    assert [name for name, _ in other_epoch] != [name for name, _ in first[: 9 * size]]
+    assert names(source, 9, 6, host=host, seed=4) != first[: 9 * size]
 
 
-def test_global_seed_changes_nothing(files):
-    stream = source(files)
-    tf.random.set_seed(1)
-    expected = names(stream, 60, 6), names(stream, 9, 6, first_step=30)
-    tf.random.set_seed(2)
-    assert (names(stream, 60, 6), names(stream, 9, 6, first_step=30)) == expected
-
-
-def test_reader_starts_at_any_record(files):
+def test_files_are_read_in_rounds_of_four_and_from_the_group_of_a_record_on(tmp_path):
+    files = write(tmp_path, [6, 5, 9, 4, 3])
+    source = StreamSource(files, parse, 50)
+    plain = [one["name"].numpy().decode().split()[1] for one in source.read(ONLY_HOST)]
+    rounds = [range(4), range(4), range(4), range(4), (4, 5), (4,), range(4, 8), (8,), range(3)]
+    assert plain == [str(number) for one in rounds for number in one]
     seed = tf.constant(5, tf.int64)
-    plain = [one["name"].numpy() for one in source(files).read(ONLY_HOST, seed, 0)]
-    assert plain != [one["name"].numpy() for one in source(files).read(ONLY_HOST, None, 0)]
-    for first in (1, 100, 255, 256, len(plain) - 1):
-        rest = [one["name"].numpy() for one in source(files).read(ONLY_HOST, seed, first)]
-        assert rest == plain[first:]
+    shuffled = [one["name"].numpy() for one in source.read(ONLY_HOST, seed)]
+    assert sorted(shuffled) == sorted(one["name"].numpy() for one in source.read(ONLY_HOST))
+    for first in (1, 23, 24, 26, 27):
+        rest = [one["name"].numpy() for one in source.read(ONLY_HOST, seed, first)]
+        assert rest == shuffled[first:]
+    for file in files[:4]:
+        Path(file.path).unlink()  # which is of the group before
+    assert len(list(source.read(ONLY_HOST, None, 25))) == 2
 
 
-def bytes_read() -> int:
-    (line,) = (each for each in Path("/proc/self/io").read_text().splitlines() if "rchar" in each)
-    return int(line.split()[1])
+@pytest.mark.parametrize(("hosts", "order"), [(7, None), (16, 5)])
+def test_every_host_reads_its_own_part(hosts, order, tmp_path):
+    """Of files, and where there are more hosts than files, of their records."""
+    source = StreamSource(write(tmp_path, [20, 1, 20, 19]), parse, 50)
+    order = None if order is None else tf.constant(order, tf.int64)
+    parts = [list(source.read(Host(host, hosts), order)) for host in range(hosts)]
+    assert {len(part) for part in parts} == {60 // hosts, -(-60 // hosts)}
+    assert len({record["name"].numpy() for part in parts for record in part}) == 60
 
 
-def test_resumed_stream_reads_from_its_position_on(tmp_path):
-    files = write(tmp_path, [100] * 32, 20_000)
-    stream = source(files, shuffle_buffer=64)
-    whole = sum(Path(file.path).stat().st_size for file in files)
-    before = bytes_read()
-    names(stream, 2, 8, first_step=stream.count // 8 // 2 + 60)
-    # One chunk that is used, one that is read ahead, a round, and buffers of files.
-    assert bytes_read() - before < whole / 3
-
-
-@pytest.mark.parametrize(("damage", "why"), [("cut", "cut off"), ("text", ""), ("gone", "")])
-def test_file_that_changed_is_named(tmp_path, damage, why):
-    (file,) = files = write(tmp_path, [100])
-    path = Path(file.path)
-    if damage == "gone":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[:900] if damage == "cut" else b"a,b,c\n" * 99)
-    with pytest.raises(ValueError, match=rf"^data\.dir: .* records or more in .*/0\. .*{why}") as e:
-        names(source(files, 8), 1, 8, first_step=10)
-    assert "\n" not in str(e.value)
+def test_the_parts_share_the_shuffle_buffer(tmp_path):
+    """A buffer of 32 is chunks of two records for each of eight parts; each part is of 10."""
+    records = StreamSource(write(tmp_path, [10] * 8), parse, 32).training(8, 0, ONLY_HOST, 0)
+    found = [record["name"].numpy().decode().split() for record, _ in records.take(80)]
+    numbers = np.array([[int(Path(file).name), int(number)] for file, number in found])
+    numbers = numbers.reshape(10, 8, 2).transpose(1, 0, 2)  # (part, step, file and number)
+    assert (numbers[..., 0] == np.arange(8)[:, None]).all()
+    assert (numbers[..., 1] // 2 == np.arange(10) // 2).all()
+    assert (numbers[..., 1] != np.arange(10)).any()
 
 
 @pytest.mark.parametrize("record", [0, 3])
@@ -127,9 +117,8 @@ def test_damaged_record_is_named(tmp_path, record, damage):
         content[start + (0 if damage == "length" else 50)] ^= 1
     path.write_bytes(content)
     message = rf"^data: record {record} of {path} is damaged or cut off$"
-    records = tf.data.TFRecordDataset(files)
     with pytest.raises(ValueError, match=message), naming_errors(files):
-        list(records)
+        list(tf.data.TFRecordDataset(files))
     path.write_bytes(intact)
     Path(files[0]).unlink()
     with pytest.raises(ValueError, match=r"^data: corrupted record at 0$"), naming_errors(files):

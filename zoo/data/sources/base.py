@@ -1,9 +1,7 @@
 """The interface of data sources, and the order and distribution of their records to hosts."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,12 +14,10 @@ from pydantic import RootModel
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_window
 from zoo.data.crops import attempt, decode, decode_window, is_deep_png, resize_window
-from zoo.data.errors import no_autograph, reason
+from zoo.data.errors import no_autograph
 from zoo.data.image_files import TO_8_BITS
-from zoo.data.record_files import Read
+from zoo.data.record_files import StreamSource
 from zoo.devices import Host
-from zoo.errors import printable
-from zoo.files import in_bucket, why_no_file
 from zoo.run_folder import other_data, read_json
 
 # An undecoded image: `image` (a file's bytes, its path, or pixels), `label` (index of its class)
@@ -29,7 +25,6 @@ from zoo.run_folder import other_data, read_json
 Record = dict[str, tf.Tensor]
 Decoder = Callable[[tf.Tensor], tf.Tensor]
 
-PARTS = 8  # of streams of records, which up to as many hosts share
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
 
@@ -83,101 +78,6 @@ class IndexedSource:
             "label": tf.constant(self.labels[indices], tf.int64),
             "name": tf.constant(self.names[indices]),
         }
-
-
-def file_sizes(paths: Sequence[str]) -> list[int]:
-    """Returns the sizes in bytes of record files, none of which may be missing or empty."""
-
-    def size(path: str) -> int:
-        why = "" if in_bucket(path) else why_no_file(path)
-        try:
-            length = 0 if why else tf.io.gfile.stat(path).length
-        except tf.errors.OpError as error:
-            raise ValueError(f"data.dir: {reason(error)}") from None
-        if not length:
-            raise ValueError(
-                f"data.dir: expected a file of records. Received: {printable(path)} "
-                f"({why or 'empty'})"
-            )
-        return length
-
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
-        return list(pool.map(size, paths))
-
-
-@dataclass(frozen=True)
-class StreamSource:
-    """Records that are read sequentially, in parts whose sizes differ by at most one record.
-
-    A training batch has as many records of each part, and a host reads some of the parts, so that
-    the parts of the batches of all hosts make up the batch of a single host: for 1, 2, 4 and 8
-    hosts, if 8 divides the batch size. Otherwise each host is a part.
-
-    Undecoded records of a part are shuffled in chunks, of which one is used while the next one is
-    read; those of all parts have `shuffle_buffer` records. A run that is resumed within an epoch
-    starts to read at its chunks. `files` are the TFRecord files, for messages.
-    """
-
-    count: int
-    read: Read
-    shuffle_buffer: int
-    files: Sequence[str] = ()
-
-    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
-        """See `IndexedSource`."""
-        parts = math.gcd(batch_size, PARTS)
-        own = host.split(parts)
-        streams = [self._part(batch_size, first_step, part, seed) for part in own]
-        if len(streams) == 1:
-            return streams[0]
-        turns = np.repeat(np.arange(len(streams)), own[0].size(batch_size))
-        choices = tf.data.Dataset.from_tensor_slices(turns.astype("int64")).repeat()
-        return tf.data.Dataset.choose_from_datasets(streams, choices)
-
-    def _part(self, batch_size: int, first_step: int, part: Host, seed: int) -> tf.data.Dataset:
-        size, steps = part.size(batch_size), self.count // batch_size
-        first_epoch, done = divmod(first_step, steps)
-        chunk_size = max(self.shuffle_buffer // 2 // part.count, 1)
-
-        @no_autograph
-        def seeds(number: tf.Tensor) -> Any:
-            order = tf.stack([tf.constant(seed, tf.int64), number])
-            return tf.random.stateless_uniform([2], order, 0, 2**31 - 1, tf.int64)
-
-        @no_autograph
-        def epoch(seeds: Any, over: int = 0) -> tf.data.Dataset:
-            # The seed of this function alone: the order must not depend on the global seed.
-            tf.random.set_seed(1)
-            first = over // chunk_size
-            records: Any = self.read(part, seeds[0], first * chunk_size)
-            chunks = records.window(chunk_size).enumerate(first).prefetch(1)
-            shuffled = chunks.flat_map(partial(_shuffled, seeds[1], chunk_size))
-            return shuffled.skip(over - first * chunk_size).take(steps * size - over)
-
-        @no_autograph
-        def example(position: tf.Tensor, record: Record) -> tuple[Record, tf.Tensor]:
-            return record, part.number(position, batch_size)
-
-        numbers = tf.data.Dataset.range(first_epoch + (done > 0), tf.int64.max)
-        epochs = numbers.map(seeds).flat_map(epoch)
-        if done:
-            known = seeds(tf.constant(first_epoch, tf.int64)).numpy()
-            rest = no_autograph(lambda _: epoch(known, done * size))
-            epochs = tf.data.Dataset.range(1).flat_map(rest).concatenate(epochs)
-        return epochs.enumerate(first_step * size).map(example)
-
-    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
-        """See `IndexedSource`."""
-        return self.read(host, None, 0)
-
-
-@no_autograph
-def _shuffled(
-    seed: tf.Tensor, size: int, number: tf.Tensor, chunk: dict[str, tf.data.Dataset]
-) -> tf.data.Dataset:
-    tf.random.set_seed(1)
-    own: Any = tf.random.stateless_uniform([], tf.stack([seed, number]), 0, 2**31 - 1, tf.int64)
-    return tf.data.Dataset.zip(chunk).shuffle(size, own, reshuffle_each_iteration=False)
 
 
 Records = IndexedSource | StreamSource

@@ -1,6 +1,7 @@
 """Image classification datasets of TensorFlow Datasets."""
 
 import logging
+import math
 from difflib import get_close_matches
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,10 @@ import tensorflow as tf
 
 from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
 from zoo.data.image_files import TO_8_BITS
-from zoo.data.record_files import Read, RecordFile, reader
+from zoo.data.record_files import RecordFile, StreamSource, file_sizes
 from zoo.data.record_layout import why_compressed
-from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
-from zoo.devices import ONLY_HOST, Host
+from zoo.data.sources.base import DataSource, Record, Split
+from zoo.devices import ONLY_HOST
 from zoo.errors import needs_extra
 
 if TYPE_CHECKING:
@@ -53,28 +54,51 @@ class Source(DataSource):
                 f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
             )
         check_pixels(builder)
-        sources = []
-        for setting in ("train_split", "test_split"):
-            split = getattr(self.config, setting)
-            count = check_split(builder, split, f"data.{setting}")
-            files = check_files(builder, split)
-            read = _reader(tfds, builder, split, len(label.names))
-            sources.append(StreamSource(count, read, self.config.shuffle_buffer, files))
-            try:
-                with naming_errors(files):  # labels are -1 where they are secret
-                    next(iter(read(ONLY_HOST, None, 0)))
-            except (tf.errors.OpError, ImportError, NotImplementedError) as error:
-                form = builder.info.file_format.value
-                hint = "" if form == "tfrecord" else f"; {to_tfrecords(builder, name, folder)}"
-                why = f"{form} files: {reason(error)}{hint}"
-                raise ValueError(f"data.dir: {name} cannot be read from {why}") from None
-        train, test = sources
+        if (form := builder.info.file_format.value) != "tfrecord":
+            raise ValueError(
+                f"data.dir: {name} cannot be read from {form} files; "
+                f"{to_tfrecords(builder, name, folder)}"
+            )
+        train, test = (
+            self._stream(tfds, builder, setting, len(label.names))
+            for setting in ("train_split", "test_split")
+        )
         alpha = ("image has 4 channels, read as RGB and transparency, on white",)
         warnings = alpha if features["image"].shape[-1] == 4 else ()
         index: dict[str, Any] = {"data set": builder.info.full_name}
         for split, part in builder.info.splits.items():
             index[f"sizes of split {split}"] = [*map(int, [part.num_bytes, *part.shard_lengths])]
         return Split(train, test, tuple(label.names), warnings, self.check_same(index))
+
+    def _stream(self, tfds: Any, builder: Any, setting: str, classes: int) -> StreamSource:
+        split = getattr(self.config, setting)
+        check_split(builder, split, f"data.{setting}")
+        check_files(builder, split)
+        decoders = {"image": tfds.decode.SkipDecoding()}
+
+        @no_autograph
+        def parse(serialized: tf.Tensor, number: tf.Tensor, path: tf.Tensor) -> Record:
+            example = builder.info.features.deserialize_example(serialized, decoders=decoders)
+            file = tf.strings.regex_replace(path, ".*/", "")
+            name = example.get("file_name", tf.constant(""))
+            separator = tf.where(name == "", "", " in ")
+            name = tf.strings.join([name, separator, file, "__", tf.strings.as_string(number)])
+            label = example[SEVERAL] if SEVERAL in example else example["label"]
+            expected = f"data: expected a label from 0 to {classes - 1}. Received: "
+            received = tf.strings.reduce_join(tf.strings.as_string(label), separator=", ")
+            message = tf.strings.join([expected, received, ", of ", name])
+            in_range = tf.reduce_all((label >= 0) & (label < classes))
+            with tf.control_dependencies([tf.debugging.Assert(in_range, [in_one_line(message)])]):
+                if SEVERAL in example:
+                    label = tf.minimum(tf.reduce_sum(tf.one_hot(label, classes), 0), 1)
+                return {"image": example["image"], "label": tf.identity(label), "name": name}
+
+        parts = builder.info.splits[split].file_instructions
+        files = [RecordFile(str(one.filename), one.skip, one.take) for one in parts]
+        stream = StreamSource(files, parse, self.config.shuffle_buffer)
+        with naming_errors(stream.files):  # labels are -1 where they are secret
+            next(iter(stream.read(ONLY_HOST)))
+        return stream
 
 
 def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
@@ -106,8 +130,8 @@ def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.Dataset
     return builder
 
 
-def check_split(builder: Any, split: str, setting: str) -> int:
-    """Returns the number of records of a split, or of a part of one."""
+def check_split(builder: Any, split: str, setting: str) -> None:
+    """Refuses what is no split of a dataset, nor a part of one, and an empty one."""
     try:
         count = builder.info.splits[split].num_examples
     except (ValueError, KeyError, AssertionError) as error:
@@ -121,7 +145,6 @@ def check_split(builder: Any, split: str, setting: str) -> int:
         raise ValueError(
             f"{setting}: expected one image or more. Received: {split!r}, which is empty"
         )
-    return count
 
 
 def check_pixels(builder: Any) -> None:
@@ -148,70 +171,19 @@ def to_tfrecords(builder: Any, name: str, folder: Any) -> str:
     )
 
 
-def check_files(builder: Any, split: str) -> list[str]:
-    """Compares sizes, which shows interrupted copies in less time than reading the files.
-
-    Returns the TFRecord files.
-    """
+def check_files(builder: Any, split: str) -> None:
+    """Compares sizes, which shows interrupted copies in less time than reading the files."""
     info = builder.info
     used = sorted({str(path) for path in info.splits[split].filepaths})
     sizes = dict(zip(used, file_sizes(used), strict=True))
-    if info.file_format.value != "tfrecord":
-        return []
-    for name, part in info.splits.items():
+    for name, part in info.splits.items() if info.file_format.value == "tfrecord" else ():
         files = [str(path) for path in part.filepaths]
-        if part.num_bytes and sizes.keys() >= set(files):  # 0: unknown
-            found = sum(sizes[file] for file in files)
-            # Each record has 16 bytes of lengths and checksums.
-            expected = int(part.num_bytes) + 16 * part.num_examples
-            if found < expected:
-                why = next(filter(None, map(why_compressed, files)), "were they copied as a whole?")
-                raise ValueError(
-                    f"data.dir: expected {expected} bytes in the {len(files)} files of "
-                    f"{builder.name}, split {name}. Received: {found} bytes; {why}"
-                )
-    return used
-
-
-def _reader(tfds: Any, builder: Any, split: str, classes: int) -> Read:
-    decoders = {"image": tfds.decode.SkipDecoding()}
-
-    def read(host: Host, order: tf.Tensor | None, first: int) -> tf.data.Dataset:
-        records = builder.as_dataset(
-            split=tfds.even_splits(split, host.count)[host.index] if host.count > 1 else split,
-            decoders=decoders,
-            shuffle_files=order is not None,
-            read_config=tfds.ReadConfig(
-                add_tfds_id=True,
-                shuffle_seed=order,
-                shuffle_reshuffle_each_iteration=False,
-                try_autocache=False,
-            ),
-        )
-        return records.skip(first).map(record)
-
-    @no_autograph
-    def parse(serialized: tf.Tensor, number: tf.Tensor, path: tf.Tensor) -> Record:
-        example = builder.info.features.deserialize_example(serialized, decoders=decoders)
-        file = tf.strings.regex_replace(path, ".*/", "")
-        example["tfds_id"] = tf.strings.join([file, tf.strings.as_string(number)], "__")
-        return record(example)
-
-    @no_autograph
-    def record(example: Record) -> Record:
-        name = example.get("file_name", tf.constant(""))
-        name = tf.strings.join([name, tf.where(name == "", "", " in "), example["tfds_id"]])
-        label = example[SEVERAL] if SEVERAL in example else example["label"]
-        expected = f"data: expected a label from 0 to {classes - 1}. Received: "
-        received = tf.strings.reduce_join(tf.strings.as_string(label), separator=", ")
-        message = tf.strings.join([expected, received, ", of ", name])
-        in_range = tf.reduce_all((label >= 0) & (label < classes))
-        with tf.control_dependencies([tf.debugging.Assert(in_range, [in_one_line(message)])]):
-            if SEVERAL in example:
-                label = tf.minimum(tf.reduce_sum(tf.one_hot(label, classes), 0), 1)
-            return {"image": example["image"], "label": tf.identity(label), "name": name}
-
-    if builder.info.file_format.value != "tfrecord":  # a resumed run reads over what was seen
-        return read
-    parts = builder.info.splits[split].file_instructions
-    return reader([RecordFile(str(one.filename), one.skip, one.take) for one in parts], parse)
+        found = sum(sizes.get(file, math.inf) for file in files)  # of all files, or infinite
+        # Each record has 16 bytes of lengths and checksums. 0 bytes: unknown.
+        expected = int(part.num_bytes) + 16 * part.num_examples
+        if part.num_bytes and found < expected:
+            why = next(filter(None, map(why_compressed, files)), "were they copied as a whole?")
+            raise ValueError(
+                f"data.dir: expected {expected} bytes in the {len(files)} files of "
+                f"{builder.name}, split {name}. Received: {found} bytes; {why}"
+            )

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,9 @@ import tensorflow as tf
 from pydantic import BaseModel
 
 from zoo.data.errors import no_autograph, reason
-from zoo.data.record_files import Parse, RecordFile, reader
+from zoo.data.record_files import RecordFile, StreamSource, file_sizes
 from zoo.data.record_layout import why_compressed
-from zoo.data.sources.base import DataSource, Record, Split, StreamSource, file_sizes
+from zoo.data.sources.base import DataSource, Record, Split
 from zoo.errors import needs_extra
 from zoo.run_folder import INDEX, other_data, read_json
 
@@ -24,7 +24,6 @@ NEEDED = {
     LABEL: tf.io.FixedLenFeature([], tf.int64),
 }
 TRAIN, TEST = "train-*", "validation-*"
-SCAN_FILES, SCAN_BATCH = 16, 256  # files at once, and records of one
 
 
 class Contents(BaseModel):
@@ -67,7 +66,11 @@ class Source(DataSource):
             )
         names = tuple(texts.get(i + first) or str(i) for i in range(classes))
         train_records, test_records = (
-            record_stream(part.files, part.counts, parse_as(first), self.config.shuffle_buffer)
+            StreamSource(
+                [*map(RecordFile, part.files, [0] * len(part.files), part.counts)],
+                partial(_parse, first),
+                self.config.shuffle_buffer,
+            )
             for part in (train, test)
         )
         index = Index(train=train, test=test)
@@ -88,81 +91,44 @@ def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
             return known.model_copy(update={"files": files})
         if os.path.dirname(known.files[0]) != os.path.dirname(files[0]):
             raise other_data(folder, f"names or sizes of {pattern}")
-    return _scan(Contents(files=files, sizes=sizes, counts=[0] * len(files)), pattern)
-
-
-def _scan(contents: Contents, pattern: str) -> Contents:
-    """Reads all labels, which checks the checksum of every record."""
     with needs_extra("train"):
-        from rich.progress import Progress
+        from rich.progress import track
+    with ThreadPoolExecutor(16) as pool:
+        scanned = pool.map(_scan, files)
+        found = list(track(scanned, f"Counting {pattern[:-2]} images", len(files), transient=True))
+    texts: dict[int, str] = {}
+    for _, of_file in found:
+        texts = of_file | texts
+    return Contents(files=files, sizes=sizes, counts=[count for count, _ in found], texts=texts)
 
-    files = contents.files
-    scanned: Any = tf.data.Dataset.from_tensor_slices(files).enumerate()
-    scanned = scanned.interleave(
-        _scan_file, SCAN_FILES, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
-    )
-    with Progress(transient=True) as progress:
-        task = progress.add_task(f"Counting {pattern[:-2]} images", total=sum(contents.sizes))
-        try:
-            for file, size, labels, texts in scanned.as_numpy_iterator():
-                progress.advance(task, size)
-                contents.counts[file] += len(labels)
-                values, where = np.unique(labels, return_index=True)
-                for label, text in zip(values.tolist(), texts[where].tolist(), strict=True):
-                    contents.texts.setdefault(label, text.decode(errors="replace"))
-        except tf.errors.OpError as error:
-            raise ValueError(_first_fault(files) or f"data.dir: {reason(error)}") from None
-    return contents
+
+def _scan(file: str) -> tuple[int, dict[int, str]]:
+    """Count of records, and texts by label; checks the checksum of every record."""
+    keys = NEEDED | {TEXT: tf.io.FixedLenFeature([], tf.string, "")}
+    count, texts = 0, {}
+    try:
+        for records in tf.data.TFRecordDataset(file).batch(256):
+            found: Any = tf.io.parse_example(records, keys)
+            labels, where = np.unique(found[LABEL], return_index=True)
+            for label, text in zip(labels.tolist(), found[TEXT].numpy()[where], strict=True):
+                texts.setdefault(label, text.decode(errors="replace"))
+            count += len(records)
+    except tf.errors.DataLossError as error:
+        why = f"{file} is damaged or no file of tf.train.Example: {reason(error)}"
+        raise ValueError(f"data.dir: {why_compressed(file) or why}") from None
+    except tf.errors.OpError as error:
+        raise ValueError(
+            f"data.dir: expected records with {IMAGE} and {LABEL} in {file}. "
+            f"Received: {reason(error)}"
+        ) from None
+    return count, texts
 
 
 @no_autograph
-def _scan_file(number: tf.Tensor, file: tf.Tensor) -> Any:
-    keys = NEEDED | {TEXT: tf.io.FixedLenFeature([], tf.string, "")}
-
-    @no_autograph
-    def parse(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        size = tf.reduce_sum(tf.strings.length(records))
-        found: Any = tf.io.parse_example(records, keys)
-        return number, size, found[LABEL], found[TEXT]
-
-    return tf.data.TFRecordDataset(file).batch(SCAN_BATCH).map(parse)
-
-
-def _first_fault(files: Sequence[str]) -> str | None:
-    """Names the first file that cannot be read; TensorFlow's error does not."""
-    for file in files:
-        try:
-            for record in tf.data.TFRecordDataset(file).as_numpy_iterator():
-                found = set(tf.train.Example.FromString(record).features.feature)
-                if not {IMAGE, LABEL} <= found:
-                    return (
-                        f"data.dir: expected records with {IMAGE} and {LABEL} in {file}. "
-                        f"Received: {', '.join(sorted(found))}"
-                    )
-                tf.io.parse_single_example(record, NEEDED)
-        except Exception as error:
-            why = f"{file} is damaged or no file of tf.train.Example: {reason(error)}"
-            return f"data.dir: {why_compressed(file) or why}"
-    return None
-
-
-def record_stream(
-    files: Sequence[str], counts: Sequence[int], parse: Parse, shuffle_buffer: int
-) -> StreamSource:
-    """Creates the stream of the records of files, whose numbers are known."""
-    parts = [RecordFile(file, 0, count) for file, count in zip(files, counts, strict=True)]
-    return StreamSource(sum(counts), reader(parts, parse), shuffle_buffer, files)
-
-
-def parse_as(first_label: int) -> Parse:
-    """Creates the parser of examples whose labels begin with this one."""
-
-    @no_autograph
-    def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
-        keys = NEEDED | {NAME: tf.io.FixedLenFeature([], tf.string, "")}
-        found = tf.io.parse_single_example(record, keys)
-        place = tf.strings.join(["number ", tf.strings.as_string(number), " of ", file])
-        name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])
-        return {"image": found[IMAGE], "label": found[LABEL] - first_label, "name": name}
-
-    return parse
+def _parse(first_label: int, record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
+    """Parses an example whose labels begin with `first_label`."""
+    keys = NEEDED | {NAME: tf.io.FixedLenFeature([], tf.string, "")}
+    found = tf.io.parse_single_example(record, keys)
+    place = tf.strings.join(["number ", tf.strings.as_string(number), " of ", file])
+    name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])
+    return {"image": found[IMAGE], "label": found[LABEL] - first_label, "name": name}

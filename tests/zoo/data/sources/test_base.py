@@ -1,22 +1,75 @@
-"""Order of the records that sources read."""
+"""Order of images in memory, and what resumed runs compare."""
+
+from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from zoo.data.sources.base import StreamSource
-from zoo.devices import ONLY_HOST
+from zoo.config import DataConfig
+from zoo.data.sources.base import DataSource, IndexedSource
+from zoo.devices import ONLY_HOST, Host
+from zoo.files import write_json
+
+COUNT, BATCH = 22, 4
+SOURCE = IndexedSource(np.arange(COUNT), np.arange(COUNT) % 5, np.arange(COUNT).astype(str))
 
 
-def test_the_parts_share_the_shuffle_buffer():
-    """A buffer of 32 is chunks of two records for each of eight parts; each part is of 10."""
+def read(steps, first_step=0, host=ONLY_HOST, seed=3):
+    """Indices of the images, and their random numbers, of some steps."""
+    stream = SOURCE.training(BATCH, first_step, host, seed).take(steps * host.size(BATCH))
+    found = [(int(record["image"]), int(number)) for record, number in stream.as_numpy_iterator()]
+    for record, _ in stream.take(3).as_numpy_iterator():
+        assert record["label"] == record["image"] % 5
+        assert record["name"] == str(record["image"]).encode()
+    return np.array(found).reshape(steps, -1, 2)
 
-    def read(part, order, first):
-        return tf.data.Dataset.range(10 * part.index + first, 10 * (part.index + 1)).map(
-            lambda number: {"number": number}
-        )
 
-    records = StreamSource(80, read, 32).training(8, 0, ONLY_HOST, seed=0).take(80)
-    numbers = np.array([int(record["number"]) for record, _ in records]).reshape(10, 8).T
-    assert (numbers // 10 == np.arange(8)[:, None]).all()
-    assert (numbers // 2 == np.arange(80).reshape(8, 10) // 2).all()
-    assert (numbers != np.arange(80).reshape(8, 10)).any()
+def test_every_epoch_has_the_full_batches_in_another_order():
+    steps = COUNT // BATCH
+    images, numbers = np.moveaxis(read(2 * steps), -1, 0)
+    assert numbers.ravel().tolist() == list(range(2 * steps * BATCH))
+    epochs = images.reshape(2, -1)
+    assert [len(set(epoch)) for epoch in epochs.tolist()] == [20, 20]
+    assert len({*epochs.ravel()}) > 20  # each leaves out others
+    assert epochs[0].tolist() != epochs[1].tolist() != sorted(epochs[1])
+    assert images.tolist() != read(2 * steps, seed=4)[..., 0].tolist()
+
+
+@pytest.mark.parametrize("first_step", [1, 5, 7])
+def test_a_stream_begins_at_any_step_whatever_the_global_seed(first_step):
+    whole = read(9)
+    tf.random.set_seed(99)
+    np.testing.assert_array_equal(read(9 - first_step, first_step), whole[first_step:])
+    parts = [read(9 - first_step, first_step, Host(i, 2)) for i in range(2)]
+    np.testing.assert_array_equal(np.concatenate(parts, 1), whole[first_step:])
+
+
+def test_every_test_image_comes_once_and_the_first_are_of_many_classes():
+    whole = [int(one["image"]) for one in SOURCE.testing(BATCH, ONLY_HOST)]
+    assert sorted(whole) == list(range(COUNT))
+    assert whole != sorted(whole)
+    hosts = [[int(one["image"]) for one in SOURCE.testing(BATCH, Host(i, 2))] for i in range(2)]
+    batches = [whole[i : i + BATCH] for i in range(0, COUNT, BATCH)]
+    assert hosts == [[image for batch in batches for image in batch[i : i + 2]] for i in (0, 2)]
+
+
+class Source(DataSource):
+    def open(self, image_size):
+        raise NotImplementedError
+
+
+def test_a_resumed_run_compares_what_it_noted(tmp_path):
+    index = tmp_path / "records.json"
+    source = Source(DataConfig(source="image_folder", dir="data [2]"), index)
+    assert source.check_same({"images": 9}) == {"images": 9}  # nothing noted yet
+    write_json(index, {"images": 2000, "names": "ab"})
+    assert source.check_same({"images": 2000, "names": "ab"})
+    message = r"^data\.dir: expected the data that .*'data \[2\]', with other "
+    with pytest.raises(ValueError, match=message + r"images \(9, not 2000\)$"):
+        source.check_same({"images": 9, "names": "ab"})
+    with pytest.raises(ValueError, match=message + "names$"):
+        source.check_same({"images": 2000, "names": "ac"})
+    Path(index).write_text("[1")
+    with pytest.raises(ValueError, match=r"output_dir: expected an intact records\.json"):
+        source.check_same({})

@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from zoo.config import DataConfig
-from zoo.data.readable import check_readable
-from zoo.data.sources.image_folder import Source, file_warnings, name_warnings
+from zoo.data.sources.image_folder import Source, name_warnings
 from zoo.files import write_json
 
 
@@ -47,39 +46,6 @@ def test_plain_folder_is_split_evenly_and_always_alike(photos):
     assert list_folder(photos, 0.2, seed=1)[1] != test
     for file in train:
         assert f"/{classes[file.label]}/" in file.path
-
-
-def test_train_and_val_folders_are_taken_as_they_are(photos, tmp_path):
-    folder = tmp_path / "split"
-    shutil.copytree(photos, folder / "train")
-    shutil.copytree(photos, folder / "val", ignore=shutil.ignore_patterns("[1-9].*"))
-    train, test, classes = list_folder(folder, 0.5, seed=0)
-    assert (len(train), len(test), classes) == (20, 2, ("blue", "red"))
-
-
-def test_missing_folder(tmp_path):
-    with pytest.raises(ValueError, match=r"data\.dir: expected a folder.*nowhere"):
-        list_folder(tmp_path / "nowhere", 0.2, 0)
-
-
-def test_one_class_only(photos):
-    shutil.rmtree(photos / "red")
-    with pytest.raises(ValueError, match=r"two or more classes.*\['blue'\]"):
-        list_folder(photos, 0.2, 0)
-
-
-def test_empty_class(photos):
-    (photos / "green").mkdir()
-    (photos / "green" / "notes.txt").write_text("no image")
-    with pytest.raises(ValueError, match=r"no images .* in .*green, but .*green/notes\.txt"):
-        list_folder(photos, 0.2, 0)
-
-
-def test_class_too_small_to_split(photos):
-    for path in sorted((photos / "red").iterdir())[1:]:
-        path.unlink()
-    with pytest.raises(ValueError, match=r"data\.test_fraction=0\.2"):
-        list_folder(photos, 0.2, 0)
 
 
 SPLITS = {
@@ -150,10 +116,9 @@ NOTES = {
 
 
 @pytest.mark.parametrize("names", NOTES)
-@pytest.mark.parametrize("unreadable", ["refuse", "skip"])
-def test_what_a_person_would_not_notice_is_told_in_one_line(names, unreadable, tree, capsys):
+def test_what_a_person_would_not_notice_is_told_in_one_line(names, tree, capsys):
     expected, line = NOTES[names]
-    train, test, classes = list_folder(tree(names), 0.2, 0, unreadable)
+    train, test, classes = list_folder(tree(names), 0.2, 0)
     assert classes == expected
     assert not [file for file in train + test if ".ipynb" in file.path or "@eaDir" in file.path]
     assert capsys.readouterr().err.count(line) == 1
@@ -214,36 +179,6 @@ def test_names_of_classes_that_mislead(names, line):
     assert [line in warning for warning in warnings] == [True] * (line is not None)
 
 
-def test_image_in_two_classes(photos):
-    shutil.copy(photos / "red/0.jpg", photos / "blue/same.jpg")
-    train, test, _ = list_folder(photos, 0.2, 0)
-    a, b = "red/0.jpg", "blue/same.jpg"
-    (line,) = (line for line in file_warnings(train, test, 8) if "two classes" in line)
-    assert line.startswith("1 images are in two classes: ")
-    assert re.findall("photos/(.*?)(?: =|$)", line) in ([a, b], [b, a])
-
-
-def test_train_and_val_with_other_classes(photos, tmp_path):
-    folder = tmp_path / "split"
-    shutil.copytree(photos, folder / "train")
-    shutil.copytree(photos, folder / "val")
-    (folder / "val" / "red").rename(folder / "val" / "rad")
-    with pytest.raises(ValueError, match=r"differ in classes: \['rad', 'red'\]"):
-        list_folder(folder, 0.2, 0)
-
-
-def test_readable_files_pass(photos):
-    check_readable([str(path) for path in photos.rglob("*.*")])
-
-
-@pytest.mark.parametrize("name", ["0.jpg", "1.png"])
-def test_truncated_file_is_named(photos, name):
-    path = photos / "red" / name
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(ValueError, match=f"unreadable image files: .*red/{name} \\(Invalid"):
-        check_readable([str(path) for path in photos.rglob("*.*")])
-
-
 def test_other_files_are_counted_and_named_in_one_line(photos, capsys):
     expected = list_folder(photos, 0.2, seed=0)
     lines = capsys.readouterr().err
@@ -259,29 +194,19 @@ def test_other_files_are_counted_and_named_in_one_line(photos, capsys):
     )
 
 
-def test_many_broken_files_are_counted(photos):
-    files = sorted(photos.rglob("*.*"))[:7]
-    for path in files:
-        path.write_bytes(b"")
-    with pytest.raises(ValueError, match="and 2 more"):
-        check_readable([str(path) for path in files])
-
-
-def test_unreadable_files_are_left_out_and_named(photos, capsys):
+def test_unreadable_files_are_counted_or_left_out(photos, capsys):
     whole = list_folder(photos, 0.2, seed=0)
-    broken = photos / "red" / "0.jpg"
-    broken.write_bytes(b"")
-    with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg"):
+    broken = sorted((photos / "red").iterdir())
+    for path in broken[:7]:
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"unreadable image files: .*red/0\.jpg.* and 2 more"):
         list_folder(photos, 0.2, seed=0)
     train, test, classes = list_folder(photos, 0.2, seed=0, unreadable="skip")
-    assert str(broken) not in [file.path for file in train + test]
-    assert len(train + test) == 19
+    found = {file.path for file in train + test}
+    assert found == {file.path for file in whole[0] + whole[1]} - {*map(str, broken[:7])}
     assert classes == whole[2]
-    assert f"unreadable image file left out: {broken}" in capsys.readouterr().err
-
-
-def test_class_without_readable_files(photos):
-    for path in (photos / "red").iterdir():
+    assert f"unreadable image file left out: {broken[0]} (" in capsys.readouterr().err
+    for path in broken[7:]:
         path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
         list_folder(photos, 0.2, seed=0, unreadable="skip")

@@ -15,7 +15,7 @@ from zoo.config import DataConfig
 from zoo.data.load import load_data
 from zoo.data.record_layout import why_compressed
 from zoo.data.sources import tfrecord
-from zoo.devices import Host
+from zoo.devices import ONLY_HOST
 from zoo.files import write_json
 
 
@@ -27,11 +27,14 @@ def config(folder, **settings):
 def test_counts_names_and_labels(records):
     data = load_data(config(records), 24)
     assert (data.train.count, data.test.count) == (60, 21)
+    assert (data.train.source.shuffle_buffer, data.test.source.shuffle_buffer) == (8, 8)
     assert data.class_names == tuple(f"class {i}" for i in range(60))
     images, labels = data.test.sample(100)
     assert sorted(labels) == list(range(21))
     # Red is the number of the image, and the label counts from 1 in the file.
     np.testing.assert_allclose(images.mean((1, 2))[:, 0], np.maximum(labels, 2.3), atol=4)
+    (name,) = {record["name"].numpy() for record in data.test.source.read(ONLY_HOST).take(1)}
+    assert name.decode() == f"valid_0.JPEG, number 0 of {records}/validation-00000-of-00002"
 
 
 def test_a_resumed_run_counts_only_what_has_changed(records, tmp_path, monkeypatch):
@@ -42,9 +45,9 @@ def test_a_resumed_run_counts_only_what_has_changed(records, tmp_path, monkeypat
     write_json(index, data.index)
     scan, scanned = tfrecord._scan, []
 
-    def counted(contents, pattern):
-        scanned.append(pattern)
-        return scan(contents, pattern)
+    def counted(file):
+        scanned.append(Path(file).name)
+        return scan(file)
 
     monkeypatch.setattr(tfrecord, "_scan", counted)
     again = load_data(config(folder), 24, index=index)
@@ -62,39 +65,24 @@ def test_a_resumed_run_counts_only_what_has_changed(records, tmp_path, monkeypat
     assert load_data(config(folder), 24, index=index).train.count == 49
     write_tfrecords(folder / "train-new", [(jpeg(i), i + 1) for i in range(5)])
     assert load_data(config(folder), 24, index=index).train.count == 54
-    assert scanned == ["train-*"] * 2
+    training = sorted(path.name for path in folder.glob("train-*"))
+    assert sorted(scanned) == sorted([*training, *training[:-1]])
     index.write_text("{")
     with pytest.raises(ValueError, match=r"output_dir: expected an intact records\.json"):
         load_data(config(folder), 24, index=index)
 
 
-def test_labels_from_zero_without_names(tmp_path):
-    for part in ("train", "validation"):
-        write_tfrecords(tmp_path / f"{part}-0", [(jpeg(i), i % 3) for i in range(9)])
-    data = load_data(config(tmp_path, classes=3), 24)
-    assert data.class_names == ("0", "1", "2")
-    assert np.bincount(data.test.sample(100)[1]).tolist() == [3, 3, 3]
-
-
-@pytest.mark.parametrize(("labels", "indices"), [((1, 2), [1, 2]), ((1, 2, 3), [0, 1, 2])])
-def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels, indices):
+@pytest.mark.parametrize(
+    ("labels", "first"), [((0, 1, 2), 0), ((1, 2), 0), ((1, 2, 3), 1), ((2, 3), 1), ((0, 2), 0)]
+)
+def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels, first):
     """Labels 1 and 2 of three classes count from 0, without an image of the first class."""
     for part in ("train", "validation"):
         write_tfrecords(tmp_path / f"{part}-0", [(jpeg(i), i) for i in labels])
     data = load_data(config(tmp_path, classes=3, batch_size=2), 24)
-    assert sorted(data.test.sample(9)[1]) == indices
-
-
-@pytest.mark.parametrize("hosts", [7, 16])
-@pytest.mark.parametrize("order", [None, 5])
-def test_every_host_reads_its_own_part(hosts, order, records):
-    """Of files, and where there are more hosts than files, of their records."""
-    source = load_data(config(records), 24).train.source
-    order = None if order is None else tf.constant(order, tf.int64)
-    parts = [list(source.read(Host(host, hosts), order, 0)) for host in range(hosts)]
-    assert {len(part) for part in parts} == {60 // hosts, -(-60 // hosts)}
-    numbers = [int(record["label"]) for part in parts for record in part]
-    assert sorted(numbers) == list(range(60))
+    assert data.class_names == ("0", "1", "2")
+    found = [int(record["label"]) for record in data.test.source.read(ONLY_HOST)]
+    assert found == [label - first for label in labels]
 
 
 @pytest.mark.parametrize("labels", [(0, 3), (1, 4), (-1, 2)])
@@ -107,28 +95,12 @@ def test_labels_out_of_range(tmp_path, labels):
         load_data(config(tmp_path, classes=3), 24)
 
 
-def test_missing_files(tmp_path):
-    with pytest.raises(ValueError, match=r"data\.dir: .*files train-\* and validation-\*"):
-        load_data(config(tmp_path), 24)
-    write_tfrecords(tmp_path / "train-0", [(jpeg(1), 1)])
-    with pytest.raises(ValueError, match=r"which has no validation-\*"):
-        load_data(config(tmp_path), 24)
-
-
 @pytest.fixture
 def folder(tmp_path):
     for i in range(3):
         write_tfrecords(tmp_path / f"train-{i}", [(jpeg(i), 1)] * 3)
     write_tfrecords(tmp_path / "validation-0", [(jpeg(1), 1)])
     return tmp_path
-
-
-def test_truncated_file_is_named(folder):
-    path = folder / "train-1"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=r"data\.dir: .*train-1 is damaged") as caught:
-        load_data(config(folder), 24)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("skip", ["refuse", "skip"])
@@ -159,16 +131,3 @@ def test_compressed_file_is_named_with_the_command(folder, kind):
     subprocess.run(command, shell=True, check=True)
     assert (folder / "new").read_bytes() == (folder / "train-0").read_bytes()
     assert why_compressed(str(folder / "train-0")) == ""
-
-
-def test_other_contents_are_named(folder):
-    features = tf.train.Features(feature={"image/encoded": tf.train.Feature()})
-    with tf.io.TFRecordWriter(str(folder / "train-2")) as writer:
-        writer.write(tf.train.Example(features=features).SerializeToString())
-    message = r"expected records with image/encoded and image/class/label in .*train-2"
-    with pytest.raises(ValueError, match=message):
-        load_data(config(folder), 24)
-    (folder / "train-2").unlink()
-    (folder / "train-1").write_text("no records at all")
-    with pytest.raises(ValueError, match=r"train-1 is damaged or no file of tf\.train\.Example"):
-        load_data(config(folder), 24)
