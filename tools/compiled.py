@@ -59,7 +59,7 @@ class TrainedKeras(Trained, KerasNetwork):
 parse_trained = partial(parse, libraries={"": Trained, "keras": TrainedKeras})
 
 
-class Config(LayerSettings, cli_prog_name="python -m tools.compiled"):
+class Config(LayerSettings):
     """Compiles for a GPU or a TPU on a machine without one: kernels, bytes, memory, ideal time.
 
     Compiles all implementations of the lambda layer; or, with --models, whole training steps:
@@ -88,13 +88,13 @@ class Config(LayerSettings, cli_prog_name="python -m tools.compiled"):
 
 def main(arguments: Sequence[str]) -> None:
     """Compiles, prints and writes."""
-    config = Config.from_command_line(arguments)
+    config = Config.from_command_line(arguments, "python -m tools.compiled")
     device = DEVICES[config.device]
     pinned = " ".join(f"{name}=={version}" for name, version in device.packages.items())
     installed(device.packages, f"pip install {pinned}")
     use_backend("jax")
     os.environ.update({"JAX_PLATFORMS": "cpu", **device.environment})
-    report, note = CompiledReport(config, arguments, device), "compiled, not run: "
+    report, note = CompiledReport(config, device), "compiled, not run: "
     report.go_on("dtype")
     for text in config.models:
         network = parse_trained(text, config.batch, config.dtype)
@@ -113,9 +113,9 @@ def main(arguments: Sequence[str]) -> None:
 class CompiledReport(CaseReport):
     """Report of programs that are compiled for a device, in other processes."""
 
-    def __init__(self, config: Config, arguments: Sequence[str], device: Device):
+    def __init__(self, config: Config, device: Device):
         title, known = f"{device.title} (compiled, not run)", device.model_dump(mode="json")
-        super().__init__(config, arguments, device.packages, "jax", accelerator=title, device=known)
+        super().__init__(config, device.packages, "jax", accelerator=title, device=known)
         self.config, self.device = config, device
 
     def results(self, cases, mode, head):
@@ -189,4 +189,6 @@ def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> No
 
 
 if __name__ == "__main__":
-    run_command(main, BACKENDS)
+    from tools import compiled  # reports have the name of the module
+
+    run_command(compiled.main, BACKENDS)

@@ -14,18 +14,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lambda_keras.weights.hub import PREFIX
-from zoo.cli.model_options import is_published
+from zoo.cli.commands import CLASSIFICATION, DETECTION
+from zoo.cli.main import call
 from zoo.cli.run import BACKENDS, use_default_backend
+from zoo.cli.task import is_published, network_task, read_task
 from zoo.config import TrainConfig
-from zoo.config.task import (
-    CLASSIFICATION,
-    TRAINING,
-    choose_source,
-    network_task,
-    read_task,
-    row_of_task,
-    task_module,
-)
+from zoo.detection.source import choose_source
 from zoo.files import location
 from zoo.registry import TABLE
 
@@ -127,11 +121,8 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
     task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
-    config_class, backends = row_of_task(task, TRAINING)
     given = settings if config is None else {"config": config, **settings}
-    checked = config_class.from_values(given)
-    use_default_backend(backends)
-    return task_module("train", task).train(checked)
+    return call("train", task, given)
 
 
 def evaluate(
@@ -168,8 +159,11 @@ def evaluate(
         raise ValueError(f"averaged: expected True or False. Received: {reprlib.repr(averaged)}")
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
-    module = task_module("evaluate", network_task(named.run, named.model))
-    return module.run(module.EvaluateConfig.from_values(values))[1]
+    if network_task(named.run, named.model) == DETECTION:
+        from zoo.evaluate.detection import EvaluateConfig, measure
+    else:
+        from zoo.evaluate.classification import EvaluateConfig, measure
+    return measure(EvaluateConfig.from_values(values))[1]
 
 
 def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
@@ -188,9 +182,8 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
         ValueError: If there is no such network, or the export differs from it.
     """
     named = _named(source, settings.pop("weights", None))
-    module = task_module("export", network_task(named.run, named.model))
     values = {**_given(named), "output": output, **settings}
-    return module.run(module.ExportConfig.from_values(values))
+    return call("export", network_task(named.run, named.model), values)
 
 
 def load_data(image_size: int, **settings: Any) -> "ImageData":

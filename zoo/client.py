@@ -21,8 +21,8 @@ from pydantic import (
     model_validator,
 )
 
-from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import OutputFile, Settings, named, quoted
+from zoo.cli.main import Verb
+from zoo.cli.settings import OutputFile, Settings, named
 from zoo.data.image_files import DeepPixelsError, to_jpeg_or_png
 from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable, shorten
@@ -36,7 +36,7 @@ MAX_ANSWER_BYTES = 16 * 2**20
 Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
 
 
-class ClientConfig(Settings, cli_prog_name="python -m zoo.client"):
+class ClientConfig(Settings):
     """Prints the most probable classes of images, or their objects, from a server.
 
     The server is python -m zoo.serve or TensorFlow Serving, and the model a SavedModel of
@@ -140,9 +140,8 @@ class Refused(Exception):
 Send = Callable[[Sequence[bytes]], bytes]
 
 
-def main(arguments: Sequence[str]) -> None:
+def run(config: ClientConfig) -> None:
     """Reads the settings, checks the images, then requests predictions."""
-    config = ClientConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
     for photo in photos:
@@ -269,4 +268,4 @@ def connect(config: ClientConfig) -> Iterator[Send]:
 
 
 if __name__ == "__main__":
-    run_command(main, BACKENDS)
+    Verb("client").run()

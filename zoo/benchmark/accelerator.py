@@ -31,9 +31,7 @@ TOLERATED = 1.05  # time of `auto`, relative to the fastest implementation
 COMPARED = ("positions", "scope", "batch", "mode", "best", "auto_of_best")
 
 
-class Config(
-    layer.LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchmark accelerator"
-):
+class Config(layer.LayerSettings, BackendSettings):
     """Measures the layer and whole networks on a GPU or TPU, within minutes, and goes on later.
 
     Times every implementation of the layer, then training and inference of networks with the
@@ -68,10 +66,10 @@ class Config(
         return xla
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def run(config: Config) -> None:
     """Measures until the time is up, then prints and writes."""
     if config.minutes:
-        bench = AcceleratorBench(config, arguments)
+        bench = AcceleratorBench(config)
         for _ in bench.measurements():
             if not bench.time_left():
                 print("\nThe time is up: the same command measures the rest.")
@@ -89,10 +87,10 @@ def run(config: Config, arguments: Sequence[str]) -> None:
 class AcceleratorBench(Bench):
     """Measurements that are added to those of earlier calls, until the time is up."""
 
-    def __init__(self, config: Config, arguments: Sequence[str]):
+    def __init__(self, config: Config):
         self.start = self.last = time.monotonic()
         self.longest = 0.0  # seconds of one measurement
-        super().__init__(config, arguments)
+        super().__init__(config)
         counts = bool(self.backend.memory_method)
         self.settings, self.config = config, config.model_copy(update={"memory": counts})
         self.go_on("dtype", "repeats")

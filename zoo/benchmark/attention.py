@@ -1,6 +1,5 @@
 """Times lambda layers and attention (Table 2): `python -m zoo.benchmark attention`."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -17,7 +16,7 @@ COLUMNS = columns("ms", "ratio", "temporary_bytes")
 Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS["global"]))]
 
 
-class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention"):
+class Config(BackendSettings):
     """Times lambda layers, and the attention layers that the paper compares them with, on maps.
 
     Whole networks with them, as in Table 4: python -m zoo.benchmark models with
@@ -51,9 +50,9 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark attention")
         ]
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
-    bench = Bench(config, arguments)
+    bench = Bench(config)
     for cases in config.cases():
         bench.measure(cases, MODES, COLUMNS, compare, f"{cases[0].title}, ")
     bench.finish()

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -201,7 +200,7 @@ class LayerSettings(BenchmarkSettings):
         ]
 
 
-class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchmark layer"):
+class Config(LayerSettings, BackendSettings):
     """Times every implementation of the lambda layer, and `auto`, which chooses among them.
 
     The layer is compiled as users run it: tf.function, jax.jit, or eager PyTorch. All
@@ -211,9 +210,9 @@ class Config(LayerSettings, BackendSettings, cli_prog_name="python -m zoo.benchm
     dense_limit_gb: DenseLimit = 2
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
-    bench = Bench(config, arguments)
+    bench = Bench(config)
     for cases in config.cases(config.dense_limit_gb):
         bench.measure(cases, MODES, COLUMNS, partial(compare, cases[0]), f"{cases[0].title}, ")
     bench.finish()

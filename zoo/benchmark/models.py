@@ -245,7 +245,7 @@ def read_arguments(text: str) -> tuple[str, dict[str, Any]]:
     return name, typed(dict(argument.split("=", 1) for argument in arguments))
 
 
-class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
+class Config(BackendSettings):
     """Times whole networks, forward and training step, compared with keras.applications.
 
     --models lists NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by commas. NAME is a network
@@ -274,14 +274,14 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark models"):
     """Computations to time."""
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
     networks = [parse(text, config.batch, config.dtype) for text in config.models]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
         import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
-    bench = Bench(config, arguments, packages)
+    bench = Bench(config, packages)
     shown = columns("batch", *OF_ONE, "seconds_per_1024") if config.halve else COLUMNS
     for mode in config.modes:
         fitting: Sequence[Network] | None = networks

@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import re
-import shlex
 import shutil
 import sys
 from abc import ABC, abstractmethod
@@ -157,22 +156,20 @@ class Report:
     def __init__(
         self,
         config: BenchmarkSettings,
-        arguments: Sequence[str],
         packages: Iterable[str],
         backend: str = "tensorflow",
         **hardware: Any,
     ):
         import lambda_keras
 
-        program = config.model_config.get("cli_prog_name") or ""
-        name = program.split()[-1].rpartition(".")[2]
+        name = type(config).__module__.rpartition(".")[2]
         versions = installed(("keras", "numpy", *packages), install(config.extra))
         versions = {"lambda_keras": lambda_keras.__version__, **versions}
         self.output = config.output
         self.rows: list[dict[str, Any]] = []
         self.content: dict[str, Any] = {
             "benchmark": name,
-            "command": f"{program} {shlex.join(arguments)}".rstrip(),
+            "command": config.command,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "hardware": {
                 "cpu": _cpu_model(),

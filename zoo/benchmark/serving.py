@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ def _of_the_zoo(text: str) -> None:
         raise ValueError(f"expected networks of the zoo. Received: {text!r}")
 
 
-class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving"):
+class Config(BenchmarkSettings):
     """Times Keras' predict, zoo.predict, a tf.function and all exports on the CPU, in turn.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is
@@ -50,14 +50,14 @@ class Config(BenchmarkSettings, cli_prog_name="python -m zoo.benchmark serving")
     min_ms: MinMs = 500
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
     if config.threads is not None:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
     use_backend("tensorflow")
     packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
-    report = Report(config, arguments, packages, threads=threads())
+    report = Report(config, packages, threads=threads())
     for network in map(parse, config.models):
         for rows in measure(network, config):
             report.rows += rows

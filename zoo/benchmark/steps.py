@@ -51,7 +51,7 @@ def _check_depth(depth: int) -> None:
         raise ValueError(f"expected a multiple of {HEADS['lambda']}, the heads. Received: {depth}")
 
 
-class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark steps"):
+class Config(BackendSettings):
     """Times the next position of a sequence by LambdaCell, and by the layer that it is a cell of.
 
     The cell has a state of fixed size; the layer is called with the whole sequence again. All are
@@ -78,9 +78,9 @@ class Config(BackendSettings, cli_prog_name="python -m zoo.benchmark steps"):
         ]
 
 
-def run(config: Config, arguments: Sequence[str]) -> None:
+def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
-    bench = Bench(config, arguments)
+    bench = Bench(config)
     cases = config.cases()
     bench.measure(cases, (FORWARD,), COLUMNS, partial(compare, cases), f"depth {config.depth}, ")
     bench.finish()

@@ -99,13 +99,11 @@ def reason(error: Exception) -> str:
 class Bench(CaseReport):
     """Report of cases that are timed on a Keras backend, in turn in this process."""
 
-    def __init__(
-        self, config: BackendSettings, arguments: Sequence[str], packages: Sequence[str] = ()
-    ):
+    def __init__(self, config: BackendSettings, packages: Sequence[str] = ()):
         self.config, self.backend = config, config.start_backend()
         name, accelerator = self.backend.package, self.backend.accelerator
         every, machine = (name, *packages), {"accelerator": accelerator, "threads": threads()}
-        super().__init__(config, arguments, every, backend=name, **machine)
+        super().__init__(config, every, backend=name, **machine)
 
     def results(self, cases, mode, head):
         steps: dict[str, Any] = {}

@@ -3,12 +3,13 @@
 import inspect
 import os
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -19,12 +20,14 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PrivateAttr,
     ValidationError,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    CliPositionalArg,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -35,7 +38,6 @@ from zoo.errors import unknown
 from zoo.files import answering, check_output, local_copy, location
 
 MAX_CHARACTERS = 2**14  # of YAML: the longest configuration of the zoo has 1,200
-MAX_DEPTH = 10  # nested lists and sections of YAML; settings need three
 
 
 def configurations() -> dict[str, Path]:
@@ -105,6 +107,17 @@ AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
 AnyOutputFolder = Annotated[AnyPath, checked_by(check_output)]
 
 
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()
+            raise ValueError(
+                f"expected YAML without aliases. Received: *{event.anchor} in line "
+                f"{event.start_mark.line + 1}"
+            )
+        return super().compose_node(parent, index)
+
+
 def load_yaml(text: str) -> Any:
     """Parses a YAML document into plain Python types.
 
@@ -115,21 +128,8 @@ def load_yaml(text: str) -> Any:
             f"expected at most {MAX_CHARACTERS} characters of YAML. Received: {len(text)}"
         )
     try:
-        depth = 0
-        for event in yaml.parse(text, yaml.SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            line = event.start_mark.line + 1
-            if depth > MAX_DEPTH:
-                raise ValueError(
-                    f"expected at most {MAX_DEPTH} levels of YAML. Received: more, in line {line}"
-                )
-            if isinstance(event, yaml.AliasEvent):
-                raise ValueError(
-                    f"expected YAML without aliases. Received: *{event.anchor} in line {line}"
-                )
-        return yaml.safe_load(text)
-    except Exception as error:  # constructors of tags raise many kinds
+        return yaml.load(text, _Loader)
+    except Exception as error:  # constructors of tags raise many kinds; deep nesting, too
         raise ValueError(" ".join(str(error).split())) from None
 
 
@@ -181,6 +181,8 @@ class Settings(BaseSettings):
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.__doc__ = inspect.cleandoc(cls.__doc__ or "")  # --help prints it unchanged
 
+    _command: str = PrivateAttr("")
+
     @classmethod
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
@@ -189,13 +191,21 @@ class Settings(BaseSettings):
         return init_settings, ConfigFile(settings_cls)
 
     @classmethod
-    def from_command_line(cls, arguments: Sequence[str]) -> Self:
-        """Reads `--section.key value` arguments and the YAML file given by `--config`."""
+    def from_command_line(cls, arguments: Sequence[str], program: str = "") -> Self:
+        """Reads `--section.key value` arguments and the YAML file given by `--config`.
+
+        The program is the start of the command: `python -m zoo.train`.
+        """
         sections = {name.partition(".")[0] for name in _dotted(cls) if "." in name}
         for argument, value in zip_longest(arguments, arguments[1:], fillvalue="--"):
             if argument in sections and value.startswith("--"):
                 raise ValueError(f"expected {argument}.SETTING VALUE. Received: {argument} alone")
-        return cls.from_values({"_cli_parse_args": _with_lists(arguments)})
+        words = _quoted(cls, arguments)
+        known = {"_cli_prog_name": program} if program else {}
+        settings = cls.from_values({"_cli_parse_args": words, **known})
+        if program:
+            settings._command = f"{program} {shlex.join(arguments)}".strip()
+        return settings
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
@@ -210,7 +220,12 @@ class Settings(BaseSettings):
     @classmethod
     def from_file(cls, path: Path) -> Self:
         """Reads a YAML file alone, such as the `config.yaml` of a run."""
-        return cls.from_command_line(["--config", str(path)])
+        return cls.from_values({"config": path})
+
+    @property
+    def command(self) -> str:
+        """The command line that the settings come from; empty for those of Python."""
+        return self._command
 
     def to_yaml(self) -> str:
         """Returns the resolved values of all settings as YAML, which `from_file` reads."""
@@ -222,40 +237,40 @@ class ConfigFile(YamlConfigSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         name = self.current_state.get("config")
-        return {} if name is None else self.read(str(name))
+        return {} if name is None else read_settings(str(name))
 
-    @staticmethod
-    def read(name: str) -> dict[str, Any]:
-        """Reads the settings in a file or a configuration of the zoo; raises `SettingsError`."""
+
+def read_settings(name: str) -> dict[str, Any]:
+    """Reads the settings in a YAML file, or in a configuration of the zoo by its name."""
+    try:
+        path, known = location(name), configurations()
+        if name == path.stem and not path.exists():
+            if name not in known:
+                expected = "expected a YAML file, or the name of a configuration"
+                raise ValueError(f"{expected}. {unknown(name, known)}")
+            path = known[name]
+        with answering(path):
+            if not path.is_file():
+                found = "not a file" if path.exists() else "not found"
+                if path.stem in known:
+                    found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
+                raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
+            with local_copy(path) as here, here.open("rb") as file:
+                content = file.read(4 * MAX_CHARACTERS + 4)
         try:
-            path, known = location(name), configurations()
-            if name == path.stem and not path.exists():
-                if name not in known:
-                    expected = "expected a YAML file, or the name of a configuration"
-                    raise ValueError(f"{expected}. {unknown(name, known)}")
-                path = known[name]
-            with answering(path):
-                if not path.is_file():
-                    found = "not a file" if path.exists() else "not found"
-                    if path.stem in known:
-                        found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
-                    raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
-                with local_copy(path) as here, here.open("rb") as file:
-                    content = file.read(4 * MAX_CHARACTERS + 4)
-            try:
-                values = load_yaml(content.decode())
-            except ValueError as error:
-                raise ValueError(f"{str(path)!r} is not YAML of settings: {error}") from None
-            if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-                raise ValueError(f"expected `key: value` lines in {str(path)!r}")
-            if "config" in values:
-                raise ValueError(
-                    f"expected a file that names no other one. Received: {str(path)!r} with "
-                    f"config={values['config']!r}"
-                )
+            values = load_yaml(content.decode())
         except ValueError as error:
-            raise SettingsError(f"config: {error}") from None
-        return values
+            raise ValueError(f"{str(path)!r} is not YAML of settings: {error}") from None
+        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+            raise ValueError(f"expected `key: value` lines in {str(path)!r}")
+        if "config" in values:
+            raise ValueError(
+                f"expected a file that names no other one. Received: {str(path)!r} with "
+                f"config={values['config']!r}"
+            )
+    except ValueError as error:
+        raise ValueError(f"config: {error}") from None
+    return values
 
 
 def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, FieldInfo]:
@@ -309,29 +324,28 @@ def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
     return f"no such setting. {unknown(name, section or _dotted(group))}"
 
 
-def _with_lists(arguments: Sequence[str]) -> list[str]:
-    """Quotes lists in overrides, `scope=[7,7]`, because pydantic-settings splits them at commas."""
-    result = []
+def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
+    """Quotes lists and positional arguments, because pydantic-settings splits them at commas.
+
+    Lists are those in overrides, `scope=[7,7]`. Positional arguments come last, because argparse
+    takes them from one place alone; those with characters that cannot be quoted are refused, which
+    names within folders may have.
+    """
+    mark = get_args(CliPositionalArg)[1]
+    lists = [
+        name
+        for name, field in cls.model_fields.items()
+        if mark in field.metadata and get_origin(field.annotation) is list
+    ]
+    result, positional = [], []
     for option, argument in pairwise(["", *arguments]):
         if re.match(r"--[\w.]*overrides=", argument) or option.endswith("overrides"):
             argument = re.sub(r"=(\[[^][\"]*\])", r'="\1"', argument)
-        result.append(argument)
-    return result
-
-
-def quoted(arguments: Sequence[str]) -> list[str]:
-    """Quotes positional arguments, because pydantic-settings splits lists at commas.
-
-    They come last, because argparse takes them from one place alone. Refuses characters that cannot
-    be quoted; names within folders may have them.
-    """
-    result, positional = [], []
-    for option, argument in pairwise(["", *arguments]):
         is_value = option.startswith("-") and option != "--" and "=" not in option
-        if not is_value and not argument.startswith("-"):
+        if lists and not is_value and not argument.startswith("-"):
             if re.search(r'["\x00-\x1f]', argument):
                 raise ValueError(
-                    "photos: expected names without quotation marks and control characters. "
+                    f"{lists[0]}: expected names without quotation marks and control characters. "
                     f"Received: {argument!r}"
                 )
             positional.append(f'"{argument}"')

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.model_options import Weights
 from zoo.cli.settings import (
     LARGEST,
     AnyPath,
@@ -19,6 +18,7 @@ from zoo.cli.settings import (
     checked_by,
     one_of,
 )
+from zoo.config.model_options import Weights
 from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
@@ -384,7 +384,7 @@ class DistillationConfig(Section):
         return self
 
 
-class TrainConfig(RunConfig, cli_prog_name="python -m zoo.train"):
+class TrainConfig(RunConfig):
     """Trains a model of the zoo and writes a run folder.
 
     The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,

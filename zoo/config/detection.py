@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
-from zoo.cli.model_options import Weights
 from zoo.cli.settings import (
     LARGEST,
     AnyPath,
@@ -19,6 +18,7 @@ from zoo.cli.settings import (
     load_yaml,
 )
 from zoo.config import NetworkName, Overrides, RunConfig
+from zoo.config.model_options import Weights
 
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
 
@@ -127,7 +127,7 @@ class StepsConfig(Section):
     """Seed of weights and of the order of images."""
 
 
-class DetectionConfig(RunConfig, cli_prog_name="python -m zoo.train"):
+class DetectionConfig(RunConfig):
     """Trains a Mask R-CNN with a backbone of the zoo, and writes a run folder.
 
     Data with boxes alone train a Faster R-CNN.

@@ -2,13 +2,12 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from zoo.cli.run import run_command
+from zoo.cli.main import Verb
 from zoo.cli.settings import LocalPath, OutputFolder, Settings
 from zoo.data.image_files import JPEG, to_jpeg_or_png
 from zoo.detection import shards
@@ -17,7 +16,7 @@ from zoo.errors import needs_extra, printable, some
 from zoo.files import atomic_write
 
 
-class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
+class ConvertConfig(Settings):
     r"""Writes images and annotations in COCO's format as shards of TFRecord.
 
     Exports of Label Studio, Roboflow, CVAT, labelme, FiftyOne and pandas are read, with a line
@@ -50,9 +49,8 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.detection.convert"):
     R-CNN; None: if any training object has a mask."""
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then checks and converts."""
-    config = ConvertConfig.from_command_line(arguments)
+def run(config: ConvertConfig) -> None:
+    """Checks the dataset and converts it."""
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
     skip = config.unreadable == "skip"
@@ -185,4 +183,4 @@ def _for_converter(one: Json) -> Json:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    Verb("detection.convert").run()

@@ -1,13 +1,12 @@
 """Evaluates a classifier on test images: `python -m zoo.evaluate --run runs/FOLDER`."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import model_validator
 
-from zoo.cli.model_options import ModelOptions
 from zoo.cli.settings import OutputFolder
 from zoo.config import DataConfig
+from zoo.config.model_options import ModelOptions
 from zoo.evaluate.variants import CORRUPTED, REAL, SPLITS, class_subset, dataset_of
 from zoo.files import location
 from zoo.run_folder import load_config
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 
-class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
+class EvaluateConfig(ModelOptions):
     r"""Measures accuracy and loss of a model on test images, overall and for each class.
 
     Pass --run for the model of a finished run. Its test images are the default; --data settings
@@ -73,12 +72,11 @@ class EvaluateConfig(ModelOptions, cli_prog_name="python -m zoo.evaluate"):
         return dataset_of(name) == CORRUPTED and "/" not in name
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then evaluates."""
-    config = EvaluateConfig.from_command_line(arguments)
+def run(config: EvaluateConfig) -> None:
+    """Evaluates a classifier, prints the results and writes them to `output`."""
     from zoo.evaluate import corruptions, report
 
-    classifier, result = run(config)
+    classifier, result = measure(config)
     place = " ".join(filter(None, (config.data.source, config.data.name)))
     title = f"{classifier.name}{'' if config.averaged else ', raw weights,'} on {place}"
     settings = config.model_dump(mode="json", exclude={"output"})
@@ -94,7 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         report.write(result, result.names, title, settings, config.output)
 
 
-def run(config: EvaluateConfig) -> tuple["Classifier", "Evaluation | CorruptionErrors"]:
+def measure(config: EvaluateConfig) -> tuple["Classifier", "Evaluation | CorruptionErrors"]:
     """Loads a network and test images of its classes, and evaluates it."""
     from zoo.evaluate import corruptions
     from zoo.evaluate.classes import match_classes

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo import files
-from zoo.cli.model_options import PlaceOptions
-from zoo.cli.run import BACKENDS, use_default_backend
 from zoo.cli.settings import AnyPath, BatchSize, OutputFolder, Section
 from zoo.config.detection import DetectionConfig
+from zoo.config.model_options import PlaceOptions
 from zoo.run_folder import load_config
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class ShardsConfig(Section):
     """Images of a step."""
 
 
-class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
+class EvaluateConfig(PlaceOptions):
     """Measures the average precision of boxes and masks, overall and for each category.
 
     It is computed by pycocotools, in percent, and compared with Table 6 of the paper if that has
@@ -65,14 +64,12 @@ class EvaluateConfig(PlaceOptions, cli_prog_name="python -m zoo.evaluate"):
         return load_config(self.run, DetectionConfig).data.dir
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, then evaluates."""
-    config = EvaluateConfig.from_command_line(arguments)
-    use_default_backend(BACKENDS[:1])
+def run(config: EvaluateConfig) -> None:
+    """Evaluates a detector, prints the results and writes them to `output`."""
     from zoo.detection.report import line
     from zoo.evaluate.report import write_json
 
-    detector, result, found, annotations = run(config)
+    detector, result, found, annotations = measure(config)
     count = len(annotations["images"])
     print_tables(result, detector.name, f"{detector.title}, {count} images of {config.folder}")
     if config.output is not None:
@@ -100,7 +97,7 @@ def with_file_ids(found: Sequence["Json"], annotations: "Json") -> list["Json"]:
     ]
 
 
-def run(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
+def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
     """Loads a detector, and evaluates it; returns both, its detections, and the annotations."""
     from rich.progress import track
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.model_options import ClassifierOptions
 from zoo.cli.settings import LocalPath, OutputFolder, one_of
+from zoo.config.model_options import ClassifierOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.inference.photos import find_photos
 
 
-class ExportConfig(ClassifierOptions, cli_prog_name="python -m zoo.export"):
+class ExportConfig(ClassifierOptions):
     r"""Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
     Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.cli.model_options import PlaceOptions
 from zoo.cli.settings import OutputFolder
+from zoo.config.model_options import PlaceOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ OF_FILES = "image_bytes"
 MAX_DIFFERENCE = 1e-3  # in pixels, or in units of scores
 
 
-class ExportConfig(PlaceOptions, cli_prog_name="python -m zoo.export"):
+class ExportConfig(PlaceOptions):
     """Exports a detector as a SavedModel for TensorFlow Serving.
 
     Pass --run for the detector of a finished run, or --model for one of zoo.publish. It is written

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from zoo.cli.model_options import ClassifierOptions
-from zoo.cli.settings import OutputFile, check_file_name, named, quoted
+from zoo.cli.settings import OutputFile, check_file_name, named
+from zoo.config.model_options import ClassifierOptions
 from zoo.data.readable import check_readable
 from zoo.errors import printable
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
@@ -20,7 +20,7 @@ GRID = 100  # images per image grid
 OUTPUTS = (".png", ".json")
 
 
-class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
+class PredictConfig(ClassifierOptions):
     """Prints the most probable classes of images.
 
     Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
@@ -42,9 +42,8 @@ class PredictConfig(ClassifierOptions, cli_prog_name="python -m zoo.predict"):
     )
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the images, then runs the model."""
-    config = PredictConfig.from_command_line(quoted(arguments))
+def run(config: PredictConfig) -> None:
+    """Checks the images, then runs the model."""
     photos = find_photos(config.photos)
     outputs = _outputs(config.output, len(photos))
     for output in outputs:

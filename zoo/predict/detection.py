@@ -1,19 +1,18 @@
 """Detects objects in images: `python -m zoo.predict --run FOLDER photo.jpg`."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
-from zoo.cli.model_options import PlaceOptions
-from zoo.cli.settings import OutputFile, named, quoted
+from zoo.cli.settings import OutputFile, named
+from zoo.config.model_options import PlaceOptions
 from zoo.data.readable import check_readable
 from zoo.detection import objects
 from zoo.errors import printable
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
 
-class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
+class PredictConfig(PlaceOptions):
     """Detects objects in images, with boxes, and masks if the detector predicts them.
 
     Examples:
@@ -30,9 +29,8 @@ class PredictConfig(PlaceOptions, cli_prog_name="python -m zoo.predict"):
     results (.json): image_id is the number of the image, from 1, file_name its name."""
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Reads the settings, checks the images, then runs the detector."""
-    config = PredictConfig.from_command_line(quoted(arguments))
+def run(config: PredictConfig) -> None:
+    """Checks the images, then runs the detector."""
     photos = find_photos(config.photos)
     check_replaces_none(config.output, photos)
     objects.check_output(config.output, photos)

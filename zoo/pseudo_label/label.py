@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from zoo.cli.model_options import HUB
 from zoo.cli.settings import (
     LARGEST,
     AnyOutputFolder,
@@ -16,6 +15,7 @@ from zoo.cli.settings import (
     TypedValues,
     checked_by,
 )
+from zoo.cli.task import HUB
 from zoo.files import location
 from zoo.pseudo_label.meter import Meter
 from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, choose
@@ -30,7 +30,7 @@ def _check_place(teacher: str) -> None:
         )
 
 
-class LabelConfig(Settings, cli_prog_name="python -m zoo.pseudo_label label"):
+class LabelConfig(Settings):
     r"""Labels images by a trained network, the teacher, range by range.
 
     Each range of images becomes a file of records: images with the most probable classes, their
@@ -72,7 +72,7 @@ class LabelConfig(Settings, cli_prog_name="python -m zoo.pseudo_label label"):
     """Folder of data sets for tfds:NAME; None: ~/tensorflow_datasets."""
 
 
-def label(config: LabelConfig) -> None:
+def run(config: LabelConfig) -> None:
     """Checks all that a job needs, labels the ranges that are not done, and reports."""
     output = config.output
     run = choose(config.runner, config.beam)

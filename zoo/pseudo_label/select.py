@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
+class SelectConfig(Settings):
     r"""Selects the pseudo-labels to train on, as Noisy Student does (arXiv:1911.04252).
 
     Images with a score below the threshold are left out, and those of the labeled and test sets.
@@ -50,7 +50,7 @@ class SelectConfig(Settings, cli_prog_name="python -m zoo.pseudo_label select"):
     """Folder of data sets for tfds:NAME; None: ~/tensorflow_datasets."""
 
 
-def select(config: SelectConfig) -> None:
+def run(config: SelectConfig) -> None:
     """Checks the labels, selects among them, and writes the records and a report."""
     beam = beam_runner(config.runner, config.beam)
     import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib

@@ -11,8 +11,8 @@ import numpy as np
 from lambda_keras import __version__
 from lambda_keras.weights.hub import sha256
 from zoo import model_card
-from zoo.cli.model_options import NETWORK
-from zoo.config.task import choose_source, network_task, task_module
+from zoo.cli.task import DETECTION, NETWORK, network_task
+from zoo.detection.source import choose_source
 from zoo.errors import some
 from zoo.files import atomic_write, is_partial, restore
 from zoo.inference.source.base import LICENSE
@@ -59,7 +59,10 @@ def write(run: Path, folder: Path, license: str | None, address: str) -> None:
 
     A published network in the folder is replaced; `address` is for its model card.
     """
-    kind = task_module("publish", network_task(run, None))
+    if network_task(run, None) == DETECTION:
+        from zoo.publish import detection as kind
+    else:
+        from zoo.publish import classification as kind
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()
     with atomic_write(folder, over_folder=True) as beside:

@@ -7,7 +7,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from zoo.cli.model_options import read_labels
+from zoo.config.model_options import read_labels
 from zoo.export import exporter
 from zoo.export.runtimes import run
 from zoo.export.verify import export_of

@@ -12,7 +12,7 @@ from sklearn.datasets import load_sample_images
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
-from zoo.cli.model_options import ClassifierOptions
+from zoo.config.model_options import ClassifierOptions
 from zoo.data.crops import decode_center
 from zoo.inference import classifier as inference
 from zoo.inference import images as image_reading

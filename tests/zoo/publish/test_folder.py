@@ -16,8 +16,8 @@ from support.zoo_weights import same_weights
 
 from zoo import files
 from zoo.api import load_classifier
-from zoo.cli.model_options import read_labels
 from zoo.config import ModelConfig
+from zoo.config.model_options import read_labels
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.run import Run
 from zoo.publish import __main__ as publish

@@ -20,8 +20,8 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from lambda_keras.weights import hub, load_weights
 from lambda_keras.weights.files import read_shapes
-from zoo.cli.model_options import MAX_BYTES, NETWORK
 from zoo.cli.settings import checked_by
+from zoo.cli.task import MAX_BYTES, NETWORK
 from zoo.config import ModelConfig
 from zoo.errors import first_wrong
 from zoo.files import why_no_file

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from zoo.cli.run import run_command
-from zoo.cli.settings import LocalPath, OutputFile, Settings, named, quoted
+from zoo.cli.settings import LocalPath, OutputFile, Settings, named
 from zoo.data.readable import check_readable
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from zoo.plots.lambda_maps import Row
 
 
-class MapsConfig(Settings, cli_prog_name="python -m zoo.maps"):
+class MapsConfig(Settings):
     """Draws what the last layer of each run makes of an image, for some of its queries.
 
     An attention layer makes a map of weights for each query; a lambda layer a matrix, its lambda.
@@ -34,9 +33,8 @@ class MapsConfig(Settings, cli_prog_name="python -m zoo.maps"):
     """File to write (.png)."""
 
 
-def main(arguments: Sequence[str]) -> None:
+def run(config: MapsConfig) -> None:
     """Loads the runs, computes the maps of each, and draws them."""
-    config = MapsConfig.from_command_line(quoted(arguments))
     photos = find_photos(config.photos)
     if len(photos) != 1:
         raise ValueError(f"photos: expected one image. Received: {len(photos)}")
@@ -106,7 +104,3 @@ def _rows(
             over_image=True,
         ),
     ]
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,13 +1,11 @@
 """Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from zoo import model_card
-from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import OutputFile, Settings, TypedValues, named
 from zoo.errors import needs_extra
 from zoo.files import atomic_write, keras_file, naming_full_disks
@@ -26,7 +24,7 @@ model = {constructor}({call})
 ```"""
 
 
-class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
+class ConvertConfig(Settings):
     """Converts weights to a .weights.h5 file, and writes a model card (.md) beside it.
 
     Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
@@ -49,9 +47,8 @@ class ConvertConfig(Settings, cli_prog_name="python -m zoo.convert"):
     """Replace files that are there."""
 
 
-def main(arguments: Sequence[str]) -> None:
+def run(config: ConvertConfig) -> None:
     """Writes the weights of a source, and a model card; both are whole or not there."""
-    config = ConvertConfig.from_command_line(arguments)
     output = config.output
     card = output.with_name(output.name.removesuffix(SUFFIX) + ".md")
     for path in (output, card):
@@ -154,7 +151,3 @@ def _fields(row: "Network", weights: str, source: Path, output: Path) -> dict[st
         "Mean": f"{mean}, of values in [0, 1]; `preprocess_input` applies it",
         "Standard deviation": std,
     }
-
-
-if __name__ == "__main__":
-    run_command(main, backends=BACKENDS)

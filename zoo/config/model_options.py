@@ -1,6 +1,5 @@
 """Options that name a model: a finished run, a published one, or a name with weights."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -9,12 +8,10 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
+from zoo.cli.task import HUB, NETWORK, is_place, is_published
 from zoo.errors import shorten
-from zoo.registry import TABLE, find_model
+from zoo.registry import find_model
 
-NETWORK = "lambda_keras.json"  # what zoo.publish says of a network
-MAX_BYTES = 2**22  # of a description; that of the 21,841 classes of ImageNet has half a million
-HUB = "hf://"
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
 
 
@@ -31,34 +28,6 @@ def _check_source(weights: str) -> None:
             ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file. "
             f"Received: {shorten(repr(weights), 200)}"
         )
-
-
-def is_place(model: str) -> bool:
-    """Returns whether --model is a folder or an address, not the name of a model.
-
-    The name of a model of the zoo is no folder; `./NAME` is.
-    """
-    return model not in TABLE and (os.sep in model or os.path.isdir(model))
-
-
-def is_published(place: str) -> bool:
-    """Returns whether this is an address of the hub, or a folder that `zoo.publish` wrote."""
-    return place.startswith(HUB) or os.path.isfile(os.path.join(place, NETWORK))
-
-
-def published_task(place: str) -> str | None:
-    """Returns the task in the description of a published network; None if there is none."""
-    try:
-        path = Path(place, NETWORK)
-        if place.startswith(HUB):
-            from lambda_keras.weights import hub
-
-            repository, revision = hub.parse_address(place)
-            path = hub.fetch(repository, [NETWORK], revision)
-        with path.open("rb") as file:
-            return json.loads(file.read(MAX_BYTES)).get("task")
-    except (OSError, ValueError, AttributeError):  # the command reads it again, and says why
-        return None
 
 
 def _check_place(model: str) -> None:

@@ -1,20 +1,18 @@
 """Floating-point operations and attention maps of a model: `python -m zoo.flops NAME`."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.run import BACKENDS, run_command
 from zoo.cli.settings import BatchSize, Settings, TypedValues
 
 if TYPE_CHECKING:
     import keras
 
 
-class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
+class FlopsConfig(Settings):
     """Counts the floating-point operations of a model for one image, by the paper's conventions.
 
     Two for each multiply-accumulate; position lambdas see the scope, at most the whole map. With
@@ -36,9 +34,8 @@ class FlopsConfig(Settings, cli_prog_name="python -m zoo.flops"):
     """Type of the numbers in attention maps."""
 
 
-def main(arguments: Sequence[str]) -> None:
+def run(config: FlopsConfig) -> None:
     """Builds the model and prints its table."""
-    config = FlopsConfig.from_command_line(arguments)
     from lambda_keras.applications.flops import count_flops_by_stage
     from zoo.registry import create_model, find_model, trainable_parameters
 
@@ -87,7 +84,3 @@ def count_maps(model: "keras.Model", batch: int) -> Counter[tuple[str, str, int]
             if elements:
                 found[layer.name.split("_")[0], size, elements] += 1
     return found
-
-
-if __name__ == "__main__":
-    run_command(main, BACKENDS)

@@ -13,8 +13,7 @@ import yaml
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.run import BACKENDS, run_command
-from zoo.cli.settings import Settings, quoted
+from zoo.cli.settings import Settings
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
 from zoo.results import OF_TIMM, RESULTS, Result, compare
@@ -59,13 +58,13 @@ class Statement:
 
 def read_coverage() -> list[Statement]:
     """Reads the statements of the paper, in its order."""
-    text = Path(__file__).with_name("coverage.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).parents[1].joinpath("coverage.yaml").read_text(encoding="utf-8")
     return [
         Statement(section, **row) for section, rows in yaml.safe_load(text).items() for row in rows
     ]
 
 
-class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
+class ListConfig(Settings):
     """Lists the models: parameters, operations, published accuracy, weights.
 
     Operations are those of one image of the size in the table, by the paper's conventions (see
@@ -92,9 +91,8 @@ class ListConfig(Settings, cli_prog_name="python -m zoo.list"):
     """Of the list."""
 
 
-def main(arguments: Sequence[str]) -> None:
+def run(config: ListConfig) -> None:
     """Prints the list."""
-    config = ListConfig.from_command_line(quoted(arguments))
     if config.coverage:
         if config.results or config.timm or config.pretrained:
             raise ValueError(
@@ -223,7 +221,3 @@ def _cells(row: "Network | Result") -> list[str]:
     arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
     times = ("-" if time is None else f"{time:g}" for time in (row.seconds, row.images_per_second))
     return [row.network, *counts, row.table, arguments or "-", row.data, *times]
-
-
-if __name__ == "__main__":
-    run_command(main, BACKENDS)

@@ -1,0 +1,1 @@
+"""Weights from elsewhere as a `.weights.h5` file."""

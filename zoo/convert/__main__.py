@@ -1,0 +1,8 @@
+"""Converts weights of other libraries: `python -m zoo.convert --help`."""
+
+from zoo.cli.main import Verb
+
+main = Verb("convert")
+
+if __name__ == "__main__":
+    main.run()

@@ -1,0 +1,1 @@
+"""Floating-point operations and attention maps of a model."""

@@ -1,0 +1,1 @@
+"""Tables of models, published results and the paper's statements."""

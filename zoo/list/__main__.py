@@ -1,0 +1,8 @@
+"""Lists models, published results or the paper's statements: `python -m zoo.list`."""
+
+from zoo.cli.main import Verb
+
+main = Verb("list")
+
+if __name__ == "__main__":
+    main.run()

@@ -1,0 +1,1 @@
+"""Attention maps beside lambdas (Figure 1)."""

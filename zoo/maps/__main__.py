@@ -1,0 +1,8 @@
+"""Draws attention maps beside lambdas: `python -m zoo.maps photo.jpg --runs RUN,RUN`."""
+
+from zoo.cli.main import Verb
+
+main = Verb("maps")
+
+if __name__ == "__main__":
+    main.run()

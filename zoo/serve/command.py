@@ -1,0 +1,108 @@
+"""Serves an export over HTTP: `python -m zoo.serve exports/NAME`."""
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from zoo.cli.settings import BatchSize, LocalPath, Settings
+from zoo.errors import needs_extra, printable
+from zoo.export.formats import SAVED_MODEL
+from zoo.serve.exports import Export, find
+
+
+class ServeConfig(Settings):
+    """Serves an export of python -m zoo.export over HTTP, as TensorFlow Serving does by REST.
+
+    EXPORT is a folder of versions, of which the newest is served, or of one version. Requests of
+    several clients run in one batch. Examples:
+
+      python -m zoo.serve exports/lambda_resnet14
+      python -m zoo.serve exports/lambda_resnet14/onnx/2 --port 8080 --threads 4
+    """
+
+    export: CliPositionalArg[LocalPath]
+    """Folder of the export, of a classifier or a detector, in any format."""
+    name: str = Field(default="", pattern=r"^[^/\s]*$")
+    """Name of the model in requests; default: that of the export."""
+    host: str = "127.0.0.1"
+    """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
+    can reach it."""
+    port: int = Field(default=8501, ge=0, le=65535)
+    """Port to listen on; 0: a free one."""
+    batch_size: BatchSize = 32
+    """Images that run at once, at most, of one request or several."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Batches that run at once."""
+    threads: int = Field(default=0, ge=0, le=1024)
+    """CPU threads of a batch; 0: one per core."""
+    max_mb: float = Field(default=32, gt=0, le=1024)
+    """MiB of a request, at most."""
+    max_waiting: int = Field(default=1024, ge=1, le=2**20)
+    """Images that wait, at most; further requests are refused with status 503."""
+    timeout: float = Field(default=60, gt=0, le=3600)
+    """Seconds within which the whole body of a request has to arrive."""
+
+
+def run(config: ServeConfig) -> None:
+    """Loads the export, then serves it until it is interrupted."""
+    with needs_extra("serve"):
+        import uvicorn
+    from zoo.serve.app import Model
+
+    export = find(config.export)
+    # SIGTERM, which ends services, acts like Ctrl+C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with bound(config.host, config.port) as listener, suppress(KeyboardInterrupt):
+        if config.threads:
+            os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
+        model = Model(
+            config.name or export.name,
+            export.version,
+            export.load(config.workers, config.threads),
+            config.batch_size,
+            int(config.max_mb * 2**20),
+            config.max_waiting,
+            config.timeout,
+        )
+        settings = uvicorn.Config(
+            model.app(), ws="none", log_level="warning", timeout_graceful_shutdown=10
+        )
+        listener.listen(128)
+        host, port = listener.getsockname()[:2]
+        if not ipaddress.ip_address(host).is_loopback:
+            print(f"warning: all who can reach {host}:{port} can send requests", file=sys.stderr)
+        print(ready(export, model.name, host, port), flush=True)
+        uvicorn.Server(settings).run(sockets=[listener])
+    print("stopped", flush=True)
+
+
+def ready(export: Export, name: str, host: str, port: int) -> str:
+    """Describes where a model is served, and an example of a request."""
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1/models/{name}"
+    served = f"serving {name}, version {export.version}, at {url}; Ctrl+C ends"
+    if export.format_name != SAVED_MODEL:
+        return f"{printable(served)}\ncurl {url}/metadata"
+    photo = "'$(base64 photo.jpg | tr -d '\\n')'"
+    body = f"""'{{"signature_name": "image_bytes", "instances": [{{"b64": "{photo}"}}]}}'"""
+    return f"{printable(served)}\necho {body} | curl -d @- {url}:predict"
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Creates a socket with an address of this machine that is free."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        raise ValueError(
+            f"expected --host and --port of a free address here "
+            f"({getattr(error, 'strerror', None) or error}). Received: {host}:{port}"
+        ) from None
+    return listener
