@@ -26,7 +26,6 @@ FLOORS = (
     ("errors",),
     ("files", "registry", "model_card"),
     ("cli", "results"),
-    ("list", "flops", "convert"),
     ("config",),
     ("run_folder", "devices"),
     ("data",),
@@ -34,6 +33,9 @@ FLOORS = (
     ("plots",),
     ("detection",),
     (
+        "list",
+        "flops",
+        "convert",
         "train",
         "evaluate",
         "export",

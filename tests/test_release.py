@@ -2,12 +2,11 @@
 
 import re
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
-from support.commands import module_of, settings_of
+from support.commands import parse
 
 import lambda_keras
 
@@ -57,7 +56,7 @@ def test_compose_file_has_commands_with_known_settings(name, tmp_path):
         if word.startswith("/"):
             (place,) = (place for place in places if word.startswith(place))
             words[index] = word.replace(place, str(tmp_path / places[place]))
-    settings = settings_of(import_module(module_of(f"zoo.{verb}"))).from_command_line(words)
+    settings = parse(f"zoo.{verb}", words)
     if verb == "client":
         server, port = re.fullmatch(r"http://(\w+):(\d+)", settings.url).groups()
         assert f"127.0.0.1:{port}:{port}" in COMPOSE["services"][server]["ports"]

@@ -160,10 +160,11 @@ def evaluate(
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
     if network_task(named.run, named.model) == DETECTION:
-        from zoo.evaluate.detection import EvaluateConfig, measure
+        from zoo.evaluate import detection as of_task
     else:
-        from zoo.evaluate.classification import EvaluateConfig, measure
-    return measure(EvaluateConfig.from_values(values))[1]
+        from zoo.evaluate import classification as of_task
+    config: Any = of_task.EvaluateConfig.from_values(values)
+    return of_task.measure(config)[1]
 
 
 def export(source: Source, output: Source = "exports", **settings: Any) -> Path:

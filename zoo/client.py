@@ -267,5 +267,7 @@ def connect(config: ClientConfig) -> Iterator[Send]:
         yield send
 
 
+main = Verb("client")
+
 if __name__ == "__main__":
-    Verb("client").run()
+    main.run()

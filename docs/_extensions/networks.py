@@ -14,7 +14,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from lambda_keras import applications
-from zoo import list as command
+from zoo.list.__main__ import main
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
 from zoo.results import card_sections
@@ -45,7 +45,7 @@ def _listed(*arguments: str) -> str:
     """Returns the Markdown table that `python -m zoo.list` prints."""
     output = io.StringIO()
     with redirect_stdout(output):
-        command.main([*arguments, "--format", "markdown"])
+        main([*arguments, "--format", "markdown"])
     return output.getvalue()
 
 

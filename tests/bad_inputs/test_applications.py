@@ -18,7 +18,7 @@ from lambda_keras.applications import (
     preprocess_input,
 )
 from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
-from zoo import convert
+from zoo.convert import __main__ as convert
 
 NAN, INFINITY = float("nan"), float("inf")
 AXIAL = {"mixer": "axial", "input_shape": (64, 64, 3)}

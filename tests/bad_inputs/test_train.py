@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from support.commands import fail
 
-from zoo import convert, run_folder
+from zoo import run_folder
 from zoo.benchmark import __main__ as benchmark
 from zoo.cli.run import BACKENDS
 from zoo.config import TrainConfig
+from zoo.convert import __main__ as convert
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
 from zoo.inference.source import run as source

@@ -2,32 +2,25 @@
 
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
-from types import ModuleType
+from importlib import import_module
+from typing import Any
 
 import pytest
 
+from zoo.cli.main import Verb
 from zoo.cli.run import run_command
-from zoo.cli.settings import Settings
 
 
-def module_of(command: str) -> str:
-    """The module with the settings and `main` of a command."""
-    spec = find_spec(command)
-    return f"{command}.__main__" if spec and spec.submodule_search_locations else command
-
-
-def settings_of(module: ModuleType) -> type[Settings]:
-    """The class of the settings of a command, which is defined in a module."""
+def parse(program: str, arguments: Sequence[str], task: str | None = None) -> Any:
+    """The settings of a command line of `python -m PROGRAM`, of zoo or of tools."""
+    if program.startswith("zoo."):
+        return Verb(program.removeprefix("zoo.")).parse(arguments, task)[1]
     (settings,) = (
         value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, Settings)
-        and value.__module__ == module.__name__
-        and value.model_config.get("cli_prog_name")
+        for value in vars(import_module(program)).values()
+        if isinstance(value, type) and value.__module__ == program and hasattr(value, "to_yaml")
     )
-    return settings
+    return settings.from_command_line(arguments)
 
 
 def fail(command, monkeypatch, capsys, *arguments: str, backends: Sequence[str] = ("tensorflow",)):

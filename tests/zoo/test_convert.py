@@ -14,8 +14,9 @@ from weights.timm_parity import filled
 
 from lambda_keras import applications
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
-from zoo import convert
 from zoo.cli.run import BACKENDS
+from zoo.convert import command as convert
+from zoo.convert.__main__ import main
 from zoo.registry import create_model
 
 
@@ -31,7 +32,7 @@ def saved(tmp_path) -> Path:
 
 def run(model, weights, output, *more) -> None:
     arguments = ["--model", model, "--weights", str(weights), "--output", str(output), *more]
-    convert.main(arguments)
+    main(arguments)
 
 
 def small_run(saved, output, *more) -> None:
@@ -79,7 +80,7 @@ def test_full_disk(saved, tmp_path, monkeypatch, capsys):
     output = tmp_path / "new" / "a.weights.h5"
     arguments = ["--weights", str(saved), "--output", str(output), "--overrides", "classes=3"]
     arguments += ["--model", "lambda_resnet14"]
-    line = commands.fail(convert.main, monkeypatch, capsys, *arguments, backends=BACKENDS)
+    line = commands.fail(main, monkeypatch, capsys, *arguments, backends=BACKENDS)
     assert line == f"error: [Errno 28] No space left on device: '{output}'\n"
     assert list(output.parent.iterdir()) == []
 

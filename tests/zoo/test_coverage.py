@@ -3,14 +3,13 @@
 import json
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from support.commands import module_of, settings_of
+from support.commands import parse
 
-from zoo import list as command
-from zoo.list import STATES, read_coverage
+from zoo.list.__main__ import main
+from zoo.list.command import STATES, read_coverage
 
 ROOT = Path(__file__).parents[2]
 ROWS = read_coverage()
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.one_backend
 
 
 def printed(capsys, *arguments: str) -> str:
-    command.main(["--coverage", "true", *arguments])
+    main(["--coverage", "true", *arguments])
     return capsys.readouterr().out
 
 
@@ -48,7 +47,8 @@ def test_it_exists(name):
     """Files have the test and its case, commands their settings, pages of the docs the heading."""
     kind, _, rest = name.partition(" ")
     if kind == "python":
-        check_command(*shlex.split(rest)[1:])
+        _, program, *arguments = shlex.split(rest)
+        parse(program, arguments)
         return
     if match := re.fullmatch(r"(tests/.*\.py)::(test_\w+)(\[(\w+)-?.*\])?", name):
         text = (ROOT / match[1]).read_text(encoding="utf-8")
@@ -58,18 +58,6 @@ def test_it_exists(name):
         path, _, anchor = name.partition("#")
         text = (ROOT / path).read_text(encoding="utf-8")
         assert anchor in anchors(text)
-
-
-def check_command(name: str, *arguments: str):
-    """Reads the settings of a command; `zoo.benchmark` has commands of its own."""
-    if name == "zoo.benchmark":
-        from zoo.benchmark.__main__ import command_module
-
-        settings = command_module(arguments[0]).Config
-        arguments = arguments[1:]
-    else:
-        settings = settings_of(import_module(module_of(name)))
-    settings.from_command_line(arguments)
 
 
 def anchors(page: str) -> set[str]:
@@ -83,7 +71,7 @@ def test_page_has_the_statements_that_are_printed(capsys):
     ((arguments, text),) = re.findall(
         r"<!-- python -m zoo\.list (--coverage .*?) -->\n(.*?)<!-- end -->", page, re.DOTALL
     )
-    command.main(arguments.split())
+    main(arguments.split())
     assert capsys.readouterr().out == text
 
 

@@ -5,15 +5,16 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 from PIL import Image
-from support.commands import module_of, settings_of
+from support.commands import parse
 
+from zoo.cli import commands
+from zoo.cli.main import Verb
 from zoo.registry import TABLE, list_models
 
 ROOT = Path(__file__).parents[2]
@@ -45,15 +46,7 @@ COMMANDS = [
     for line in block.splitlines()
 ]
 # Where the settings of a command are, if not in its own module.
-SETTINGS = {
-    ("zoo.train", "classification"): "zoo.config",
-    ("zoo.train", "detection"): "zoo.config.detection",
-    **{
-        (f"zoo.{verb}", task): f"zoo.{verb}.{task}"
-        for verb in ("evaluate", "export", "predict")
-        for task in ("classification", "detection")
-    },
-}
+BY_TASK = {f"zoo.{verb}" for verb, command in commands.COMMANDS.items() if len(command.places) > 1}
 VARIABLES = r"(?:[A-Z_]+=\S+ )*"  # of the environment, before a command
 # How each command is tested; the first pattern that fits counts.
 RUN, PARSED, EXTRAS, TARGET, NOT_HERE = "run", "parsed", "extras exist", "target exists", "not here"
@@ -175,7 +168,7 @@ def _run(line, request):
         words = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in words]
         # In this process, which has imported TensorFlow.
         printed = request.getfixturevalue("capsys")
-        import_module(module_of(words[2])).main(words[3:])
+        Verb(words[2].removeprefix("zoo."))(words[3:])
         assert printed.readouterr().out
         return
     words = [sys.executable if word == "python" else word for word in words]
@@ -187,20 +180,7 @@ def _run(line, request):
 def _parse(line, request):
     """Reads the settings of a command, which refuse what they do not know."""
     _, _, name, *arguments = _arguments(line)
-    if name == "zoo.benchmark":
-        from zoo.benchmark.__main__ import command_module
-
-        command, *arguments = arguments
-        command_module(command).Config.from_command_line(arguments)
-        return
-    if name == "zoo.pseudo_label":
-        from zoo.pseudo_label.__main__ import VERBS, verb_module
-
-        verb, *arguments = arguments
-        getattr(verb_module(verb), VERBS[verb][0]).from_command_line(arguments)
-        return
     task = "detection" if re.search("coco|shapes", line) else "classification"
-    module = import_module(SETTINGS.get((name, task)) or module_of(name))
     run = request.getfixturevalue("run")
     arguments = [str(run) if re.fullmatch(r"runs/\w+", word) else word for word in arguments]
     if name != "zoo.publish" and (places := {"published/mine", "published/shapes"} & {*arguments}):
@@ -208,7 +188,7 @@ def _parse(line, request):
         arguments[place] = str(request.getfixturevalue("published"))
     if "--output_dir" in arguments:  # a new one, where the run stood in
         arguments[arguments.index("--output_dir") + 1] = "runs/new"
-    settings_of(module).from_command_line(arguments)
+    parse(name, arguments, task if name in BY_TASK else None)
 
 
 def _find_extras(line, _):

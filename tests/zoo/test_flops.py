@@ -20,7 +20,8 @@ from lambda_keras.layers import (
 )
 from lambda_keras.layers import base as parts
 from lambda_keras.models.specs import DEPTHS
-from zoo.flops import count_maps, main
+from zoo.flops.__main__ import main
+from zoo.flops.command import count_maps
 from zoo.registry import create_model, find_model
 
 GOLDEN = networks.GOLDEN

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from zoo import list as command
+from zoo.list.__main__ import main
 from zoo.registry import TABLE, find_model
 
 ROOT = Path(__file__).parents[2]
 
 
 def listed(capsys, *arguments: str) -> str:
-    command.main(arguments)
+    main(arguments)
     return capsys.readouterr().out
 
 
@@ -49,7 +49,7 @@ def test_json_has_every_field(capsys):
 
 def test_no_match_is_one_line():
     with pytest.raises(ValueError, match="Received: 'resnext', which match none"):
-        command.main(["resnext*".rstrip("*")])
+        main(["resnext*".rstrip("*")])
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/models.md"])

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 from support import commands
 
-from zoo import maps, run_folder
+from zoo import run_folder
+from zoo.maps import __main__ as maps
 from zoo.plots import lambda_maps as plots
 from zoo.registry import create_model
 

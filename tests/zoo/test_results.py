@@ -12,7 +12,8 @@ from support.networks import GOLDEN
 
 from lambda_keras.applications import count_flops
 from lambda_keras.applications.build import arguments_of
-from zoo import list as command
+from zoo import results
+from zoo.list.__main__ import main
 from zoo.registry import TABLE, create_model, trainable_parameters
 from zoo.results import DEVICES, OF_TIMM, RESULTS, TEST_SETS, TIMM, Accuracy, Speed, compare
 
@@ -55,7 +56,7 @@ def test_rows_name_networks_and_their_arguments():
 
 def test_counts_of_the_registry_stand_there_alone():
     """A row states a count only if its network differs from the registry's."""
-    with Path(command.__file__).with_name("results.csv").open(encoding="utf-8", newline="") as file:
+    with Path(results.__file__).with_name("results.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             has_size = int(row["img_size"]) == TABLE[row["model"]].image_size
             assert (row["param_count"] == "") == (row["arguments"] == "")
@@ -120,12 +121,12 @@ def test_efficientnets_of_tables_5_and_15(name, size, parameters, gflops):
 
 
 def test_command_prints_them(capsys):
-    command.main(["lambda_resnet152*", "--results", "true"])
+    main(["lambda_resnet152*", "--results", "true"])
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[:2] == ["model", "parameters"]
     assert len(lines) == sum(one.network.startswith("lambda_resnet152") for one in RESULTS)
     assert "84  Table 15" in next(line for line in lines if "Table 15" in line)
-    command.main(["--results", "true", "--format", "json"])
+    main(["--results", "true", "--format", "json"])
     assert json.loads(capsys.readouterr().out) == [vars(one) for one in RESULTS]
 
 
@@ -184,11 +185,11 @@ def test_best_of_equal_blocks_is_bold():
 
 
 def test_command_prints_those_of_timm(capsys):
-    command.main(["lambda_resnet26*", "--timm", "true"])
+    main(["lambda_resnet26*", "--timm", "true"])
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[-2:] == [LAMBDA_26, "lambda_resnet26rpt_256"]
     assert lines[0].split() == ["top-1,", "%", "ImageNet", "79.13", "78.96"]
-    command.main(["--timm", "true", "--format", "json"])
+    main(["--timm", "true", "--format", "json"])
     assert json.loads(capsys.readouterr().out) == [vars(one) for one in OF_TIMM]
 
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from zoo.cli.commands import CLASSIFICATION, COMMANDS, Command, Place
-from zoo.cli.run import BACKENDS, run_command, use_default_backend
+from zoo.cli.run import run_command, use_default_backend
 from zoo.errors import unknown
 
 
@@ -17,64 +17,70 @@ class Verb:
 
     def __call__(self, arguments: Sequence[str]) -> Any:
         """Reads the settings and runs the command; raises its errors."""
-        return _start(f"python -m zoo.{self.name}", COMMANDS[self.name], arguments)
+        return _run(*self.parse(arguments))
+
+    def parse(self, arguments: Sequence[str], task: str | None = None) -> tuple[Place, Any]:
+        """Returns where the command is, and its settings; by default of the task that they name."""
+        program, command, rest = _find(f"python -m zoo.{self.name}", COMMANDS[self.name], arguments)
+        if task is None and len(command.places) > 1:
+            from zoo.cli.task import find_task
+
+            task = find_task(rest)
+        place = _place(command, task or CLASSIFICATION)
+        return place, _load(place.settings).from_command_line(rest, program)
 
     def run(self) -> None:
         """Runs the command with the arguments of this process; its errors are one line."""
-        run_command(self, BACKENDS)
+        run_command(self)
 
 
 def main() -> None:
     """Runs the verb of the first argument of this process with the other arguments."""
-    run_command(_lambda_keras, BACKENDS)
-
-
-def find(verb: str, task: str = CLASSIFICATION) -> Place:
-    """Returns where a command is for a task; an unknown task is refused."""
-    places = COMMANDS[verb].places
-    if task not in places:
-        raise ValueError(f"task: no such task. {unknown(task, places)}")
-    return places[task]
+    run_command(_lambda_keras)
 
 
 def call(verb: str, task: str, values: Mapping[str, Any]) -> Any:
     """Runs a command of a task with settings by name, and returns what it does."""
-    place = find(verb, task)
-    settings = load(place.settings).from_values(values)
-    use_default_backend(place.backends)
-    return load(place.run)(settings)
-
-
-def load(name: str) -> Any:
-    """Imports `MODULE:NAME`."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
+    place = _place(COMMANDS[verb], task)
+    return _run(place, _load(place.settings).from_values(values))
 
 
 def _lambda_keras(arguments: Sequence[str]) -> Any:
     if arguments and arguments[0] in COMMANDS:
         return Verb(arguments[0])(arguments[1:])
-    return _start("lambda-keras", Command("", parts=COMMANDS), arguments)
+    return _find("lambda-keras", Command("", parts=COMMANDS), arguments)
 
 
-def _start(program: str, command: Command, arguments: Sequence[str]) -> Any:
-    if command.parts:
-        name, *others = arguments or ["--help"]
-        if name in command.parts:
-            return _start(f"{program} {name}", command.parts[name], others)
-        if name not in ("-h", "--help"):
-            raise ValueError(f"no such command. {unknown(name, command.parts)}")
-        print(f"usage: {program} COMMAND [OPTIONS]\n\ncommands:")
-        width = max(map(len, command.parts)) + 2
-        print(*(f"  {name:{width}}{one.summary}" for name, one in command.parts.items()), sep="\n")
-        print(f"\n{program} COMMAND --help shows the options of one.")
-        return None
-    place = command.places[CLASSIFICATION]
-    if len(command.places) > 1:
-        from zoo.cli.task import find_task
+def _find(
+    program: str, command: Command, arguments: Sequence[str]
+) -> tuple[str, Command, Sequence[str]]:
+    """Finds the part of a command that the first argument names; ends after its `--help`."""
+    if not command.parts:
+        return program, command, arguments
+    name, *others = arguments or ["--help"]
+    if name in command.parts:
+        return _find(f"{program} {name}", command.parts[name], others)
+    if name not in ("-h", "--help"):
+        raise ValueError(f"no such command. {unknown(name, command.parts)}")
+    width = max(map(len, command.parts)) + 2
+    print(f"usage: {program} COMMAND [OPTIONS]\n\ncommands:")
+    print(*(f"  {name:{width}}{part.summary}" for name, part in command.parts.items()), sep="\n")
+    print(f"\n{program} COMMAND --help shows the options of one.")
+    raise SystemExit
 
-        place = find(program.removeprefix("python -m zoo."), find_task(arguments))
-    settings = load(place.settings).from_command_line(arguments, program)
+
+def _place(command: Command, task: str) -> Place:
+    if task not in command.places:
+        raise ValueError(f"task: no such task. {unknown(task, command.places)}")
+    return command.places[task]
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _run(place: Place, settings: Any) -> Any:
     use_default_backend(place.backends)
     # TensorFlow takes seconds to import; a wrong setting or --help does not wait for it.
-    return load(place.run)(settings)
+    return _load(place.run)(settings)

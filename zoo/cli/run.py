@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from zoo.errors import install, printable, shorten
 
@@ -13,7 +14,7 @@ _process: int | None = None  # process that runs networks; its forks cannot
 
 
 def run_command(
-    command: Callable[[Sequence[str]], None], backends: Sequence[str] = BACKENDS[:1]
+    command: Callable[[Sequence[str]], Any], backends: Sequence[str] = BACKENDS
 ) -> None:
     """Runs a command, which supports some backends of Keras, with the arguments of this process.
 

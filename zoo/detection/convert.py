@@ -182,5 +182,7 @@ def _for_converter(one: Json) -> Json:
     return {**one, "segmentation": runs if one["iscrowd"] else [runs]}
 
 
+main = Verb("detection.convert")
+
 if __name__ == "__main__":
-    Verb("detection.convert").run()
+    main.run()

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import AnyPath, Settings, checked_by
-from zoo.cli.task import HUB
+from zoo.cli.task import DETECTION, HUB, network_task
 from zoo.errors import printable
 from zoo.files import check_output
 
@@ -89,16 +89,20 @@ def run(config: PublishConfig) -> None:
     """Writes the folder, and uploads it if the hub is named."""
     from zoo.publish import folder
 
+    if network_task(config.run, None) == DETECTION:
+        from zoo.publish import detection as kind
+    else:
+        from zoo.publish import classification as kind
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        folder.write(config.run, target, config.license, target.resolve().name)
+        folder.write(kind, config.run, target, config.license, target.resolve().name)
         print(f"published to {printable(target)}")
         return
     user = folder.check_login()
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) / "network"
-        folder.write(config.run, written, config.license, config.target)
+        folder.write(kind, config.run, written, config.license, config.target)
         print(f"uploading as {user}", flush=True)
         page = folder.upload(written, config.repository, config.private)
     print(f"published to {printable(page)}")

@@ -11,7 +11,7 @@ import numpy as np
 from lambda_keras import __version__
 from lambda_keras.weights.hub import sha256
 from zoo import model_card
-from zoo.cli.task import DETECTION, NETWORK, network_task
+from zoo.cli.task import NETWORK
 from zoo.detection.source import choose_source
 from zoo.errors import some
 from zoo.files import atomic_write, is_partial, restore
@@ -54,15 +54,12 @@ class Contents(NamedTuple):
     metric: tuple[str, float | None]
 
 
-def write(run: Path, folder: Path, license: str | None, address: str) -> None:
+def write(kind: Any, run: Path, folder: Path, license: str | None, address: str) -> None:
     """Writes the network of a finished run atomically, and verifies the files by reading them.
 
-    A published network in the folder is replaced; `address` is for its model card.
+    A published network in the folder is replaced; `address` is for its model card. The kind is the
+    module of the task: `zoo.publish.classification` or `zoo.publish.detection`.
     """
-    if network_task(run, None) == DETECTION:
-        from zoo.publish import detection as kind
-    else:
-        from zoo.publish import classification as kind
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()
     with atomic_write(folder, over_folder=True) as beside:

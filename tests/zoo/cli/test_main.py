@@ -1,73 +1,140 @@
-"""The console command."""
+"""The table of commands, and how they start."""
 
 import re
-import runpy
 import sys
-from contextlib import suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support import commands
 
 import zoo
-from zoo.benchmark.__main__ import COMMANDS
-from zoo.cli.main import VERBS, main
+from zoo.cli.commands import COMMANDS
+from zoo.cli.main import Verb, call, main
+
+ALL, JAX, TENSORFLOW = ("tensorflow", "jax", "torch"), ("tensorflow", "jax"), ("tensorflow",)
+# Backends of each command that runs on others than TensorFlow.
+BACKENDS = {
+    "list": ALL,
+    "flops": ALL,
+    "convert": ALL,
+    "client": ALL,
+    "train classification": JAX,
+    "evaluate classification": JAX,
+    **{f"benchmark {name}": ALL for name in COMMANDS["benchmark"].parts},
+}
+ROWS = {
+    " ".join(filter(None, (verb, part, task if len(command.places) > 1 else ""))): place
+    for verb, row in COMMANDS.items()
+    for part, command in (row.parts or {"": row}).items()
+    for task, place in command.places.items()
+}
 
 
-def run(monkeypatch, *arguments: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["lambda-keras", *arguments])
-    main()
+@pytest.fixture
+def run(monkeypatch):
+    """Runs `lambda-keras` with some arguments."""
+
+    def run(*arguments: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["lambda-keras", *arguments])
+        main()
+
+    return run
 
 
-def test_every_command_of_the_zoo_is_a_verb():
+def test_every_module_that_starts_a_command_is_a_verb():
     top = Path(zoo.__file__).parent
-    commands = {path.parent.name for path in top.glob("*/__main__.py")}
-    commands |= {path.stem for path in top.glob("*.py") if "__main__" in path.read_text("utf-8")}
-    assert set(VERBS) == commands
+    started = {path.parent.name for path in top.glob("*/__main__.py")}
+    for path in top.rglob("*.py"):
+        started |= {*re.findall(r'^main = Verb\("([\w.]+)"\)', path.read_text("utf-8"), re.M)}
+    assert set(COMMANDS) == started
 
 
-def test_a_verb_is_the_module(monkeypatch, capsys):
-    monkeypatch.delitem(sys.modules, "zoo.list", raising=False)  # as in a new process
-    run(monkeypatch, "list", "lambda_resnet50", "--format", "markdown")
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_name_settings_functions_and_backends(name):
+    place = ROWS[name]
+    assert place.backends == BACKENDS.get(name, TENSORFLOW)
+    for target in (place.settings, place.run):
+        module, _, attribute = target.partition(":")
+        source = Path(find_spec(module).origin).read_text("utf-8")
+        assert re.search(rf"^((class|def) {attribute}\b|{attribute} = )", source, re.M)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_help(capsys, name):
+    """It names the command, and no file of a checkout, which an installed wheel has not."""
+    verb, *rest = name.split()
+    words = ["--task", rest[0]] if len(COMMANDS[verb].places) > 1 else rest
+    with pytest.raises(SystemExit) as caught:
+        Verb(verb)([*words, "--help"])
+    assert caught.value.code == 0
     printed = capsys.readouterr().out
-    assert "| lambda_resnet50 |" in printed
-    asked = []
-    monkeypatch.setattr(
-        runpy, "run_module", lambda name, **how: asked.append((name, sys.argv, how))
-    )
-    run(monkeypatch, "train", "--help")
-    ((name, arguments, how),) = asked
-    assert (name, arguments[1:]) == ("zoo.train", ["--help"])
-    assert how["run_name"] == "__main__"
-
-
-@pytest.mark.parametrize(
-    "verb", [*VERBS, *(f"benchmark {name}" for name in COMMANDS), "pseudo_label label"]
-)
-def test_help_names_no_file_of_a_checkout(capsys, verb):
-    """Who has installed a wheel has no such file."""
-    name, *arguments = verb.split()
-    is_folder = find_spec(f"zoo.{name}").submodule_search_locations
-    command = import_module(f"zoo.{name}.__main__" if is_folder else f"zoo.{name}")
-    with suppress(SystemExit):
-        command.main([*arguments, "--help"])
-    printed = capsys.readouterr().out
-    assert len(printed) > 100
+    start = " ".join([f"python -m zoo.{verb}", *((COMMANDS[verb].parts and rest) or ())])
+    assert printed.startswith(f"usage: {start} ")
+    assert "\noptions:\n" in printed
     assert not re.search(r"\b(docs|notebooks|requirements|tests|tpu_configs|zoo)/", printed)
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
-def test_help_names_every_verb(monkeypatch, capsys, arguments):
-    run(monkeypatch, *arguments)
-    printed = capsys.readouterr().out
-    assert all(f"  {verb} " in printed for verb in VERBS)
-
-
-def test_an_unknown_verb_ends_with_one_line(monkeypatch, capsys):
+def test_help_names_every_verb(run, capsys, arguments):
     with pytest.raises(SystemExit) as caught:
-        run(monkeypatch, "trian")
+        run(*arguments)
+    assert caught.value.code is None
+    head, *lines, end = capsys.readouterr().out.rstrip().splitlines()
+    assert head == "usage: lambda-keras COMMAND [OPTIONS]"
+    assert end == "lambda-keras COMMAND --help shows the options of one."
+    for verb, row in COMMANDS.items():
+        assert f"  {verb:19}{row.summary}" in lines
+
+
+def test_parts_of_a_command_are_listed(capsys):
+    with pytest.raises(SystemExit):
+        Verb("pseudo_label")([])
+    printed = capsys.readouterr().out
+    assert printed.startswith("usage: python -m zoo.pseudo_label COMMAND [OPTIONS]\n\ncommands:")
+    assert "\n  label   label images by" in printed
+
+
+def test_a_verb_runs_with_the_other_arguments(run, capsys):
+    run("list", "lambda_resnet50", "--format", "markdown")
+    assert "| lambda_resnet50 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "no such command. Received: 'trian' (did you mean 'train'?)"),
+        (["benchmark", "lyer"], "no such command. Received: 'lyer' (did you mean 'layer'?)"),
+        (["benchmark", ""], "no such command. Received: ''"),
+        (["pseudo_label", "lable"], "(did you mean 'label'?)"),
+        *(
+            ([verb, "--task", "detektion"], "task: no such task. Received: 'detektion' (did you")
+            for verb in ("train", "evaluate", "predict", "export")
+        ),
+    ],
+)
+def test_unknown_commands_and_tasks_end_with_one_line(monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(sys, "argv", ["lambda-keras", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
     assert caught.value.code == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: expected a verb. Received: 'trian' (did you mean 'train'?)")
+    assert error.startswith("error: ")
+    assert message in error
     assert error.count("\n") == 1
+
+
+def test_settings_know_their_command_line():
+    words = ["layer", "--sizes", "7x8", "--output", "a b.json"]
+    settings = commands.parse("zoo.benchmark", words)
+    assert settings.command == "python -m zoo.benchmark layer --sizes 7x8 --output 'a b.json'"
+    assert commands.parse("zoo.train", []).command == "python -m zoo.train"
+
+
+def test_settings_of_python_are_checked_as_those_of_a_command_line(capsys):
+    call("list", "classification", {"patterns": ["lambda_resnet50"], "format": "json"})
+    assert '"name": "lambda_resnet50"' in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"format: no such choice. Received: 'jsn'"):
+        call("list", "classification", {"format": "jsn"})
+    with pytest.raises(ValueError, match=r"task: no such task. Received: 'detektion'"):
+        call("train", "detektion", {})

@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_settings import CliPositionalArg
 
-from zoo.cli.settings import OutputFile, Section, Settings, configurations, quoted
+from zoo.cli.settings import (
+    Count,
+    OutputFile,
+    Section,
+    Settings,
+    TypedValues,
+    configurations,
+    load_yaml,
+)
 from zoo.config import TrainConfig
 
 ROOT = Path(__file__).parents[3]
@@ -85,6 +94,41 @@ def test_file_to_write_is_no_folder(name, tmp_path):
         TypeAdapter(OutputFile).validate_python(f"{tmp_path}/{name}")
 
 
+class Words(Settings):
+    """Settings with a list of words."""
+
+    words: CliPositionalArg[list[str]]
+    format: str = ""
+    top: Count = 1
+    overrides: TypedValues = Field(default={})
+
+
 def test_positional_words_may_stand_between_options():
-    words = ["a", "--format", "json", "b,c", "--top=3", "d"]
-    assert quoted(words) == ["--format", "json", "--top=3", '"a"', '"b,c"', '"d"']
+    config = Words.from_command_line(["a", "--format", "json", "b,c", "--top=3", "[d]", "7"])
+    assert config == Words(words=["a", "b,c", "[d]", "7"], format="json", top=3)
+
+
+@pytest.mark.parametrize("word", ['a"b', "a\nb", "\x1f"])
+def test_words_that_cannot_be_quoted_are_refused(word):
+    with pytest.raises(ValueError, match=r"^words: expected names without quotation marks"):
+        Words.from_command_line([word])
+
+
+def test_lists_in_overrides():
+    config = Words.from_command_line(["a", "--overrides", "scope=[7,7],x=1e-3", "--overrides=y=[]"])
+    assert config.overrides == {"scope": [7, 7], "x": "1e-3", "y": []}
+
+
+def test_yaml_has_plain_types_and_no_aliases():
+    text = "a: {b: [1, 2.5, true, null, text]}\nc: 'd'\n"
+    assert load_yaml(text) == {"a": {"b": [1, 2.5, True, None, "text"]}, "c": "d"}
+    assert load_yaml(" " * 2**14) is None
+    for text, message in (
+        (" " * (2**14 + 1), r"at most 16384 characters of YAML\. Received: 16385"),
+        ("a: &a 1\nb: *a", r"without aliases\. Received: \*a in line 2"),
+        ("[" * 2**14, "recursion"),
+        ("!!python/name:os.system", "could not determine a constructor"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            load_yaml(text)
+        assert "\n" not in str(caught.value)

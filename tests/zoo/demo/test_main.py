@@ -25,6 +25,7 @@ from support.loopback import free_port
 from zoo.demo import __main__ as demo
 from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
+from zoo.detection import source
 from zoo.inference.lambda_maps import lambda_layers
 from zoo.inference.source.run import Run
 
@@ -388,7 +389,7 @@ def test_a_password_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
-    monkeypatch.setattr(demo, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
+    monkeypatch.setattr(source, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")
     monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
     served, modes = [], []

@@ -18,7 +18,7 @@ from zoo import client
 from zoo.client import ClientConfig
 from zoo.export import saved_model
 from zoo.export.saved_model import Runtime
-from zoo.serve.__main__ import ready
+from zoo.serve.command import ready
 from zoo.serve.exports import Export
 
 pytestmark = pytest.mark.slow
