@@ -129,7 +129,9 @@ def load_yaml(text: str) -> Any:
         )
     try:
         return yaml.load(text, _Loader)
-    except Exception as error:  # constructors of tags raise many kinds; deep nesting, too
+    except RecursionError:
+        raise ValueError("expected YAML of fewer nested levels") from None
+    except Exception as error:  # constructors of tags raise many kinds
         raise ValueError(" ".join(str(error).split())) from None
 
 
