@@ -1,5 +1,6 @@
 """The models by name: rows of `lambda_keras.models.specs.NETWORKS`, read without Keras."""
 
+import inspect
 import math
 import runpy
 from collections.abc import Iterator
@@ -50,7 +51,8 @@ def find_model(name: str) -> "Network":
 def create_model(name: str, /, **overrides: Any) -> "keras.Model":
     """Builds a model by its name; `overrides` are arguments of its constructor.
 
-    Those in `mixer_arguments` may stand next to the others, as on command lines.
+    In residual networks with lambda layers, any `mixer` may be chosen, and its hyper-parameters may
+    stand next to the others, as on command lines: `mixer="global", num_heads=4`.
 
     Returns:
         A `keras.Model`: images of shape `(batch, height, width, 3)`, normalized by
@@ -58,21 +60,19 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
     """
     row = find_model(name)
     from lambda_keras import applications
-    from lambda_keras.applications.build import arguments_of
-    from lambda_keras.models.mixers import MIXERS
+    from lambda_keras.applications.build import arguments_of, build, constructor_arguments
 
     known = arguments_of(row.name)
-    arguments = {"name": name, **row.arguments, **overrides}
-    of_mixer = {other for mixer in MIXERS.values() for other in mixer.hyper_parameters} - {*known}
-    if "mixer" in known and (given := of_mixer & arguments.keys()):
-        further = {argument: arguments.pop(argument) for argument in given}
-        arguments["mixer_arguments"] = {**arguments.get("mixer_arguments", {}), **further}
-    for argument in arguments:
+    for argument in overrides:
         if argument not in known:
             raise ValueError(
                 f"expected an argument of {row.constructor}. {unknown(argument, known)}"
             )
-    return getattr(applications, row.constructor)(**arguments)
+    *parameters, _ = inspect.signature(getattr(applications, row.constructor)).parameters.values()
+    arguments = {"name": name, **constructor_arguments(name, overrides)}
+    network = next(one.default for one in parameters if one.name == "name")
+    shared = {one.name: arguments.pop(one.name, one.default) for one in parameters}
+    return build(network, **shared, arguments={}, **arguments)
 
 
 @contextmanager

@@ -45,15 +45,21 @@ class LambdaArguments(TypedDict, total=False):
 
 
 class LambdaResNetArguments(ResNetArguments, LambdaArguments, total=False):
-    """Arguments of residual networks with lambda layers, or another mixer in their place."""
+    """Arguments of residual networks with lambda layers."""
+
+    placement: str | None
+
+
+class MixerResNetArguments(ResNetArguments, total=False):
+    """Arguments of residual networks whose mixer can be chosen."""
 
     placement: str | None
     mixer: str
     mixer_arguments: Mapping[str, Any]
 
 
-class SmallResNetArguments(LambdaResNetArguments, total=False):
-    """Arguments of a residual network whose size can be chosen."""
+class SmallResNetArguments(MixerResNetArguments, total=False):
+    """Arguments of a residual network whose mixer and size can be chosen."""
 
     blocks: Sequence[int]
     filters: int
@@ -108,18 +114,20 @@ LAMBDA = """\
         strided_queries: Hyper-parameters of `lambda_keras.layers.LambdaLayer`; each is one value,
         or four for the stages c2 to c5. Defaults: DEFAULTS.
 """
-MIXER = """\
+PLACEMENT = """\
     placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
-        convolutions, L for lambda layers in all blocks. None for the network's own blocks (Table
-        18). Squeeze-and-excitation stays in the convolution blocks of c2 and c3.
-    mixer: Layer in the place of lambda layers: `"lambda"` itself, `"content"` (lambda layers
-        without position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the
-        linear attention `"efficient"`, `"linear"`, `"favor"` or `"relu"`
-        (`lambda_keras.models.mixers`). `"global"` and `"axial"` need an `input_shape` of known
-        height and width. It starts from its own defaults: hyper-parameters above that its layer
-        has, such as `num_heads`, are passed on to it.
-    mixer_arguments: Further arguments of the mixer's layer in `lambda_keras.layers`, such as
-        `{"block_size": 8}` for `"halo"`; each is one value, or four for the stages c2 to c5.
+        convolutions, L for the mixer, such as a lambda layer, in all blocks. None for the network's
+        own blocks. Squeeze-and-excitation stays in the convolution blocks of c2 and c3.
+"""
+MIXER = """\
+    mixer: Layer in place of 3x3 convolutions: `"lambda"`, `"content"` (lambda layers without
+        position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the linear
+        attention `"efficient"`, `"linear"`, `"favor"` or `"relu"` (`lambda_keras.models.mixers`).
+        `"global"`, `"axial"` and `"augmented"` need an `input_shape` of known height and width.
+    mixer_arguments: Arguments of the mixer's layer in `lambda_keras.layers`, such as
+        `{"scope": 7}` for `"lambda"` or `{"block_size": 8}` for `"halo"`; each is one value, or
+        four for the stages c2 to c5. Other mixers than the network's own start from their own
+        defaults, `"lambda"` and `"content"` from DEFAULTS.
 """
 SMALL = """\
     blocks: Numbers of blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is left out with
@@ -160,8 +168,9 @@ Reference:
 TEXTS = {
     NetworkArguments: SHARED,
     ResNetArguments: SHARED + RESNET,
-    LambdaResNetArguments: SHARED + RESNET + LAMBDA + MIXER,
-    SmallResNetArguments: SHARED + RESNET + SMALL + LAMBDA + MIXER,
+    LambdaResNetArguments: SHARED + RESNET + PLACEMENT + LAMBDA,
+    MixerResNetArguments: SHARED + RESNET + PLACEMENT + MIXER,
+    SmallResNetArguments: SHARED + RESNET + SMALL + PLACEMENT + MIXER,
     MobileNetArguments: SHARED + MOBILENET,
     LambdaMobileNetArguments: SHARED + MOBILENET + EXPAND + LAMBDA,
 }

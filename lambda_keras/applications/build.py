@@ -25,6 +25,7 @@ from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import find_weights, load_adapted
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
+HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
 
 
 def build(
@@ -39,16 +40,26 @@ def build(
     classifier_activation: Any,
     name: str | None,
     arguments: Mapping[str, Any],
-    **defaults: Any,
+    **others: Any,
 ) -> keras.Model:
     """Builds a network of `lambda_keras.models.specs.NETWORKS` by the arguments of a constructor.
 
-    `arguments` are of the constructor's group (`lambda_keras.applications.arguments`), and
-    `defaults` its own defaults of some of them.
+    `arguments` are of the constructor's group (`lambda_keras.applications.arguments`). `others`,
+    from configurations, may be any of `arguments_of`.
     """
-    row, options = specs.NETWORKS[network], {**defaults, **arguments}
+    row = specs.NETWORKS[network]
+    known = group_of(row.spec).__annotations__
+    for argument in arguments.keys() - known.keys():
+        hint = ", ".join(map(repr, get_close_matches(argument, known))) or "see its help"
+        if argument in HYPER_PARAMETERS and "mixer_arguments" in known:
+            hint = f"mixer_arguments={{{argument!r}: {arguments[argument]!r}}}"
+        raise TypeError(
+            f"{row.constructor}() got an unexpected keyword argument {argument!r}: expected one "
+            f"that the network has ({hint}). {received(**{argument: arguments[argument]})}"
+        )
+    options = {**arguments, **others}
     adapt_weights = options.pop("adapt_weights", False)
-    spec = _changed(row, options)
+    spec = _changed(row.spec, options)
     top = {
         "include_top": include_top,
         "pooling": pooling,
@@ -85,13 +96,36 @@ def group_of(spec: Spec) -> Any:
         return groups.LambdaMobileNetArguments if lambda_blocks else groups.MobileNetArguments
     if spec.mixer is None:
         return groups.ResNetArguments
-    return groups.SmallResNetArguments if spec.stem == "small" else groups.LambdaResNetArguments
+    if spec.mixer == "lambda" and any(spec.mixer_blocks) and spec.stem != "small":
+        return groups.LambdaResNetArguments
+    return groups.SmallResNetArguments if spec.stem == "small" else groups.MixerResNetArguments
 
 
 def arguments_of(network: str) -> list[str]:
-    """Names of all arguments of the constructor of a network."""
-    shared = inspect.signature(build).parameters.keys() - {"network", "arguments", "defaults"}
-    return [*sorted(shared), *group_of(specs.NETWORKS[network].spec).__annotations__]
+    """Names of the arguments of a network in configurations: of its constructor and its mixers.
+
+    In a residual network with a mixer, hyper-parameters of the mixer may stand next to the others.
+    """
+    spec = specs.NETWORKS[network].spec
+    shared = inspect.signature(build).parameters.keys() - {"network", "arguments", "others"}
+    names = dict.fromkeys([*sorted(shared), *group_of(spec).__annotations__])
+    if isinstance(spec, specs.ResNetSpec) and spec.mixer is not None:
+        names |= dict.fromkeys(groups.MixerResNetArguments.__annotations__)
+        names |= dict.fromkeys(sorted(HYPER_PARAMETERS))
+    return [*names]
+
+
+def constructor_arguments(network: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a network with overrides, as its constructor has them.
+
+    Hyper-parameters of the mixer that the constructor does not show go into `mixer_arguments`.
+    """
+    row = specs.NETWORKS[network]
+    arguments = {**row.arguments, **overrides}
+    hidden = (HYPER_PARAMETERS & arguments.keys()) - group_of(row.spec).__annotations__.keys()
+    if of_mixer := {name: arguments.pop(name) for name in sorted(hidden)}:
+        arguments["mixer_arguments"] = {**arguments.get("mixer_arguments", {}), **of_mixer}
+    return arguments
 
 
 def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
@@ -104,21 +138,11 @@ def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
             module[name].__doc__ += "\n" + text.replace("DEFAULTS", defaults)
 
 
-def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
-    """The spec of a network with options; another mixer than its own keeps the other's defaults."""
-    known = group_of(row.spec).__annotations__
-    for name in options.keys() - known.keys():
-        nearest = ", ".join(map(repr, get_close_matches(name, known))) or "see its help"
-        raise TypeError(
-            f"{row.constructor}() got an unexpected keyword argument {name!r}: expected one that "
-            f"the network has ({nearest}). {received(**{name: options[name]})}"
-        )
-    spec, changes = row.spec, dict(options)
-    hyper_parameters = {
-        name: changes.pop(name)
-        for name in options
-        if name in groups.LambdaArguments.__annotations__
-    }
+def _changed(spec: Spec, options: Mapping[str, Any]) -> Spec:
+    """A spec with options; another mixer than its own keeps the other's defaults."""
+    changes = dict(options)
+    of_lambda_layers = options.keys() & groups.LambdaArguments.__annotations__.keys()
+    hyper_parameters = {name: changes.pop(name) for name in of_lambda_layers}
     if isinstance(spec, specs.MobileNetSpec):
         return replace(spec, **changes, lambda_layer=replace(spec.lambda_layer, **hyper_parameters))
     if spec.mixer is None:
@@ -134,6 +158,8 @@ def _changed(row: specs.Network, options: Mapping[str, Any]) -> Spec:
         changes["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
     else:
         changes["mixer_arguments"] = {**changes["mixer_arguments"], **hyper_parameters}
+    if letters is None and "blocks" in changes:  # as many as there are now
+        letters = "".join("L" if blocks else "C" for blocks in spec.mixer_blocks)
     spec = replace(spec, **changes)
     if letters is None:
         return spec

@@ -46,7 +46,7 @@ def LambdaResNet14(
 
     855,544 parameters, 0.064 GFLOPs for an image of 32x32.
     """
-    return build("lambda_resnet14", **locals(), placement="CCLL")
+    return build("lambda_resnet14", **locals())
 
 
 def LambdaResNet50(

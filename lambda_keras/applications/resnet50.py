@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import keras
 
 from lambda_keras.applications.arguments import (
-    LambdaResNetArguments,
+    MixerResNetArguments,
     Pooling,
     ResNetArguments,
     Shape,
@@ -28,7 +28,7 @@ def ResNet50(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "resnet50",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages.
 
@@ -37,7 +37,7 @@ def ResNet50(
     The networks of the ablations (Tables 3, 4 and 9-13): `placement="CCCC"` is the baseline of the
     paper, `"LLLL"` its lambda network.
     """
-    return build("resnet50", **locals(), placement="CCCC")
+    return build("resnet50", **locals())
 
 
 def ResNet50SE(

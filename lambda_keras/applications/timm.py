@@ -10,6 +10,7 @@ import keras
 
 from lambda_keras.applications.arguments import (
     LambdaResNetArguments,
+    MixerResNetArguments,
     Pooling,
     ResNetArguments,
     Shape,
@@ -71,7 +72,7 @@ def BoTNet26T256(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = (256, 256, 3), pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "botnet26t_256",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """The `botnet26t_256` of timm, with published weights, for 256x256 pixels only.
 
@@ -86,7 +87,7 @@ def HaloNet26T(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "halonet26t",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """The `halonet26t` of timm with published weights: `LambdaResNet26T` with `HaloAttention`.
 
@@ -99,7 +100,7 @@ def HaloNet50TS(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "halonet50ts",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """The `halonet50ts` of timm with published weights: `LambdaResNet50TS` with `HaloAttention`.
 

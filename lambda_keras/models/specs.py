@@ -416,7 +416,7 @@ ROWS = (
           "resnet50_pytorch", "ResNet50PyTorch",
           replace(RESNET50, padding="symmetric", mixer=None), 25_557_032, 8.178),
     _resnet50("llll_pytorch", 14_995_848, 12.023, 78.208, "d-li14/lambda.pytorch", "130 epochs",
-              placement="LLLL", padding="symmetric", use_bias=True),
+              placement="LLLL", padding="symmetric", mixer_arguments={"use_bias": True}),
     # Keras states no checksum of the weights, nor how images were cropped for their accuracy: 224
     # of 256 pixels is usual.
     Network("mobilenet_v2", "MobileNetV2", MobileNetSpec(),

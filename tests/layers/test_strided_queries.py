@@ -172,8 +172,10 @@ def test_networks(padding):
     """The parameters stay, and nothing is pooled after a lambda layer, in PyTorch's padding too."""
     arguments = {"input_shape": (32, 32, 3), "classes": 5, "padding": padding}
     pooled = LambdaResNet14(**arguments)
-    in_c5 = LambdaResNet14(strided_queries=[False, False, False, True], **arguments)
-    strided = LambdaResNet14(strided_queries=True, **arguments)
+    in_c5, strided = (
+        LambdaResNet14(mixer_arguments={"strided_queries": value}, **arguments)
+        for value in ([False, False, False, True], True)
+    )
     shapes = [[variable.shape for variable in model.weights] for model in (pooled, strided, in_c5)]
     assert shapes[0] == shapes[1] == shapes[2]
     assert count_flops(strided) < count_flops(in_c5) < count_flops(pooled)

@@ -65,7 +65,7 @@ def test_other_classes_layers_and_padding_are_refused(file):
     with pytest.raises(ValueError, match=r"predictions/bias: expected \(4,\), received \(3,\)"):
         LambdaResNet14(classes=4, weights=path)
     with pytest.raises(ValueError, match="do not fit the model"):
-        LambdaResNet14(classes=3, scope=5, weights=path)
+        LambdaResNet14(classes=3, mixer_arguments={"scope": 5}, weights=path)
     arrays = load_file(path)
     save_file(arrays, path, files.FORMAT | {"preparation": "other_pad"})
     with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):

@@ -205,7 +205,9 @@ def test_names_of_a_whole_resnet50(placement):
                 parts += ["downsample.0.weight", *(f"downsample.1.{part}" for part in norm)]
             expected |= {f"layer{stage}.{block}.{part}" for part in parts}
     use_bias = placement == "LLLL"
-    model = ResNet50(placement=placement, padding="symmetric", use_bias=use_bias)
+    model = ResNet50(
+        placement=placement, padding="symmetric", mixer_arguments={"use_bias": use_bias}
+    )
     assert {tensor.key for tensor in expected_tensors(model, TORCHVISION_NAMES)} == expected
 
 

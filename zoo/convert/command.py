@@ -57,6 +57,7 @@ def run(config: ConvertConfig) -> None:
                 f"expected an output that is not there yet, or --overwrite true. Received: {path}"
             )
     row = find_model(config.model)
+    from lambda_keras.applications.build import constructor_arguments
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
@@ -70,8 +71,8 @@ def run(config: ConvertConfig) -> None:
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         with naming_full_disks(output):
             new_output.write_bytes(keras_file(model, output.name))
-        arguments_of_model = {**row.arguments, **config.overrides, "weights": output.name}
-        call = ", ".join(f"{key}={value!r}" for key, value in arguments_of_model.items())
+        shown = {**constructor_arguments(row.name, config.overrides), "weights": output.name}
+        call = ", ".join(f"{key}={value!r}" for key, value in shown.items())
         fields = {
             "Trainable parameters": f"{trainable_parameters(model):,}",
             **_fields(row, config.weights, source, new_output),
