@@ -7,8 +7,9 @@ import pytest
 from PIL import Image
 from support import commands
 
+from tools import detection_cost, shapes
 from zoo.config.detection import DetectionConfig
-from zoo.detection import convert, cost, shapes
+from zoo.detection import convert
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
 from zoo.predict import __main__ as predict
@@ -21,7 +22,7 @@ COMMANDS = {
     "predict": predict.main,
     "convert": convert.main,
     "shapes": shapes.main,
-    "cost": cost.main,
+    "cost": detection_cost.main,
 }
 TRAIN = ["--task", "detection", "--data.batch_size", "1"]
 CONVERT = "convert --train_images . --val_images . --output new --train_annotations"

@@ -68,8 +68,8 @@ HOW = {
     r"python -m zoo\.serve": PARSED,  # serves until it is stopped; tests/zoo/serve sends requests
     r"echo .* curl": NOT_HERE,  # tests/zoo/serve/test_main.py runs the line that is printed
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
+    r"python -m tools\.measure_pseudo_labels": NOT_HERE,  # minutes, and Apache Beam
     r"python -m (zoo\.benchmark|tools\.)": PARSED,  # measure or draw for minutes
-    r"python -m support\.measure_pseudo_labels": NOT_HERE,  # minutes, and Apache Beam
     r"tpu_configs/tpu_vm\.sh --help": RUN,
     r"pip install": EXTRAS,  # needs a network
     r"pip uninstall": NOT_HERE,

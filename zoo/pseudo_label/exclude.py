@@ -1,10 +1,11 @@
 """Images that must not be pseudo-labeled: those of the labeled and the test sets."""
 
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import tensorflow as tf
 
 from zoo.data.crops import check_header, decode
 from zoo.data.image_files import to_jpeg_or_png
-from zoo.pseudo_label.hashes import digest, hamming, perceptual_hashes, thumbnail
+from zoo.pseudo_label.hashes import perceptual_hashes, thumbnail
 from zoo.pseudo_label.inputs import find_ranges
 
 BITS = 64
@@ -40,8 +41,7 @@ class Excluded:
         bounds = np.linspace(0, BITS, self.distance + 2).astype(int).tolist()
         masks = [np.uint64(2**high - 2**low) for low, high in pairwise(bounds)]
         bands = [self.perceptual_hash.view("uint64") & mask for mask in masks]
-        orders = [np.argsort(band) for band in bands]
-        return [(m, band[o], o) for m, band, o in zip(masks, bands, orders, strict=True)]
+        return [(m, np.sort(b), np.argsort(b)) for m, b in zip(masks, bands, strict=True)]
 
     def by_digest(self, sha256: np.ndarray) -> np.ndarray:
         """Returns which files, by their digests `(n, 32)`, are among these images."""
@@ -59,9 +59,9 @@ class Excluded:
             pairs = end - begin  # known images in the same band
             one = np.repeat(np.arange(len(hashes)), pairs)
             first = np.repeat(begin - (pairs.cumsum() - pairs), pairs)
-            other = order[first + np.arange(len(one))]
-            same = hamming(hashes[one], self.perceptual_hash[other]) <= self.distance
-            near[one[same]] = True
+            other = self.perceptual_hash[order[first + np.arange(len(one))]]
+            different = np.bitwise_count((hashes[one] ^ other).view("uint64"))
+            near[one[different <= self.distance]] = True
         return near
 
 
@@ -69,34 +69,27 @@ def read_excluded(patterns: Sequence[str], folder: Any) -> tuple[np.ndarray, np.
     """Returns digests and hashes of the images that patterns name, as `--input` of `label` does."""
     from rich.progress import track
 
-    digests, hashes, waiting = [], [], []
-
-    def add() -> None:
-        with ThreadPoolExecutor() as pool:
-            found = [small for small in pool.map(_thumbnail, waiting) if small is not None]
-        hashes.append(perceptual_hashes(np.stack(found)) if found else np.zeros(0, "int64"))
-        waiting.clear()
-
     try:
         ranges = [part for pattern in patterns for part in find_ranges(pattern, 0, folder, False)]
-        for part in track(ranges, "Reading images to leave out", transient=True):
-            for content, _ in part.read():
-                digests.append(digest(content))
-                waiting.append(content)
-                if len(waiting) == AT_ONCE:
-                    add()
+        tracked = track(ranges, "Reading images to leave out", transient=True)
+        files = (content for part in tracked for content, _ in part.read())
+        digests, hashes = [], [np.zeros(0, "int64")]
+        with ThreadPoolExecutor() as pool:
+            while batch := list(islice(files, AT_ONCE)):
+                digests += [hashlib.sha256(content).digest() for content in batch]
+                if found := list(chain(*pool.map(_thumbnails, batch))):
+                    hashes.append(perceptual_hashes(np.stack(found)))
     except ValueError as error:  # which begins with the setting of label
         raise ValueError(f"exclude: {str(error).removeprefix('input: ')}") from None
-    add()
     sha256 = np.frombuffer(b"".join(digests), "uint8").reshape(-1, 32)
     return sha256, np.concatenate(hashes)
 
 
-def _thumbnail(content: bytes) -> np.ndarray | None:
-    """Returns the thumbnail of an image file, None if it is unreadable."""
+def _thumbnails(content: bytes) -> list[np.ndarray]:
+    """Returns the thumbnail of an image file, or none if it is unreadable: its digest counts."""
     try:
         file = to_jpeg_or_png(content)
         check_header(file)
-        return thumbnail(decode(file)).numpy()
-    except (ValueError, tf.errors.OpError):  # its digest counts
-        return None
+        return [thumbnail(decode(file)).numpy()]
+    except (ValueError, tf.errors.OpError):
+        return []

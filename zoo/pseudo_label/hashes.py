@@ -1,7 +1,4 @@
-"""Hashes of images: a digest of the file, and a perceptual hash that survives re-encoding."""
-
-import hashlib
-from functools import cache
+"""Perceptual hashes of images, which survive re-encoding."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,11 +6,6 @@ import tensorflow as tf
 SIDE = 32  # of the gray thumbnail
 LOW = 8  # lowest frequencies of each axis: 64 bits
 FLAT = 1.0  # amplitude of a frequency, in gray levels, that counts as none
-
-
-def digest(image: bytes) -> bytes:
-    """Returns the SHA-256 of an image file, 32 bytes."""
-    return hashlib.sha256(image).digest()
 
 
 def thumbnail(image: tf.Tensor) -> tf.Tensor:
@@ -31,26 +23,13 @@ def perceptual_hashes(thumbnails: np.ndarray) -> np.ndarray:
     A bit is set if the amplitude of its frequency is above the median of the 8 x 8 lowest. So
     re-encoding, resizing and brightness change few bits.
     """
-    basis = _cosines()
+    u, i = np.arange(LOW)[:, None], np.arange(SIDE)
+    cosines = np.sqrt(2 / SIDE) * np.cos(np.pi * u * (2 * i + 1) / (2 * SIDE))  # DCT-II, (8, 32)
+    cosines[0] /= np.sqrt(2)
     pixels = np.asarray(thumbnails, "float64")
-    amplitudes = np.einsum("ui,nij,vj->nuv", basis, pixels, basis, optimize=True)
+    amplitudes = np.einsum("ui,nij,vj->nuv", cosines, pixels, cosines, optimize=True)
     amplitudes = amplitudes.reshape(-1, LOW * LOW)  # (n, 64)
     # Rounding errors of images without some frequencies would set bits at random.
     amplitudes = np.where(np.abs(amplitudes) < FLAT, 0, amplitudes)
     bits = amplitudes > np.median(amplitudes, axis=1, keepdims=True)
     return np.packbits(bits, axis=1).view(">i8")[:, 0].astype("int64")
-
-
-@cache
-def _cosines() -> np.ndarray:
-    """The lowest frequencies of the orthonormal DCT-II, `(8, 32)`."""
-    u, i = np.arange(LOW)[:, None], np.arange(SIDE)
-    cosines = np.sqrt(2 / SIDE) * np.cos(np.pi * u * (2 * i + 1) / (2 * SIDE))
-    cosines[0] /= np.sqrt(2)
-    return cosines
-
-
-def hamming(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Counts the different bits of hashes, elementwise with broadcasting."""
-    different = np.bitwise_xor(np.asarray(one, "int64"), np.asarray(other, "int64"))
-    return np.bitwise_count(different.view("uint64"))

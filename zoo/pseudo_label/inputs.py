@@ -1,10 +1,11 @@
 """Images to label: TFRecord shards, data sets of TFDS, image files, divided into ranges."""
 
+import hashlib
 import os
+from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +18,6 @@ from zoo.data.record_layout import record_ends, why_compressed
 from zoo.data.sources import tfds
 from zoo.errors import needs_extra, printable, some
 from zoo.files import answering, expand, in_bucket, location, why_no_file
-from zoo.pseudo_label.hashes import digest
 
 TFDS = "tfds:"
 AT_ONCE = 16  # files whose headers are read: a bucket answers slowly
@@ -28,56 +28,22 @@ class DamagedError(ValueError):
 
 
 @dataclass(frozen=True)
-class RecordRange:
-    """Successive records of a TFRecord file, as many as `take`, or -1 for all."""
+class Range:
+    """Image files, or successive records of a TFRecord file."""
 
-    file: str
-    skip: int
-    take: int
-    key: str = IMAGE  # of the image
+    files: tuple[str, ...]
+    take: int  # number of images; -1: all records
+    skip: int = 0  # records
+    key: str | None = None  # of the image in a record; None: image files
 
     def read(self) -> Iterator[tuple[bytes, str]]:
         """Yields image files and names for messages; raises `DamagedError`.
 
-        Records without an image yield b"".
+        Missing files, and records without an image, yield b"".
         """
-        records: Any = tf.data.TFRecordDataset(self.file).skip(self.skip).take(self.take)
-        name, number = os.path.basename(self.file), self.skip
-        try:
-            for record in records.as_numpy_iterator():
-                features = _features(record)
-                image, own = (_first(features, key) for key in (self.key, NAME))
-                yield image, own.decode(errors="surrogateescape") or f"number {number} of {name}"
-                number += 1
-        except tf.errors.OpError as error:
-            why = why_compressed(self.file) or reason(error)
-            raise DamagedError(
-                f"{printable(self.file)}, after {number:,} records ({why})"
-            ) from None
+        return self._read_files() if self.key is None else self._read_records(self.key)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The file."""
-        return (self.file,)
-
-    def describe(self) -> dict[str, Any]:
-        """Returns the entry of `job.json`."""
-        return {"file": self.file, "skip": self.skip, "take": self.take}
-
-
-@dataclass(frozen=True)
-class FileRange:
-    """Image files."""
-
-    files: tuple[str, ...]
-
-    @property
-    def take(self) -> int:
-        """Number of images."""
-        return len(self.files)
-
-    def read(self) -> Iterator[tuple[bytes, str]]:
-        """Yields image files and their names; missing ones yield b""."""
+    def _read_files(self) -> Iterator[tuple[bytes, str]]:
         for file in self.files:
             try:
                 # Reading a pipe would never end.
@@ -86,13 +52,31 @@ class FileRange:
             except OSError:
                 yield b"", file
 
+    def _read_records(self, key: str) -> Iterator[tuple[bytes, str]]:
+        (file,), number = self.files, self.skip
+        records: Any = tf.data.TFRecordDataset(file).skip(self.skip).take(self.take)
+        try:
+            for record in records.as_numpy_iterator():
+                features = _features(record)
+                name = _first(features, NAME).decode(errors="surrogateescape")
+                yield _first(features, key), name or f"number {number} of {os.path.basename(file)}"
+                number += 1
+        except tf.errors.OpError as error:
+            why = why_compressed(file) or reason(error)
+            raise DamagedError(f"{printable(file)}, after {number:,} records ({why})") from None
+
     def describe(self) -> dict[str, Any]:
-        """Returns the entry of `job.json`: the first file, their number, and a digest of names."""
+        """Returns the entry of `job.json`; of image files, it has a digest of their names."""
+        entry: dict[str, Any] = {"file": self.files[0], "take": self.take}
+        if self.key is not None:
+            return entry | {"skip": self.skip}
         names = "\n".join(self.files).encode(errors="surrogateescape")
-        return {"file": self.files[0], "take": self.take, "names": digest(names).hex()[:12]}
+        return entry | {"names": short_digest(names)}
 
 
-Range = RecordRange | FileRange
+def short_digest(content: bytes) -> str:
+    """Returns the beginning of a SHA-256 digest, as in job files."""
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def sizes_and_times(ranges: Sequence[Range]) -> str:
@@ -100,7 +84,7 @@ def sizes_and_times(ranges: Sequence[Range]) -> str:
     files = list(dict.fromkeys(file for images in ranges for file in images.files))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         states = (pool.map if in_bucket(files[0]) else map)(_state, files)
-        return digest(repr(list(states)).encode()).hex()[:12]
+        return short_digest(repr(list(states)).encode())
 
 
 def _state(file: str) -> tuple[int, int] | None:
@@ -131,7 +115,8 @@ def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) 
         print_notes(notes)
         names = [str(image) for image in images]
         size = range_size or len(names)
-        return [FileRange(tuple(names[i : i + size])) for i in range(0, len(names), size)]
+        parts = (tuple(names[i : i + size]) for i in range(0, len(names), size))
+        return [Range(part, len(part)) for part in parts]
     if not others or not {*others} <= {*found}:
         raise ValueError(
             "input: expected TFRecord files or image files, for example 'FOLDER/train-*' or "
@@ -144,15 +129,16 @@ def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) 
 def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> list[Range]:
     if range_size == 0:
         _check_key(files[0])
-        return [RecordRange(file, 0, -1) for file in files]
+        return [Range((file,), -1, key=IMAGE) for file in files]
     with needs_extra("train"):
         from rich.progress import track
     with ThreadPoolExecutor(AT_ONCE) as pool:
         counted = pool.map(_count_records, files)
-        counts = list(track(counted, "Counting records", len(files), transient=True))
+        tracked = track(counted, "Counting records", len(files), transient=True)
+        counts = dict(zip(files, tracked, strict=True))
     damaged = [
         f"{printable(file)} (after {count:,} records)"
-        for file, (count, whole) in zip(files, counts, strict=True)
+        for file, (count, whole) in counts.items()
         if not whole
     ]
     if damaged and not skip_damaged:
@@ -160,32 +146,29 @@ def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> li
             f"input: damaged or no TFRecord files: {some(damaged, 5)}; --damaged skip leaves the "
             "rest of each out"
         )
-    ranges: list[Range] = []
-    intact = [file for file, (count, _) in zip(files, counts, strict=True) if count]
-    if not intact:
+    first = next((file for file, (count, _) in counts.items() if count), None)
+    if first is None:
         raise ValueError(f"input: expected images. Received: {len(files)} files without records")
-    _check_key(intact[0])
-    for file, (count, whole) in zip(files, counts, strict=True):
-        # One more record than is intact: whoever reads the range finds the damage, and reports it.
-        ranges += _divided(file, 0, count + (not whole), range_size)
-    return ranges
+    _check_key(first)
+    # One more record than is intact: whoever reads the range finds the damage, and reports it.
+    takes = ((file, count + (not whole)) for file, (count, whole) in counts.items())
+    return [part for file, take in takes for part in _divided(file, 0, take, range_size)]
 
 
-def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> Iterator[RecordRange]:
-    bounds = [*range(skip, skip + take, size or max(take, 1)), skip + take]
-    return (RecordRange(file, begin, end - begin, key) for begin, end in pairwise(bounds))
+def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> list[Range]:
+    end, size = skip + take, size or take
+    begins = range(skip, end, max(size, 1))
+    return [Range((file,), min(size, end - begin), begin, key) for begin in begins]
 
 
 def _count_records(path: str) -> tuple[int, bool]:
     """Returns the number of intact records, and whether there is nothing else in the file."""
     if not in_bucket(path) and (why := why_no_file(path)):
         raise ValueError(f"input: expected a file of records. Received: {printable(path)} ({why})")
-    end, count = 0, 0
-    for end in record_ends(path):  # noqa: B007  # the last one is used
-        count += 1
-    if not count and (why := why_compressed(path)):
+    ends = array("q", record_ends(path))
+    if not ends and (why := why_compressed(path)):
         raise ValueError(f"input: {why}")
-    return count, end == tf.io.gfile.stat(path).length
+    return len(ends), (ends[-1] if ends else 0) == tf.io.gfile.stat(path).length
 
 
 def _check_key(file: str) -> None:

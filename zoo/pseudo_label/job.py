@@ -5,7 +5,7 @@ from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from zoo.data.errors import reason
 from zoo.data.pseudo_records import LABELS
@@ -19,10 +19,8 @@ PER_IMAGE = {"label": "i", "score": "f", "sha256": "u", "perceptual_hash": "i"}
 ARRAYS = PER_IMAGE | {"unreadable": "U", "damaged": "U"}  # of an index, with their kinds
 
 
-class Job(BaseModel):
+class Job(BaseModel, extra="forbid", frozen=True):
     """The contents of `job.json`: all that decides which labels the files get."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1] = 1
     teacher: str
@@ -37,15 +35,12 @@ class Job(BaseModel):
 
 @dataclass(frozen=True)
 class Task:
-    """The settings of a job with which a worker can label any of its ranges."""
+    """A job without its ranges, with which a worker can label any of them."""
 
+    job: Job
     teacher: str  # place
-    teacher_id: str
     output: str
     count: int  # of ranges
-    top_k: int
-    temperature: float
-    batch_size: int
     skip_damaged: bool
 
     def path(self, number: int, suffix: str = RECORDS) -> Any:
@@ -75,16 +70,6 @@ def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
             "repeat its command to resume it, or choose another folder"
         )
     remove_partial(folder)
-
-
-def read_job(folder: Any, setting: str = "output") -> Job:
-    """Reads the `job.json` of a folder."""
-    if not (folder / JOB).is_file():
-        raise ValueError(
-            f"{setting}: expected a folder of python -m zoo.pseudo_label label, with {JOB}. "
-            f"Received: {str(folder)!r}"
-        )
-    return read_json(Job, folder / JOB, f"{setting}: expected an intact {JOB}")
 
 
 def finished(folder: Any, count: int) -> set[int]:

@@ -17,8 +17,7 @@ from zoo.cli.settings import (
 )
 from zoo.cli.task import HUB
 from zoo.files import location
-from zoo.pseudo_label.meter import Meter
-from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, choose
+from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, beam_runner, label_each
 
 
 def _check_place(teacher: str) -> None:
@@ -74,10 +73,8 @@ class LabelConfig(Settings):
 
 def run(config: LabelConfig) -> None:
     """Checks all that a job needs, labels the ranges that are not done, and reports."""
-    output = config.output
-    run = choose(config.runner, config.beam)
-    import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
-    from zoo.pseudo_label import job, report
+    output, beam = config.output, beam_runner(config.runner, config.beam)
+    from zoo.pseudo_label import job, report  # which fails before the work without matplotlib
     from zoo.pseudo_label.inputs import find_ranges, sizes_and_times
     from zoo.pseudo_label.teacher import find_teacher, load_teacher
 
@@ -85,21 +82,10 @@ def run(config: LabelConfig) -> None:
     skip = config.damaged == "skip"
     ranges = find_ranges(config.input, config.range_size, config.tfds_dir, skip)
     teacher = load_teacher(config.teacher)
-    top_k = min(config.top_k, len(teacher.class_names))
-    task = job.Task(
-        config.teacher,
-        teacher.id,
-        str(output),
-        len(ranges),
-        top_k,
-        config.temperature,
-        config.batch_size,
-        skip,
-    )
     wanted = job.Job(
         teacher=teacher.id,
         class_names=tuple(teacher.class_names),
-        top_k=top_k,
+        top_k=min(config.top_k, len(teacher.class_names)),
         temperature=config.temperature,
         batch_size=config.batch_size,
         input=config.input,
@@ -111,6 +97,8 @@ def run(config: LabelConfig) -> None:
     rest: list[Numbered] = [(i, images) for i, images in enumerate(ranges) if i not in done]
     if done:
         print(f"resumes: {len(done):,} of {len(ranges):,} ranges are done", flush=True)
-    with Meter([images.take for _, images in rest]) as meter:
-        run(task, rest, meter.advance)
-    report.write(output, task, teacher.class_names, meter.images, meter.seconds)
+    of_any_range = wanted.model_copy(update={"ranges": ()})
+    task = job.Task(of_any_range, config.teacher, str(output), len(ranges), skip)
+    with report.Meter([images.take for _, images in rest]) as meter:
+        label_each(task, rest, beam, meter.advance)
+    report.write(output, task, meter.images, meter.seconds)

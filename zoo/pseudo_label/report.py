@@ -1,70 +1,87 @@
-"""Report of a labeling job: counts, and histograms of scores and classes."""
+"""Progress and report of a labeling job: counts, and histograms of scores and classes."""
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from zoo.errors import printable, some
+from zoo.errors import needs_extra, printable, some
 from zoo.files import write_json
 from zoo.plots.pseudo_labels import plot_labels
 from zoo.pseudo_label.job import INDEX, REPORT, SCORES, Task, read_index
 
 BINS = 20  # of scores
 NAMED = 100  # unreadable images that the report names
+MEMORY_S = 3600  # from which the time left is estimated: workers finish ranges now and then
 
 
-@dataclass
-class Totals:
-    """Counts over all ranges."""
+class Meter:
+    """A progress bar with images per second and the time left, in a `with` block.
 
-    classes: np.ndarray  # images of each class
-    scores: np.ndarray = field(default_factory=lambda: np.zeros(BINS, "int64"))
-    sum_of_scores: float = 0.0
-    unreadable: int = 0
-    named: list[str] = field(default_factory=list)  # the first unreadable images
-    damaged: list[str] = field(default_factory=list)
+    `takes` are the numbers of images of the ranges, -1 where it is unknown.
+    """
 
-    def add(self, index: dict[str, np.ndarray]) -> None:
-        """Adds a range."""
-        self.classes += np.bincount(index["label"], minlength=len(self.classes))
-        self.scores += np.histogram(index["score"], BINS, (0, 1))[0]
-        self.sum_of_scores += float(index["score"].sum(dtype="float64"))
-        self.unreadable += len(index["unreadable"])
-        self.named += index["unreadable"][: NAMED - len(self.named)].tolist()
-        self.damaged += index["damaged"].tolist()
+    def __init__(self, takes: Sequence[int]) -> None:
+        with needs_extra("train"):
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+        rate = "images, {task.fields[rate]} images/s, left:"
+        columns = "Labeling", BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()
+        self.images, self.seconds, self._begin = 0, 0.0, time.monotonic()
+        self.progress: Any = Progress(*columns, speed_estimate_period=MEMORY_S)
+        total = None if -1 in takes else sum(takes)
+        self._task = self.progress.add_task("", total=total, rate="-")
+
+    def advance(self, count: int) -> None:
+        """Counts images."""
+        self.images += count
+        self.seconds = time.monotonic() - self._begin
+        rate = f"{self.images / self.seconds:,.1f}"
+        self.progress.update(self._task, advance=count, rate=rate)
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
 
 
-def write(
-    folder: Any, task: Task, class_names: Sequence[str], labeled: int, seconds: float
-) -> None:
+def write(folder: Any, task: Task, labeled: int, seconds: float) -> None:
     """Writes and prints the report; `labeled` images took this command `seconds`."""
-    totals = Totals(np.zeros(len(class_names), "int64"))
+    job, names = task.job, task.job.class_names
+    classes, scores, total = np.zeros(len(names), "int64"), np.zeros(BINS, "int64"), 0.0
+    unreadable, named, damaged = 0, [], []
     for number in range(task.count):
-        totals.add(read_index(task.path(number, INDEX), len(class_names)))
-    images = int(totals.classes.sum())
-    mean = totals.sum_of_scores / images if images else None
+        index = read_index(task.path(number, INDEX), len(names))
+        classes += np.bincount(index["label"], minlength=len(names))
+        scores += np.histogram(index["score"], BINS, (0, 1))[0]
+        total += float(index["score"].sum(dtype="float64"))
+        unreadable += len(index["unreadable"])
+        named += index["unreadable"][: NAMED - len(named)].tolist()
+        damaged += index["damaged"].tolist()
+    images = int(classes.sum())
+    mean = total / images if images else None
     rate = labeled / seconds if labeled else None
-    title = f"{task.teacher_id}: {images:,} images, mean score {mean or 0:.4f}"
-    plot_labels(totals.scores, totals.classes, class_names, title, folder / SCORES)
+    title = f"{job.teacher}: {images:,} images, mean score {mean or 0:.4f}"
+    plot_labels(scores, classes, names, title, folder / SCORES)
     content = {
-        "teacher": task.teacher_id,
+        "teacher": job.teacher,
         "images": images,
         "mean_score": mean,
-        "unreadable": totals.unreadable,
-        "unreadable_images": totals.named,
-        "damaged_files": totals.damaged,
-        "scores": {"bins": BINS, "images": totals.scores.tolist()},
-        "classes": dict(zip(class_names, totals.classes.tolist(), strict=True)),
+        "unreadable": unreadable,
+        "unreadable_images": named,
+        "damaged_files": damaged,
+        "scores": {"bins": BINS, "images": scores.tolist()},
+        "classes": dict(zip(names, classes.tolist(), strict=True)),
         "last_command": {"images": labeled, "seconds": seconds, "images_per_second": rate},
     }
     write_json(folder / REPORT, content, indent=1)
     if labeled:
         print(f"labeled {labeled:,} images in {seconds:,.1f} s, {rate:,.1f} images/s")
     print(title)
-    if totals.unreadable:
-        print(f"{totals.unreadable:,} unreadable images: {some(map(printable, totals.named), 5)}")
-    for line in totals.damaged:
+    if unreadable:
+        print(f"{unreadable:,} unreadable images: {some(map(printable, named), 5)}")
+    for line in damaged:
         print(f"damaged file: {printable(line)}; its rest was left out")
     print(f"wrote {printable(folder / REPORT)} and {SCORES}")

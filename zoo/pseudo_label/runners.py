@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,16 +24,10 @@ _BAD_INPUT = r"^(?:[\w.]*\.)?(?:ValueError|OSError|FullDiskError): (.*)$"
 POLL_S = 2.0  # between two looks for finished files
 
 Numbered = tuple[int, "Range"]
-Run = Callable[["Task", Sequence[Numbered], Callable[[int], None]], None]
+BeamRunner = tuple[Any, Any]  # with its options
 
 
-def choose(name: str, options: Mapping[str, Any]) -> Run:
-    """Returns the runner of a name, which labels ranges and counts images; checks its options."""
-    found = beam_runner(name, options)
-    return run_locally if found is None else partial(run_on_beam, *found)
-
-
-def beam_runner(name: str, options: Mapping[str, Any]) -> tuple[Any, Any] | None:
+def beam_runner(name: str, options: Mapping[str, Any]) -> BeamRunner | None:
     """Returns the runner of Beam of a name, and its options, which it checks; None for local."""
     if name == LOCAL:
         if options:
@@ -51,50 +45,26 @@ def beam_runner(name: str, options: Mapping[str, Any]) -> tuple[Any, Any] | None
     return FnApiRunner() if name == DIRECT else BEAM[name], chosen
 
 
-def run_locally(task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None]) -> None:
-    """Labels one range after the other."""
-    for number, images in ranges:
-        label(task, (number, images), advance)
-
-
-def run_on_beam(
-    runner: Any,
-    options: Any,
-    task: "Task",
-    ranges: Sequence[Numbered],
-    advance: Callable[[int], None],
-) -> None:
-    """Distributes the ranges to workers of Apache Beam."""
-    import apache_beam as beam  # pyright: ignore[reportMissingImports]
-
-    with counting(task, ranges, advance):
-        pipeline = beam.Pipeline(runner, options)
-        _ = (
-            pipeline
-            | "Ranges" >> beam.Create(list(ranges))
-            | "Distribute" >> beam.Reshuffle()
-            | "Label" >> beam.Map(partial(label, task))
-        )
-        finish(pipeline)
-
-
 def run_each(
-    function: Callable[[int], Any], count: int, beam_runner: tuple[Any, Any] | None
+    function: Callable[[Any], Any], items: Collection[Any], beam: BeamRunner | None
 ) -> None:
-    """Calls a function with every number below `count`, in this process or by Apache Beam."""
-    if beam_runner is None:
-        for number in range(count):
-            function(number)
+    """Calls a function with every item, in this process or on workers of Apache Beam.
+
+    Bad input that a worker found is a `ValueError` of one line.
+    """
+    if beam is None:
+        for item in items:
+            function(item)
         return
-    import apache_beam as beam  # pyright: ignore[reportMissingImports]
+    import apache_beam  # pyright: ignore[reportMissingImports]
 
-    pipeline = beam.Pipeline(*beam_runner)
-    _ = pipeline | beam.Create(range(count)) | beam.Reshuffle() | beam.Map(function)
-    finish(pipeline)
-
-
-def finish(pipeline: Any) -> None:
-    """Runs a pipeline to its end; bad input that a worker found is a `ValueError` of one line."""
+    pipeline = apache_beam.Pipeline(*beam)
+    _ = (
+        pipeline
+        | apache_beam.Create(list(items))
+        | apache_beam.Reshuffle()
+        | apache_beam.Map(function)
+    )
     try:
         pipeline.run().wait_until_finish()
     except (ValueError, RuntimeError) as error:
@@ -105,6 +75,20 @@ def finish(pipeline: Any) -> None:
                 raise
             line = found[-1]
         raise ValueError(line.partition(" [while running")[0]) from error
+
+
+def label_each(
+    task: "Task",
+    ranges: Sequence[Numbered],
+    beam: BeamRunner | None,
+    advance: Callable[[int], None],
+) -> None:
+    """Labels ranges, and counts their images."""
+    if beam is None:
+        run_each(partial(label, task, advance=advance), ranges, None)
+        return
+    with counting(task, ranges, advance):
+        run_each(partial(label, task), ranges, beam)
 
 
 def label(

@@ -9,6 +9,7 @@ from zoo.cli.settings import AnyOutputFolder, AnyPath, Count, Settings, TypedVal
 from zoo.errors import printable, some
 from zoo.files import remove
 from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
+from zoo.run_folder import read_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,9 +56,14 @@ def run(config: SelectConfig) -> None:
     beam = beam_runner(config.runner, config.beam)
     import zoo.plots.pseudo_labels  # noqa: F401  # fails before the work without matplotlib
     from zoo.pseudo_label import selection
-    from zoo.pseudo_label.job import finished, read_job
+    from zoo.pseudo_label.job import JOB, Job, finished
 
-    job = read_job(config.input, "input")
+    if not (config.input / JOB).is_file():
+        raise ValueError(
+            f"input: expected a folder of python -m zoo.pseudo_label label, with {JOB}. "
+            f"Received: {str(config.input)!r}"
+        )
+    job = read_json(Job, config.input / JOB, f"input: expected an intact {JOB}")
     count = len(job.ranges)
     if missing := sorted(set(range(count)) - finished(config.input, count)):
         raise ValueError(

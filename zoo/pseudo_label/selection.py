@@ -15,10 +15,10 @@ from zoo.data.pseudo_records import LABELS, SELECTED, SELECTION, SelectedFile, S
 from zoo.errors import printable
 from zoo.files import atomic_write, remove, write_json
 from zoo.pseudo_label.exclude import Excluded, read_excluded
-from zoo.pseudo_label.hashes import digest
+from zoo.pseudo_label.inputs import short_digest
 from zoo.pseudo_label.job import INDEX, RECORDS, REPORT, Job, read_index
 from zoo.pseudo_label.job import start as start_job
-from zoo.pseudo_label.runners import run_each
+from zoo.pseudo_label.runners import BeamRunner, run_each
 
 SETTINGS, SCRATCH, EXCLUDED = "selection_job.json", "unfinished", "excluded.npz"
 IMAGES = "images.png"
@@ -39,7 +39,8 @@ class Candidates(NamedTuple):
     """The images that were not left out, in the order of the ranges, and counts of all."""
 
     label: np.ndarray  # (n,)
-    rank: np.ndarray  # (n,), the lower, the better
+    score: np.ndarray  # (n,)
+    digest: np.ndarray  # (n,), the first four bytes, as integers
     record: np.ndarray  # (n,), number in its range
     ends: np.ndarray  # (ranges,), the end of the images of each range
     records: Sequence[int]  # (ranges,), all records of each range
@@ -54,21 +55,17 @@ class Choice(NamedTuple):
     extremes: list[tuple[np.ndarray, np.ndarray]]  # most and least confident ones of each class
 
 
-def ranks(score: np.ndarray, sha256: np.ndarray) -> np.ndarray:
-    """Returns ranks by descending score in [0, 1], then by digest `(n, 32)`: uint64 `(n,)`."""
-    bits = np.ascontiguousarray(score, "float32").view("uint32")  # ascending as the scores
-    beginning = np.ascontiguousarray(sha256[:, :4]).view(">u4").reshape(-1)
-    return (~bits).astype("uint64") << np.uint64(32) | beginning.astype("uint64")
-
-
 def choose(images: Candidates, per_class: int, copies: bool) -> Choice:
-    """Selects the `per_class` images of each class with the lowest ranks; equal ones in order."""
+    """Selects the `per_class` images of each class with the highest scores.
+
+    Equal scores are ordered by digest, equal digests by their place.
+    """
     kept = images.counts[KEPT]
     records, selected = np.zeros(len(images.label), "int32"), np.zeros_like(kept)
     extremes = []
-    order = np.argsort(images.label, kind="stable")
+    order = np.lexsort((images.digest, -images.score, images.label))
     for label, own in enumerate(np.split(order, kept.cumsum()[:-1])):
-        best = own[np.argsort(images.rank[own], kind="stable")][:per_class]
+        best = own[:per_class]
         times, more = divmod(per_class, len(best)) if copies and len(best) else (1, 0)
         records[best] = times
         records[best[:more]] += 1
@@ -126,13 +123,14 @@ class Work:
             for row, rows in enumerate((np.ones_like(kept), low, known, near, kept)):
                 counts[row] += np.bincount(label[rows], minlength=classes)
             place = np.flatnonzero(kept).astype("int32")
-            found.append((label[kept], ranks(index["score"][kept], sha256[kept]), place))
+            digest = sha256[kept, :4].copy().view(">u4")[:, 0].astype("uint32")
+            found.append((label[kept], index["score"][kept], digest, place))
             records.append(len(label))
-        ends = np.cumsum([len(place) for _, _, place in found])
-        label, rank, record = map(np.concatenate, zip(*found, strict=True))
-        return Candidates(label, rank, record, ends, records, counts)
+        ends = np.cumsum([len(place) for *_, place in found])
+        arrays = map(np.concatenate, zip(*found, strict=True))
+        return Candidates(*arrays, ends=ends, records=records, counts=counts)
 
-    def write(self, images: Candidates, beam: tuple[Any, Any] | None) -> None:
+    def write(self, images: Candidates, beam: BeamRunner | None) -> None:
         """Writes the records of the most confident images, `select.json` and a report."""
         config, counts = self.config, images.counts
         choice = choose(images, config.per_class, config.copies)
@@ -144,7 +142,7 @@ class Work:
             with atomic_write(self.wanted(number)) as beside:
                 np.save(beside, wanted)
             files.append((self.path(number), int(times.sum())))
-        run_each(partial(_write_shard, self), len(files), beam)
+        run_each(partial(_write_shard, self), range(len(files)), beam)
         weights = choice.records.astype("float64")  # exact
         after = np.bincount(images.label, weights, minlength=counts.shape[1]).astype("int64")
         left_out = {name: int(counts[row].sum()) for name, row in LEFT_OUT.items()}
@@ -173,7 +171,7 @@ class Work:
 
 def start(config: Any, job: Job) -> Work:
     """Creates the output folder, or checks that it has the same selection, unfinished."""
-    of_job = digest(job.model_dump_json().encode(errors="surrogatepass")).hex()[:12]
+    of_job = short_digest(job.model_dump_json().encode(errors="surrogatepass"))
     wanted = Selecting.model_validate(_settings(config) | {"job": of_job})
     start_job(config.output, SETTINGS, wanted, "another selection")
     if (config.output / SELECTION).is_file():

@@ -21,11 +21,11 @@ from zoo.data.errors import reason
 from zoo.data.image_files import to_jpeg_or_png
 from zoo.errors import first_wrong
 from zoo.files import answering, location
-from zoo.inference.classifier import Classifier
+from zoo.inference.source.base import ClassifierSource
 from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
 from zoo.model_card import LABELS, PREPROCESSING
-from zoo.pseudo_label.hashes import SIDE, thumbnail
+from zoo.pseudo_label.hashes import thumbnail
 from zoo.run_folder import CONFIG
 
 SAVED_MODEL = "saved_model.pb"
@@ -50,12 +50,6 @@ class Teacher:
 
         return decoded
 
-    @property
-    def nothing(self) -> tuple[np.ndarray, np.ndarray]:
-        """A black image and thumbnail, which fill batches."""
-        size = self.preprocessing.image_size
-        return np.zeros((size, size, 3), "float32"), np.zeros((SIDE, SIDE), "float32")
-
     def decode(self, content: bytes) -> tuple[np.ndarray, np.ndarray]:
         """Returns the preprocessed pixels and the thumbnail of an image file; threads may call it.
 
@@ -70,18 +64,18 @@ class Teacher:
         return pixels.numpy(), small.numpy()
 
 
-def find_teacher(place: str) -> Callable[[], Teacher]:
-    """Returns the function that loads a teacher, by what its place holds."""
+def find_teacher(place: str) -> ClassifierSource | Any:
+    """Returns the source of a teacher, or the folder of a SavedModel, by what its place holds."""
     if place.startswith(HUB):
-        return lambda: _classifier(Published(place).load())
+        return Published(place)
     folder = location(place)
     with answering(folder):
         if (folder / CONFIG).is_file():
-            return lambda: _classifier(Run(folder).load())
+            return Run(folder)
         if (folder / NETWORK).is_file():
-            return lambda: _classifier(Published(place).load())
+            return Published(place)
         if (folder / SAVED_MODEL).is_file():
-            return lambda: _saved_model(folder)
+            return folder
     raise ValueError(
         f"teacher: expected a run folder, a folder of zoo.publish (with {NETWORK}), a SavedModel "
         f"of zoo.export (with {SAVED_MODEL}), or hf://OWNER/NAME. Received: {place!r}"
@@ -96,13 +90,13 @@ def load_teacher(place: str) -> Teacher:
 
 @cache
 def _load(place: str) -> Teacher:
-    return find_teacher(place)()
-
-
-def _classifier(classifier: Classifier) -> Teacher:
+    source = find_teacher(place)
+    if not isinstance(source, ClassifierSource):
+        return _saved_model(source)
+    classifier = source.load()
     weights = (keras.ops.convert_to_numpy(weight).tobytes() for weight in classifier.model.weights)
     return Teacher(
-        f"{classifier.name}-{_digest(weights)}",
+        _id(classifier.name, weights),
         tuple(classifier.class_names),
         classifier.preprocessing,
         lambda images: classifier.infer(preprocess_input(images)),
@@ -112,9 +106,8 @@ def _classifier(classifier: Classifier) -> Teacher:
 def _saved_model(folder: Any) -> Teacher:
     expected = f"teacher: expected a SavedModel of zoo.export, with {PREPROCESSING} and {LABELS}"
     try:
-        preprocessing = TypeAdapter(Preprocessing).validate_json(
-            (folder / PREPROCESSING).read_bytes()
-        )
+        json = (folder / PREPROCESSING).read_bytes()
+        preprocessing = TypeAdapter(Preprocessing).validate_json(json)
         class_names = (folder / LABELS).read_text(encoding="utf-8").splitlines()
         loaded: Any = tf.saved_model.load(os.fspath(folder))
         signatures = loaded.signatures
@@ -126,19 +119,18 @@ def _saved_model(folder: Any) -> Teacher:
         raise ValueError(f"{expected}. Received: {str(folder)!r} ({reason(error)})") from None
     if classes != len(class_names):
         raise ValueError(f"{expected} of {classes} classes. Received: {len(class_names)} classes")
-    files = sorted(str(path) for path in folder.glob("variables/*"))
-    contents = (location(path).read_bytes() for path in (str(folder / SAVED_MODEL), *files))
-    parent, version = folder.parent.name, folder.name
+    files = [folder / SAVED_MODEL, *sorted(folder.glob("variables/*"), key=str)]
+    name = folder.parent.name if folder.name.isdecimal() else folder.name  # of a version
     return Teacher(
-        f"{parent if version.isdecimal() else version}-{_digest(contents)}",
+        _id(name, (path.read_bytes() for path in files)),
         tuple(class_names),
         preprocessing,
         lambda images: run(images=tf.constant(images))["probabilities"].numpy(),
     )
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def _id(name: str, parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    return digest.hexdigest()[:12]
+    return f"{name}-{digest.hexdigest()[:12]}"

@@ -1,11 +1,12 @@
 """Labels of one range of images."""
 
+import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +14,7 @@ import tensorflow as tf
 from zoo.data.pseudo_records import PseudoLabel
 from zoo.errors import printable
 from zoo.files import atomic_write
-from zoo.pseudo_label.hashes import digest, perceptual_hashes
+from zoo.pseudo_label.hashes import SIDE, perceptual_hashes
 from zoo.pseudo_label.inputs import DamagedError, Range
 from zoo.pseudo_label.job import INDEX, Task
 from zoo.pseudo_label.teacher import Teacher, load_teacher
@@ -21,16 +22,8 @@ from zoo.pseudo_label.teacher import Teacher, load_teacher
 SMALLEST = np.finfo("float32").tiny  # probability whose logarithm stands for that of 0
 
 ImageFile = tuple[bytes, str]  # contents, and name for messages
-
-
-class Decoded(NamedTuple):
-    """An image file as the teacher gets it, and why it is unreadable: "" if it is readable."""
-
-    content: bytes
-    name: str
-    pixels: np.ndarray
-    thumbnail: np.ndarray
-    why: str
+# The same with pixels and thumbnail; of an unreadable file, its name and why.
+Decoded = tuple[bytes, str, np.ndarray, np.ndarray] | str
 
 
 def label_range(
@@ -43,9 +36,9 @@ def label_range(
     """
     if task.path(number).exists() and task.path(number, INDEX).exists():
         return
-    teacher = load_teacher(task.teacher)
-    if teacher.id != task.teacher_id:
-        raise ValueError(f"teacher: expected {task.teacher_id}, as before. Received: {teacher.id}")
+    teacher, wanted = load_teacher(task.teacher), task.job.teacher
+    if teacher.id != wanted:
+        raise ValueError(f"teacher: expected {wanted}, as before. Received: {teacher.id}")
     with atomic_write(task.path(number)) as records:
         index = _write_records(records, task, teacher, images, advance)
         # Before the records, whose presence means that the range is done.
@@ -57,34 +50,39 @@ def _write_records(
     path: Path, task: Task, teacher: Teacher, images: Range, advance: Callable[[int], None]
 ) -> dict[str, Any]:
     """Writes the records of a range; returns its index, and what could not be read."""
-    labels, scores, digests, hashes = [], [], [], []
-    unreadable, damaged = [], []
-    batches = _batches(images, task, damaged)
+    rows, unreadable, damaged = [], [], []
+    job, size = task.job, teacher.preprocessing.image_size
     with tf.io.TFRecordWriter(str(path)) as file:
-        for batch in _decoded(batches, teacher):
-            top = most_probable(_probabilities(batch, teacher, task), task.top_k, task.temperature)
-            perceptual = perceptual_hashes(np.stack([image.thumbnail for image in batch]))
-            for i, image in enumerate(batch):
-                if image.why:
-                    unreadable.append(printable(f"{image.name} ({image.why})"))
-                    continue
+        for batch in _decoded(_batches(images, task, damaged), teacher):
+            unreadable += [image for image in batch if isinstance(image, str)]
+            readable = [image for image in batch if not isinstance(image, str)]
+            pixels = np.zeros((job.batch_size, size, size, 3), "float32")  # the rest is black
+            thumbnails = np.zeros((len(readable), SIDE, SIDE), "float32")
+            for place, image in enumerate(readable):
+                pixels[place], thumbnails[place] = image[2:]
+            outputs = teacher.predict(pixels)[: len(readable)]
+            if not np.isfinite(outputs).all():
+                received = f"{teacher.id} returns probabilities that are not finite numbers"
+                raise ValueError(f"teacher: {received}")
+            hashes = perceptual_hashes(thumbnails)
+            tops = zip(*most_probable(outputs, job.top_k, job.temperature), strict=True)
+            for (content, name, *_), top, found in zip(readable, tops, hashes, strict=True):
+                classes, log_probabilities, rest = top
                 label = PseudoLabel(
-                    image=image.content,
-                    name=image.name,
-                    classes=top.classes[i],
-                    log_probabilities=top.log_probabilities[i],
-                    rest=top.rest[i],
-                    score=top.score[i],
+                    image=content,
+                    name=name,
+                    classes=classes,
+                    log_probabilities=log_probabilities,
+                    rest=rest,
+                    score=np.exp(log_probabilities[0]),
                     teacher=teacher.id,
-                    sha256=digest(image.content),
-                    perceptual_hash=perceptual[i],
+                    sha256=hashlib.sha256(content).digest(),
+                    perceptual_hash=found,
                 )
                 file.write(label.serialize())
-                labels.append(label.classes[0])
-                scores.append(label.score)
-                digests.append(label.sha256)
-                hashes.append(label.perceptual_hash)
+                rows.append((classes[0], label.score, label.sha256, found))
             advance(len(batch))
+    labels, scores, digests, hashes = zip(*rows, strict=True) if rows else [()] * 4
     return {
         "label": np.array(labels, "int32"),
         "score": np.array(scores, "float32"),
@@ -101,7 +99,7 @@ def _batches(images: Range, task: Task, damaged: list[str]) -> Iterator[list[Ima
     while True:
         batch = []
         try:
-            batch.extend(islice(files, task.batch_size))
+            batch.extend(islice(files, task.job.batch_size))
         except DamagedError as error:
             if not task.skip_damaged:
                 raise ValueError(
@@ -116,50 +114,32 @@ def _batches(images: Range, task: Task, damaged: list[str]) -> Iterator[list[Ima
 def _decoded(batches: Iterable[list[ImageFile]], teacher: Teacher) -> Iterator[list[Decoded]]:
     """Decodes images in threads, those of the next batch while the caller uses this one."""
 
-    def decode(file: ImageFile) -> Decoded:
-        content, name = file
+    def decode(content: bytes, name: str) -> Decoded:
         try:
-            return Decoded(content, name, *teacher.decode(content), "")
+            return content, name, *teacher.decode(content)
         except ValueError as error:
-            return Decoded(content, name, *teacher.nothing, str(error))
+            return printable(f"{name} ({error})")
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting: list[Any] = []
-        for batch in batches:
-            ahead = [pool.submit(decode, file) for file in batch]
-            if waiting:
-                yield [image.result() for image in waiting]
-            waiting = ahead
-        if waiting:
-            yield [image.result() for image in waiting]
+        started = ([pool.submit(decode, *file) for file in batch] for batch in batches)
+        for batch, _ in pairwise(chain(started, [None])):
+            yield [image.result() for image in batch or ()]
 
 
-def _probabilities(batch: Sequence[Decoded], teacher: Teacher, task: Task) -> np.ndarray:
-    """Runs the teacher; black images fill up the last batch of a range."""
-    black = [teacher.nothing[0]] * (task.batch_size - len(batch))
-    outputs = teacher.predict(np.stack([*(image.pixels for image in batch), *black]))
-    if not np.isfinite(outputs).all():
-        raise ValueError(f"teacher: {teacher.id} returns probabilities that are not finite numbers")
-    return outputs[: len(batch)]
-
-
-class MostProbable(NamedTuple):
-    """The k most probable classes of each image, the most probable one first."""
-
-    classes: np.ndarray  # (n, k)
-    log_probabilities: np.ndarray  # (n, k)
-    rest: np.ndarray  # (n,), the probability of all other classes
-    score: np.ndarray  # (n,), the highest probability
-
-
-def most_probable(probabilities: np.ndarray, k: int, temperature: float) -> MostProbable:
+def most_probable(
+    probabilities: np.ndarray, k: int, temperature: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the k most probable classes of `(n, classes)`, softened by a temperature.
 
     Of equally probable classes, the one with the lowest number comes first.
+
+    Returns:
+        Classes and log-probabilities, `(n, k)`, the most probable class first, and the probability
+        of all other classes, `(n,)`.
     """
     logits = np.log(np.maximum(probabilities.astype("float64"), SMALLEST)) / temperature
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     classes = np.argsort(-logs, axis=-1, kind="stable")[:, :k]
     top = np.take_along_axis(logs, classes, -1)
     rest = np.maximum(1 - np.exp(top).sum(-1), 0) if k < logs.shape[-1] else np.zeros(len(logs))
-    return MostProbable(classes, top, rest, np.exp(top[:, 0]))
+    return classes, top, rest

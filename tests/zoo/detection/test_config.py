@@ -5,7 +5,7 @@ import pytest
 from zoo import run_folder
 from zoo.config import detection as settings
 from zoo.config.detection import DetectionConfig
-from zoo.detection import convert, cost, shapes
+from zoo.detection import convert
 from zoo.evaluate import detection as evaluate
 from zoo.export import detection as export
 from zoo.predict import detection as predict
@@ -22,11 +22,9 @@ SECTIONS = ("task", "model", "data", "optimizer", "training")
         settings.StepsConfig,
         DetectionConfig,
         convert.ConvertConfig,
-        cost.CostConfig,
         evaluate.EvaluateConfig,
         export.ExportConfig,
         predict.PredictConfig,
-        shapes.ShapesConfig,
     ],
 )
 def test_every_setting_is_described(section):

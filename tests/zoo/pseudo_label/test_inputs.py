@@ -9,13 +9,7 @@ import pytest
 import tensorflow as tf
 from support.record_files import jpeg, write_imagenet, write_tfds, write_tfrecords
 
-from zoo.pseudo_label.inputs import (
-    DamagedError,
-    FileRange,
-    RecordRange,
-    find_ranges,
-    sizes_and_times,
-)
+from zoo.pseudo_label.inputs import DamagedError, Range, find_ranges, sizes_and_times
 
 HEAD, TAIL = 12, 4
 
@@ -23,7 +17,7 @@ HEAD, TAIL = 12, 4
 def found(pattern, range_size=4, folder=None, skip=False) -> list[tuple]:
     """File names, and the records to skip and to take, of each range."""
     ranges = find_ranges(str(pattern), range_size, folder, skip)
-    return [(Path(part.file).name, part.skip, part.take) for part in ranges]
+    return [(Path(part.files[0]).name, part.skip, part.take) for part in ranges]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +40,7 @@ def test_ranges_are_all_records_once(shards):
 def test_whole_files_are_not_counted(shards):
     (shards / "train-1").write_bytes(b"damaged")
     assert found(shards / "*", 0) == [(f"train-{i}", 0, -1) for i in range(3)]
-    assert len(list(RecordRange(str(shards / "train-0"), 0, -1).read())) == 7
+    assert len(list(find_ranges(f"{shards}/*", 0, None, False)[0].read())) == 7
 
 
 def test_names_in_records_are_used(tmp_path):
@@ -103,7 +97,7 @@ def test_image_files_are_sorted_and_divided(photos, capsys):
 
 def test_other_sizes_and_times_are_noticed(photos, shards):
     ranges = find_ranges(f"{photos}/*/*", 8, None, False)
-    of_records = [RecordRange(str(shards / "train-0"), 0, 3)]
+    of_records = find_ranges(f"{shards}/train-0", 3, None, False)
     found = [sizes_and_times(ranges), sizes_and_times(of_records)]
     assert found == [sizes_and_times(ranges), sizes_and_times(of_records)]
     changed = Path(ranges[2].files[-1]), shards / "train-0"
@@ -117,30 +111,32 @@ def test_other_sizes_and_times_are_noticed(photos, shards):
 
 
 def test_missing_image_file_has_no_contents():
-    assert list(FileRange(("missing.jpg",)).read()) == [(b"", "missing.jpg")]
+    assert list(Range(("missing.jpg",), 1).read()) == [(b"", "missing.jpg")]
+
+
+def test_descriptions_are_those_of_older_jobs(tmp_path):
+    """Otherwise they could not be resumed."""
+    of_records = Range(("a",), 3, 4, "image").describe()
+    assert of_records == {"file": "a", "skip": 4, "take": 3}
+    of_files = Range(("a", "b"), 2).describe()
+    assert of_files == {"file": "a", "take": 2, "names": "7e18f737311b"}
 
 
 def test_data_set_of_tfds(tmp_path):
+    """Slices are the images themselves, whatever files they are in."""
     write_imagenet(tmp_path, 10, 3)
-    expected = [(0, 4), (4, 3), (0, 3)]  # 7 and 3 of 10 in two files
-    parts = found("tfds:imagenet2012", 4, tmp_path)
-    assert [part[1:] for part in parts] in ([(0, 4), (4, 1)] * 2, expected)
-    ranges = find_ranges("tfds:imagenet2012:train[2:]", 4, tmp_path, False)
-    images = [image for part in ranges for image, _ in part.read()]
-    assert len(images) == 8
-    assert set(images) <= {jpeg(i) for i in range(10)}
-    halves = [
-        [
-            image
-            for part in find_ranges(f"tfds:imagenet2012:{split}", 4, tmp_path, False)
-            for image, _ in part.read()
-        ]
-        for split in ("train", "train[:50%]", "train[50%:]")
-    ]
-    assert halves[0] == halves[1] + halves[2]
-    assert len(halves[2]) == 5
-    (validation,) = find_ranges("tfds:imagenet2012:validation", 4, tmp_path, False)
-    assert validation.take == 3
+
+    def images(split: str) -> list[bytes]:
+        ranges = find_ranges(f"tfds:imagenet2012{split}", 4, tmp_path, False)
+        assert max(part.take for part in ranges) <= 4
+        return [image for part in ranges for image, _ in part.read()]
+
+    every = images("")
+    assert sorted(every) == sorted(map(jpeg, range(10)))
+    assert images(":train[:50%]") == every[:5]
+    assert images(":train[50%:]") == every[5:]
+    assert images(":train[2:]") == every[2:]
+    assert len(images(":validation")) == 3
 
 
 @pytest.mark.parametrize(

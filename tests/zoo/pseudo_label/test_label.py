@@ -3,22 +3,23 @@
 import io
 import json
 import os
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from support.commands import fail
+from support.record_files import jpeg
 
 from zoo.data.pseudo_records import parse
 from zoo.export import saved_model
-from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
 from zoo.model_card import write_labels
+from zoo.pseudo_label import job, report
 from zoo.pseudo_label.__main__ import main
-from zoo.pseudo_label.job import read_index
-from zoo.pseudo_label.meter import Meter
-from zoo.pseudo_label.report import Totals
+from zoo.pseudo_label.teacher import load_teacher
 
 
 def label(arguments: list[str], **changes: str) -> None:
@@ -29,7 +30,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob("labels-*"))}
 
 
-def report(folder: Path) -> dict:
+def read_report(folder: Path) -> dict:
     return json.loads((folder / "report.json").read_text())
 
 
@@ -38,134 +39,71 @@ def records(folder: Path) -> list[dict]:
     return list(tf.data.TFRecordDataset(files).map(parse).as_numpy_iterator())
 
 
-def test_images_become_records_and_a_report(arguments, tmp_path, capsys):
-    label(arguments)
-    folder = tmp_path / "labels"
+def test_images_become_records_and_a_report(by_files):
+    folder = by_files / "labels"
     assert sorted(contents(folder)) == [
-        f"labels-{i:05}-of-00006.{suffix}" for i in range(6) for suffix in ("npz", "tfrecord")
+        f"labels-{i:05}-of-00003.{suffix}" for i in range(3) for suffix in ("npz", "tfrecord")
     ]
     found = records(folder)
-    assert [record["name"] for record in found[:5]] == [
-        f"number {i} of train-0".encode() for i in range(5)
-    ]
-    job = json.loads((folder / "job.json").read_text())
-    assert job["teacher"] == found[0]["teacher"].decode()
-    assert job["class_names"] == [str(digit) for digit in range(10)]
-    assert job["ranges"][1]["skip"] == 4
-    result = report(folder)
-    assert (result["images"], result["unreadable"], sum(result["classes"].values())) == (21, 0, 21)
-    assert sum(result["scores"]["images"]) == 21
+    names = [Path(record["name"].decode()).stem for record in found]
+    assert names == [f"{i:02}" for i in range(21) if i != 5]
+    written = json.loads((folder / "job.json").read_text())
+    assert written["teacher"] == found[0]["teacher"].decode() == "lambda_resnet14-e163ef8bf9bb"
+    assert written["class_names"] == [str(digit) for digit in range(10)]
+    assert [part["take"] for part in written["ranges"]] == [8, 8, 5]
+    assert (written["top_k"], written["batch_size"]) == (10, 4)
+    result = read_report(folder)
+    assert (result["images"], result["unreadable"]) == (20, 1)
+    assert result["unreadable_images"][0].startswith(f"{by_files}/05.jpg (not an image")
     labels = np.bincount([record["label"] for record in found], minlength=10)
     assert list(result["classes"].values()) == labels.tolist()
     np.testing.assert_allclose(result["mean_score"], np.mean([one["score"] for one in found]))
-    assert result["last_command"]["images_per_second"] > 0
+    last = result["last_command"]
+    assert last["images"] == 21
+    assert last["images_per_second"] == pytest.approx(21 / last["seconds"])
     assert (folder / "scores.png").stat().st_size > 1000
-    printed = capsys.readouterr().out
-    assert "21/21 images" in printed
-    assert "labeled 21 images in" in printed
 
 
-def test_killed_job_does_the_rest(arguments, tmp_path, capsys):
-    label(arguments)
-    folder = tmp_path / "labels"
+def test_killed_job_does_the_rest(arguments, by_files, tmp_path, capsys):
+    """With a kill's leftovers: finished ranges, an index without records, partial files."""
+    arguments = ["--teacher", arguments[1], "--input", f"{by_files}/*.jpg", "--batch_size", "4"]
+    folder = shutil.copytree(by_files / "labels", tmp_path / "labels")
+    arguments += ["--range_size", "8", "--output", str(folder)]
     first = contents(folder)
-    # A kill leaves the files of finished ranges, an index without records, and a partial file.
-    for path in sorted(folder.glob("labels-*.tfrecord"))[2:]:
-        path.unlink()
-    (folder / "labels-00000-of-00006.npz").unlink()  # of a finished range: it is labeled again
-    for number in (1, 3):  # the first is of a range that is not written again
-        (folder / f".partial-x-labels-0000{number}-of-00006.tfrecord").mkdir()
-    (folder / "report.json").unlink()
-    finished = folder / "labels-00001-of-00006.tfrecord"
+    (folder / "labels-00000-of-00003.npz").unlink()  # of a finished range: it is labeled again
+    (folder / "labels-00002-of-00003.tfrecord").unlink()
+    (folder / ".partial-x-labels-00001-of-00003.tfrecord").mkdir()
+    finished = folder / "labels-00001-of-00003.tfrecord"
     time = finished.stat().st_mtime_ns
-    capsys.readouterr()
     label(arguments)
     assert contents(folder) == first
     assert finished.stat().st_mtime_ns == time
     assert not list(folder.glob(".partial*"))
-    assert "resumes: 1 of 6 ranges are done" in capsys.readouterr().out
-    assert (report(folder)["images"], report(folder)["last_command"]["images"]) == (21, 18)
-    label(arguments)
-    assert "resumes: 6 of 6" in capsys.readouterr().out
-    assert report(folder)["images"] == 21
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "different"),
-    [
-        ("top_k", "3", "top_k"),
-        ("temperature", "2", "temperature"),
-        ("batch_size", "3", "batch_size"),
-        ("range_size", "5", "ranges"),
-        ("input", "shards/train-0", "input, ranges, sizes_and_times"),
-    ],
-)
-def test_folder_of_another_job_is_refused(
-    arguments, tmp_path, monkeypatch, capsys, name, value, different
-):
-    label(arguments)
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "labels").iterdir()}
-    monkeypatch.chdir(tmp_path)
-    line = fail(main, monkeypatch, capsys, "label", *arguments, f"--{name}", value)
-    assert f"holds the labels of another job (other {different})" in line
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
-def test_changed_images_are_refused(arguments, shards, tmp_path, monkeypatch, capsys):
-    label(arguments)
-    (tmp_path / "labels" / "labels-00005-of-00006.tfrecord").unlink()
-    os.utime(shards / "train-2", ns=(1, 1))
-    line = fail(main, monkeypatch, capsys, "label", *arguments)
-    assert "holds the labels of another job (other sizes_and_times)" in line
-
-
-def index_file(**changes) -> bytes:
-    file = io.BytesIO()
-    index = {"label": [3], "score": [0.5], "sha256": np.zeros((1, 32), "uint8")}
-    index |= {"perceptual_hash": [0], "unreadable": np.array([], "U"), "damaged": np.array([], "U")}
-    np.savez(
-        file, **{name: value for name, value in (index | changes).items() if value is not None}
+    printed = capsys.readouterr().out
+    assert "resumes: 1 of 3 ranges are done" in printed
+    assert "labeled 13 images in" in printed
+    assert "1 unreadable images: " in printed
+    assert (read_report(folder)["images"], read_report(folder)["last_command"]["images"]) == (
+        20,
+        13,
     )
-    return file.getvalue()
+    label(arguments)
+    assert "resumes: 3 of 3" in capsys.readouterr().out
+    os.utime(by_files / "20.jpg", ns=(1, 1))
+    with pytest.raises(ValueError, match=r"another job \(other sizes_and_times\)"):
+        label(arguments)
 
 
 @pytest.mark.parametrize(
-    ("content", "received"),
-    [
-        (b"", "no .npz file"),
-        (index_file()[:-30], "File is not a zip file"),
-        (b"text", "no .npz file"),
-        (index_file(label=None), "label is not a file in the archive"),
-        (index_file(label=[10]), "no labels of 10 classes"),
-        (index_file(score=[np.nan]), "no labels of 10 classes"),
-        (index_file(score=[0.5, 0.5]), "score of float64, (2,)"),
-        (index_file(sha256=np.zeros((1, 16), "uint8")), "sha256 of uint8, (1, 16)"),
-        (index_file(perceptual_hash=["a"]), "perceptual_hash of <U1"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ("field", "value"),
+    [("top_k", 3), ("temperature", 3.0), ("batch_size", 3), ("input", "3"), ("teacher", "3")],
 )
-def test_damaged_index_is_named(tmp_path, content, received):
-    path = tmp_path / "labels.npz"
-    path.write_bytes(content)
-    with pytest.raises(
-        ValueError, match=f"output: expected an intact index in {path}; remove"
-    ) as error:
-        read_index(path, 10)
-    assert received in str(error.value)
-
-
-def test_scores_are_counted_in_bins_from_0_to_1():
-    totals = Totals(np.zeros(3, "int64"))
-    index = {"label": np.array([2, 0, 2, 2]), "score": np.array([0.5, 0.54, 0.56, 1.0])}
-    totals.add(index | {"unreadable": np.array(["a"]), "damaged": np.array([], "U")})
-    assert {i: n for i, n in enumerate(totals.scores.tolist()) if n} == {10: 2, 11: 1, 19: 1}
-    assert totals.classes.tolist() == [1, 0, 3]
-
-
-@pytest.mark.parametrize(("takes", "total"), [([3, 4], 7), ([3, -1], None)])
-def test_progress_has_no_total_where_numbers_are_unknown(takes, total):
-    (task,) = Meter(takes)._progress.tasks
-    assert task.total == total
+def test_folder_of_another_job_is_refused(labels, field, value):
+    own = job.Job.model_validate_json((labels / "job.json").read_bytes())
+    job.start(labels, "job.json", own, "the labels of another job")
+    other = own.model_copy(update={field: value})
+    with pytest.raises(ValueError, match=f"holds the labels of another job .other {field}.; rep"):
+        job.start(labels, "job.json", other, "the labels of another job")
 
 
 @pytest.mark.parametrize(
@@ -193,6 +131,78 @@ def test_bad_input_is_refused_before_the_teacher_is_loaded(
     assert not (tmp_path / "labels").exists()
 
 
+INDEX = {
+    "label": [3],
+    "score": [0.5],
+    "sha256": np.zeros((1, 32), "uint8"),
+    "perceptual_hash": [0],
+    "unreadable": np.array([], "U"),
+    "damaged": np.array([], "U"),
+}
+
+
+def index_file(**changes) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **{k: v for k, v in (INDEX | changes).items() if v is not None})
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "received"),
+    [
+        (b"", "no .npz file"),
+        (index_file()[:-30], "File is not a zip file"),
+        (index_file(label=None), "label is not a file in the archive"),
+        (index_file(label=[10]), "no labels of 10 classes"),
+        (index_file(score=[np.nan]), "no labels of 10 classes"),
+        (index_file(score=[0.5, 0.5]), "score of float64, (2,)"),
+        (index_file(sha256=np.zeros((1, 16), "uint8")), "sha256 of uint8, (1, 16)"),
+        (index_file(perceptual_hash=["a"]), "perceptual_hash of <U1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_damaged_index_is_named(tmp_path, content, received):
+    path = tmp_path / "labels.npz"
+    path.write_bytes(content)
+    expected = f"output: expected an intact index in {path}; remove"
+    with pytest.raises(ValueError, match=expected) as error:
+        job.read_index(path, 10)
+    assert received in str(error.value)
+
+
+def test_report_counts_known_scores(tmp_path, monkeypatch, capsys):
+    drawn = []
+    monkeypatch.setattr(report, "plot_labels", lambda *arguments: drawn.append(arguments))
+    for number, scores in enumerate(([0.5, 0.54, 0.56], [1.0])):
+        labels = [2, 0, 2][: len(scores)]
+        arrays = {"score": scores, "label": labels, "perceptual_hash": labels}
+        arrays |= {"sha256": np.zeros((len(scores), 32), "uint8")}
+        arrays |= {"unreadable": np.array([f"x{i}" for i in range(70)])}
+        np.savez(tmp_path / f"labels-0000{number}-of-00002.npz", **INDEX | arrays)
+    settings = {"top_k": 1, "temperature": 1.0, "batch_size": 1, "input": "", "ranges": ()}
+    of = job.Job(teacher="digits-0", class_names=("a", "b", "c"), **settings)
+    report.write(tmp_path, job.Task(of, "", str(tmp_path), 2, False), 3, 1.5)
+    found = read_report(tmp_path)
+    scores = found["scores"]["images"]
+    assert {i: n for i, n in enumerate(scores) if n} == {10: 2, 11: 1, 19: 1}
+    assert found["classes"] == {"a": 1, "b": 0, "c": 3}
+    assert found["mean_score"] == pytest.approx(0.65)
+    assert (found["unreadable"], len(found["unreadable_images"])) == (140, 100)
+    assert found["last_command"]["images_per_second"] == 2.0
+    assert drawn[0][0].tolist() == scores
+    assert drawn[0][1].tolist() == [1, 0, 3]
+    assert "digits-0: 4 images, mean score 0.6500" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("takes", "total"), [([3, 4], 7), ([3, -1], None)])
+def test_progress_has_no_total_where_numbers_are_unknown(takes, total):
+    with report.Meter(takes) as meter:
+        meter.advance(2)
+        meter.advance(1)
+    (task,) = meter.progress.tasks
+    assert (task.total, task.completed, meter.images) == (total, 3, 3)
+
+
 def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, monkeypatch, capsys):
     path = shards / "train-1"
     content = bytearray(path.read_bytes())
@@ -204,47 +214,59 @@ def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, monkeyp
     assert "report.json" not in {path.name for path in folder.iterdir()}
     assert len(contents(folder)) < 12
     label(arguments, damaged="skip")
-    result = report(folder)
+    result = read_report(folder)
     assert 14 <= result["images"] < 21
     assert "train-1, after" in result["damaged_files"][0]
     assert "its rest was left out" in capsys.readouterr().out
 
 
-def test_image_files_of_which_some_are_unreadable(teacher, photos, tmp_path, capsys):
-    (photos / "red" / "0.jpg").write_bytes(b"no image")
-    label(["--teacher", teacher, "--input", f"{photos}/*/*", "--output", str(tmp_path / "labels")])
-    result = report(tmp_path / "labels")
-    assert (result["images"], result["unreadable"]) == (19, 1)
-    (named,) = result["unreadable_images"]
-    assert named.startswith(f"{photos}/red/0.jpg (not an image")
-    assert "1 unreadable images: " in capsys.readouterr().out
+SIGNATURES = ("images", "serving_default")
 
 
-def test_saved_model_gives_the_same_labels(teacher, arguments, tmp_path):
-    label(arguments)
-    classifier = Run(Path(teacher)).load()
-    export = tmp_path / "exports" / "digits" / "1"
+class Export(tf.Module):
+    """Probabilities of three classes: shares of the channels."""
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 8, 8, 3), tf.float32, "images")])
+    def images(self, images):
+        sums = tf.reduce_sum(images, (1, 2))
+        return {"probabilities": sums / tf.reduce_sum(sums, -1, keepdims=True)}
+
+
+def test_saved_model_is_a_teacher(tmp_path):
+    folder, module = tmp_path / "digits" / "7", Export()
+    tf.saved_model.save(module, str(folder), dict.fromkeys(SIGNATURES, module.images))
+    settings = {"image_size": 8, "crop_fraction": 0.5, "interpolation": "bilinear"}
+    (folder / "preprocessing.json").write_text(json.dumps(settings))
+    write_labels(folder, ["a", "b", "c"])
+    teacher = load_teacher(str(folder))
+    assert re.fullmatch("digits-[0-9a-f]{12}", teacher.id)
+    assert (teacher.class_names, teacher.preprocessing.image_size) == (("a", "b", "c"), 8)
+    pixels, small = teacher.decode(jpeg(0))
+    assert (pixels.shape, small.shape) == ((8, 8, 3), (32, 32))
+    expected = pixels.sum((0, 1)) / pixels.sum()
+    np.testing.assert_allclose(teacher.predict(pixels[None]), expected[None], rtol=1e-5)
+    other = shutil.copytree(folder, tmp_path / "short")
+    write_labels(other, ["a", "b"])
+    with pytest.raises(ValueError, match=r"of 3 classes. Received: 2 classes"):
+        load_teacher(str(other))
+
+
+@pytest.mark.slow
+def test_exports_and_published_networks_are_teachers(teacher, tmp_path):
+    """With the same outputs as the run."""
+    classifier, run = Run(Path(teacher)).load(), load_teacher(teacher)
+    export = tmp_path / "digits" / "1"
     saved_model.write(classifier, export)
     write_labels(export, classifier.class_names)
-    label(arguments, teacher=str(export), output=str(tmp_path / "other"))
-    one, other = records(tmp_path / "labels"), records(tmp_path / "other")
-    assert other[0]["teacher"].startswith(b"digits-")
-    for ours, theirs in zip(one, other, strict=True):
-        assert ours["image"] == theirs["image"]
-        assert ours["label"] == theirs["label"]
-        np.testing.assert_allclose(ours["score"], theirs["score"], rtol=1e-5)
+    size = classifier.image_size
+    images = np.random.default_rng(0).uniform(0, 255, (4, size, size, 3)).astype("float32")
+    other = load_teacher(str(export))
+    np.testing.assert_allclose(other.predict(images), run.predict(images), atol=1e-6)
+    published = load_teacher(str(Path(teacher).with_name("published_classifier")))
+    assert len(published.class_names) == published.predict(images).shape[1]
 
 
-def test_published_network_is_a_teacher(teacher, arguments, tmp_path):
-    place = Path(teacher).with_name("published_classifier")
-    label(arguments, teacher=str(place))
-    classifier = Published(str(place)).load()
-    found = records(tmp_path / "labels")
-    image = tmp_path / "0.jpg"
-    image.write_bytes(found[0]["image"])
-    assert classifier(image, 1)[0].index == found[0]["label"]
-
-
+@pytest.mark.slow
 def test_output_in_a_bucket(arguments, bucket, tmp_path):
     label(arguments)
     label(arguments, output=f"{bucket}/labels")

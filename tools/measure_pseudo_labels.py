@@ -1,7 +1,7 @@
-"""Measures labeling (with Apache Beam) and selection, for docs/pseudo_labels.md; in the top folder:
+"""Measures labeling (with Apache Beam) and selection, for docs/pseudo_labels.md.
 
-PYTHONPATH=tests python -m support.measure_pseudo_labels label FOLDER
-PYTHONPATH=tests python -m support.measure_pseudo_labels select FOLDER [IMAGES]
+python -m tools.measure_pseudo_labels label FOLDER
+python -m tools.measure_pseudo_labels select FOLDER [IMAGES]
 """
 
 import json
@@ -26,7 +26,7 @@ def label(folder: Path) -> None:
     subprocess.run(list(map(str, run)), check=True)
     _write_digits(folder)
     for name in ("plain", *RUNNERS):
-        command = [sys.executable, "-m", "support.measure_pseudo_labels", "plain", folder]
+        command = [sys.executable, "-m", "tools.measure_pseudo_labels", "plain", folder]
         if name != "plain":
             command = [sys.executable, "-m", "zoo.pseudo_label", "label", "--range_size", "100"]
             command += ["--teacher", folder / "run", "--input", f"{folder}/train-*"]
@@ -48,15 +48,17 @@ def label(folder: Path) -> None:
 
 
 def _write_digits(folder: Path) -> None:
+    import tensorflow as tf
     from sklearn.datasets import load_digits
 
-    from support.pseudo_labels import png
-    from support.record_files import write_tfrecords
-
-    images = np.round(load_digits().images * 255 / 16).astype("uint8")
+    images = np.round(load_digits(return_X_y=True)[0] * 255 / 16).astype("uint8")
     for number in range(8):
-        examples = [(png(image), 0) for image in images[number::8]]
-        write_tfrecords(folder / f"train-{number}", examples)
+        with tf.io.TFRecordWriter(str(folder / f"train-{number}")) as file:
+            for image in images[number::8]:
+                content = tf.io.encode_png(image.reshape(8, 8, 1)).numpy()
+                values = tf.train.Feature(bytes_list=tf.train.BytesList(value=[content]))
+                features = tf.train.Features(feature={"image/encoded": values})
+                file.write(tf.train.Example(features=features).SerializeToString())
 
 
 def plain(folder: Path) -> None:
