@@ -16,7 +16,7 @@ from zoo.model_card import table
 from zoo.registry import find_model, trainable_parameters
 
 
-class CostConfig(Settings, cli_prog_name="python -m tools.detection_cost"):
+class CostConfig(Settings):
     """Counts trainable parameters and FLOPs of a detector for one image.
 
     FLOPs are counted for convolutions and matrix products of the whole network, two for each
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
 def main(arguments: Sequence[str]) -> None:
     """Builds the detectors and prints a table."""
-    config = CostConfig.from_command_line(arguments)
+    config = CostConfig.from_command_line(arguments, "python -m tools.detection_cost")
     from zoo.detection.shards import Dataset
 
     size, known = config.image_size, config.dir is None or Dataset.read(config.dir).masks

@@ -27,7 +27,7 @@ LENGTHS = (6, 26)  # least and largest number of columns of a path
 POINTS = 2 * SIZE  # drawn points of a path
 
 
-class PathsConfig(Settings, cli_prog_name="python -m tools.paths"):
+class PathsConfig(Settings):
     """Draws four paths per image; the class is the color at the other end of the marked one.
 
     Writes train/CLASS/ and val/CLASS/ with PNG files of 32 x 32 pixels, for --data.source
@@ -48,7 +48,7 @@ class PathsConfig(Settings, cli_prog_name="python -m tools.paths"):
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then draws."""
-    config = PathsConfig.from_command_line(arguments)
+    config = PathsConfig.from_command_line(arguments, "python -m tools.paths")
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
     write(config.output, config.train, config.val, config.seed)

@@ -32,7 +32,7 @@ class Shape:
     crowd: bool = False
 
 
-class ShapesConfig(Settings, cli_prog_name="python -m tools.shapes"):
+class ShapesConfig(Settings):
     """Draws discs, squares and triangles on parts of the two sample images of scikit-learn.
 
     Writes train/ and val/ with JPEG files, and train.json and val.json with boxes and exact masks
@@ -58,7 +58,7 @@ class ShapesConfig(Settings, cli_prog_name="python -m tools.shapes"):
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the settings, then draws."""
-    config = ShapesConfig.from_command_line(arguments)
+    config = ShapesConfig.from_command_line(arguments, "python -m tools.shapes")
     if config.output.exists() and any(config.output.iterdir()):
         raise ValueError(f"output: expected a new folder. Received: {str(config.output)!r}")
     write(config.output, config.train, config.val, config.size, config.seed, config.masks)
