@@ -1,57 +1,114 @@
-"""Stopping early, and what a run says while it goes on."""
+"""Saving, stopping, and what a run prints."""
 
 import json
 import re
 import sys
+from types import SimpleNamespace
 
+import keras
+import numpy as np
 import pytest
 
-from zoo.train.callbacks import (
-    Bar,
-    DecodingSpeed,
-    SaveProgress,
-    load_callback,
-    write_epochs,
-)
-from zoo.train.checkpoints import Checkpoints, Progress
+from zoo.train import callbacks
+from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
+from zoo.train.checkpoints import Progress
 
 
-def after(*accuracies) -> Progress:
-    history = [{"val_accuracy": accuracy} for accuracy in accuracies]
-    return Progress(len(history), history, list(range(1, len(history) + 1)))
+@pytest.fixture
+def times(monkeypatch):
+    """Sets what the clock shows, one time after the other."""
 
+    def set_times(*seconds):
+        clock = iter(map(float, seconds))
+        monkeypatch.setattr(callbacks.time, "monotonic", lambda: next(clock))
 
-@pytest.mark.parametrize(
-    ("accuracies", "patience", "expected"),
-    [
-        ((), 1, False),
-        ((0.5, 0.4, 0.3), None, False),
-        ((0.5, 0.4), 2, False),
-        ((0.5, 0.4, 0.5), 2, True),  # the first of equal ones is the best
-        ((0.5, 0.4, 0.6), 2, False),
-    ],
-)
-def test_stopped_early(accuracies, patience, expected):
-    assert after(*accuracies).stopped_early(patience) is expected
-
-
-def test_time_of_all_processes_counts(monkeypatch, tmp_path):
-    clock = iter([10.0, 12.5, 13.0])
-    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
-    progress = Progress(step=3, seconds=4.0)  # of a process before
-    callback = SaveProgress(Checkpoints(tmp_path / "checkpoints", []), progress, 1, None, bool)
-    (tmp_path / "config.yaml").touch()
-    callback.set_model(Model())
-    for _ in range(2):
-        callback._save()
-    assert progress.seconds == 7.0
-    assert Checkpoints(tmp_path / "checkpoints", []).restore() == progress
+    return set_times
 
 
 class Model:
     def __init__(self):
         self.steps_done = 0
-        self.optimizer = type("Optimizer", (), {"learning_rate": 0.25})
+        self.stop_training = False
+        self.optimizer = SimpleNamespace(learning_rate=0.25)
+        self.metrics_variables = [keras.Variable([1.0, 2.0])]
+
+
+@pytest.fixture
+def saving(tmp_path):
+    """Creates the callback of a run, its model, and the progress after each saved file."""
+    (tmp_path / "config.yaml").touch()
+    saved, files = [], SimpleNamespace(folder=tmp_path / "checkpoints")
+    files.save = lambda progress: saved.append((progress.step, len(progress.history)))
+
+    def create(every_steps=None, patience=None, stop=lambda: False, progress=None):
+        save = SaveProgress(files, progress or Progress(), every_steps, patience, stop)
+        save.set_model(Model())
+        return save, save.model, saved
+
+    return create
+
+
+def test_checkpoints_every_few_steps_and_after_epochs(saving):
+    save, model, saved = saving(every_steps=4, patience=1)
+    for steps in (2, 4, 5, 8, 9):
+        model.steps_done = steps
+        save.on_train_batch_end(0, {"loss": 1.0})
+    assert saved == [(4, 0), (8, 0)]
+    for accuracy in (0.5, 0.5):
+        assert not model.stop_training
+        model.steps_done += 1
+        save.on_epoch_end(0, {"val_accuracy": np.float32(accuracy)})
+    assert saved[2:] == [(10, 1), (11, 2)]
+    assert save.progress.epoch_steps == [10, 11]
+    assert save.progress.history == [{"val_accuracy": 0.5}] * 2
+    assert model.stop_training
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite_ends_the_run(saving, loss):
+    save, model, saved = saving(every_steps=1, progress=Progress(3))
+    model.steps_done = 4
+    message = r"no longer finite at step 4; the last .* of step 3; lower optimizer\.learning_rate"
+    with pytest.raises(ValueError, match=message):
+        save.on_train_batch_end(0, {"loss": loss})
+    assert saved == []
+
+
+@pytest.mark.parametrize("in_evaluation", [False, True])
+@pytest.mark.parametrize("before", [4, 5])
+def test_interrupted_run_saves_its_step_once(saving, in_evaluation, before):
+    """Within an evaluation, with the training metrics from before it."""
+    stopped = [False]
+    save, model, saved = saving(stop=lambda: stopped[0], progress=Progress(before))
+    model.steps_done = 5
+    save.on_train_batch_end(0, {})
+    save.on_test_begin()
+    model.metrics_variables[0].assign([7.0, 7.0])
+    save.on_test_batch_end(0)
+    stopped[0] = True
+    message = "^stopped at step 5; the same command resumes from there$"
+    with pytest.raises(SystemExit, match=message):
+        (save.on_test_batch_end if in_evaluation else save.on_train_batch_end)(0, {})
+    assert saved == [(5, 0)] * (before == 4)
+    metrics = keras.ops.convert_to_numpy(model.metrics_variables[0]).tolist()
+    assert metrics == ([1, 2] if in_evaluation else [7, 7])
+
+
+def test_time_of_all_processes_counts(times, saving):
+    times(10, 12.5, 13)
+    save, *_ = saving(progress=Progress(step=3, seconds=4.0))  # of a process before
+    for _ in range(2):
+        save.on_epoch_end(0, {"val_accuracy": 1})
+    assert save.progress.seconds == 7.0
+
+
+def test_removed_run_is_not_written_again(saving, tmp_path):
+    save, model, saved = saving(every_steps=1)
+    (tmp_path / "config.yaml").unlink()
+    model.steps_done = 1
+    with pytest.raises(ValueError, match="was removed while the run went on"):
+        save.on_train_batch_end(0, {})
+    assert saved == []
 
 
 def created_bar(batch_size: int, run_epochs: int, steps: int) -> Bar:
@@ -62,9 +119,8 @@ def created_bar(batch_size: int, run_epochs: int, steps: int) -> Bar:
     return bar
 
 
-def test_bar_counts_images(monkeypatch):
-    clock = iter([100.0, 102.0, 103.0])
-    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
+def test_bar_counts_images(times):
+    times(100, 102, 103)
     bar = created_bar(batch_size=8, run_epochs=1, steps=22)
     bar.model.steps_done = 5
     logs = {}
@@ -74,37 +130,9 @@ def test_bar_counts_images(monkeypatch):
     assert logs == {"images_per_second": 20.0, "learning_rate": 0.25}
 
 
-@pytest.mark.parametrize(
-    ("trained", "epoch", "said"), [(9, 70, True), (8, 70, False), (9, 50, False)]
-)
-def test_says_once_that_devices_wait_for_images(monkeypatch, capsys, trained, epoch, said):
-    """A batch of 20 images comes every 2 seconds: 10 per second are decoded."""
-    clock = iter([0.0, epoch, *range(epoch, epoch + 20, 2)])
-    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: float(next(clock)))
-    callback = DecodingSpeed(lambda: range(100), 20, seconds=9.5)
-    callback.on_epoch_begin(0)
-    for _ in range(2):
-        callback.on_epoch_end(0, {"images_per_second": trained})
-        if not callback.told:
-            break
-    printed = capsys.readouterr().out
-    assert printed.count("\n") == said
-    assert ("decoded at 10 per second, and trained on at 9" in printed) is said
-
-
-def test_one_line_of_json_for_each_epoch(tmp_path):
-    write_epochs(tmp_path / "epochs.jsonl", after(0.5, 0.75))
-    lines = (tmp_path / "epochs.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {"epoch": 1, "step": 1, "val_accuracy": 0.5},
-        {"epoch": 2, "step": 2, "val_accuracy": 0.75},
-    ]
-
-
-def test_bar_ends_once_at_the_last_step_and_says_the_time_left(monkeypatch, capsys):
+def test_bar_ends_once_at_the_last_step_and_says_the_time_left(times, capsys):
     """Executions of 10 steps, epochs of 22, of 10 s with the evaluation."""
-    clock = iter([100.0, 103.0, 106.0, 109.0, 110.0])
-    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
+    times(100, 103, 106, 109, 110)
     bar = created_bar(batch_size=8, run_epochs=721, steps=22)
     for last in (9, 19, 29):
         bar.on_train_batch_end(last, {"loss": 0.5})
@@ -117,60 +145,63 @@ def test_bar_ends_once_at_the_last_step_and_says_the_time_left(monkeypatch, caps
     assert output.splitlines()[-1] == "2 h 0 min left"
 
 
-def test_bar_estimates_long_runs_from_their_first_steps(monkeypatch, capsys):
+@pytest.mark.parametrize(("epochs", "said"), [(10, True), (2, False)])
+def test_bar_estimates_long_runs_from_their_first_steps(times, capsys, epochs, said):
     """An execution of 10 steps takes 100 s, the first one 500 s more, for compilation."""
-    clock = iter([0.0, 600.0, 700.0, 800.0])
-    monkeypatch.setattr("zoo.train.callbacks.time.monotonic", lambda: next(clock))
-    bar = created_bar(batch_size=8, run_epochs=10, steps=100)
+    times(0, 600, 700, 800)
+    bar = created_bar(batch_size=8, run_epochs=epochs, steps=100)
     for done in (10, 20, 30):
         bar.model.steps_done = done
         bar.on_train_batch_end(done - 1, {"loss": 0.5})
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if "left" in line)
-    assert line == "2 h 43 min left, by 10 s a step, without evaluations"  # of 980 steps
+    lines = [line for line in capsys.readouterr().out.splitlines() if "left" in line]
+    # Of 980 steps; a run of half an hour is not long.
+    assert lines == ["2 h 43 min left, by 10 s a step, without evaluations"] * said
 
 
-SOURCE = """
-import keras
-
-class Logger(keras.callbacks.Callback):
-    pass
-
-def with_arguments():
-    logger = Logger()
-    logger.project = "mine"
-    return logger
-
-def nothing():
-    return None
-
-def needs(project):
-    return Logger()
-"""
+@pytest.mark.parametrize(
+    ("trained", "epoch", "said"), [(9, 70, True), (8, 70, False), (9, 50, False)]
+)
+def test_says_once_that_devices_wait_for_images(times, capsys, trained, epoch, said):
+    """A batch of 20 images comes every 2 seconds: 10 per second are decoded."""
+    times(0, epoch, *range(epoch, epoch + 20, 2))
+    callback = DecodingSpeed(lambda: range(100), 20, seconds=9.5)
+    callback.on_epoch_begin(0)
+    for _ in range(2):
+        callback.on_epoch_end(0, {"images_per_second": trained})
+        if not callback.told:
+            break
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == said
+    assert ("decoded at 10 per second, and trained on at 9" in printed) is said
 
 
-@pytest.fixture
-def module(tmp_path, monkeypatch):
-    (tmp_path / "my_callbacks.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield
-    sys.modules.pop("my_callbacks", None)
-
-
-def test_classes_and_functions(module):
-    one, other = map(load_callback, ["my_callbacks:Logger", "my_callbacks:with_arguments"])
-    assert type(one) is type(other)
-    assert other.project == "mine"
+def test_one_line_of_json_for_each_epoch(tmp_path):
+    history = [{"val_accuracy": 0.5}, {"val_accuracy": 0.75, "val_loss": float("nan")}]
+    write_epochs(tmp_path / "epochs.jsonl", Progress(9, history, [4, 8]))
+    lines = (tmp_path / "epochs.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"epoch": 1, "step": 4, "val_accuracy": 0.5},
+        {"epoch": 2, "step": 8, "val_accuracy": 0.75, "val_loss": None},
+    ]
 
 
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
+        ("mine:made", None),
+        ("keras.callbacks:TerminateOnNaN", None),
         ("no_such_module:Logger", "ModuleNotFoundError"),
-        ("my_callbacks:Missing", "AttributeError"),
-        ("my_callbacks:needs", "TypeError"),
-        ("my_callbacks:nothing", "NoneType from 'my_callbacks:nothing'"),
+        ("mine:Missing", "AttributeError"),
+        ("mine:needs", "TypeError"),
+        ("mine:nothing", "NoneType from 'mine:nothing'"),
     ],
 )
-def test_what_is_no_callback(module, place, reason):
+def test_callbacks_of_users(monkeypatch, place, reason):
+    made = keras.callbacks.LambdaCallback
+    module = SimpleNamespace(made=made, nothing=lambda: None, needs=lambda project: made())
+    monkeypatch.setitem(sys.modules, "mine", module)
+    if reason is None:
+        assert isinstance(load_callback(place), keras.callbacks.Callback)
+        return
     with pytest.raises(ValueError, match=rf"training\.callbacks: expected .*{reason}"):
         load_callback(place)

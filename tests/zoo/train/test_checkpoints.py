@@ -15,11 +15,17 @@ from zoo.train import checkpoints
 from zoo.train.checkpoints import Checkpoints, Progress
 
 
-def create(folder, classes=3) -> tuple[Checkpoints, keras.Model, keras.optimizers.Optimizer]:
-    model = networks.tiny_model(classes=classes, dropout_rate=0.5)
+def create(folder, classes=3, **options):
+    """Checkpoints of a network with random layers, the network and its optimizer."""
+    dense = keras.layers.Dense(classes, name="predictions")
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.5), dense], name="network")
     optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
     optimizer.build(model.trainable_variables)
-    return Checkpoints(folder, [*model.variables, *optimizer.variables]), model, optimizer
+    return (
+        Checkpoints(folder, [*model.variables, *optimizer.variables], **options),
+        model,
+        optimizer,
+    )
 
 
 def state(model, optimizer):
@@ -30,15 +36,25 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def name_of(step):
+    return f"step-{step:09d}.safetensors"
+
+
 def test_restores_weights_optimizer_and_seeds(tmp_path):
     saved, model, optimizer = create(tmp_path)
-    networks.randomize(model)
+    assert saved.restore() is None
     optimizer.iterations.assign(7)
     optimizer.variables[-1].assign(np.ones(optimizer.variables[-1].shape))
-    model(networks.images(2, 16, 16, 3), training=True)  # which draws from the seeds
-    progress = Progress(7, [{"val_accuracy": 0.5}, {"val_accuracy": 0.25}], [3, 6], 1.5)
-    saved.save(progress)
-
+    model(np.ones((2, 4), "float32"), training=True)  # which draws from the seeds
+    losses = {"val_loss": float("inf"), "loss": 0.25}
+    progress = Progress(7, [{"val_accuracy": 0.5}, {"val_accuracy": 0.2, **losses}], [3, 6], 1.5)
+    before = os.umask(0o027)
+    try:
+        saved.save(progress)
+    finally:
+        os.umask(before)
+    assert files(tmp_path) == [name_of(7)]
+    assert stat.S_IMODE((tmp_path / name_of(7)).stat().st_mode) == 0o640
     restored, other, other_optimizer = create(tmp_path)
     assert restored.restore() == progress
     for one, two in zip(state(model, optimizer), state(other, other_optimizer), strict=True):
@@ -46,66 +62,68 @@ def test_restores_weights_optimizer_and_seeds(tmp_path):
     assert int(other_optimizer.iterations.numpy()) == 7
 
 
-def test_files_are_readable_by_whom_the_umask_allows(tmp_path):
-    before = os.umask(0o027)
-    try:
-        create(tmp_path)[0].save(Progress(1))
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o640
-
-
-def test_nothing_to_restore(tmp_path):
-    assert create(tmp_path / "none")[0].restore() is None
-
-
-def test_losses_that_are_not_finite_are_restored(tmp_path):
-    history = [{"val_accuracy": 0.5, "val_loss": float(value)} for value in ("nan", "inf")]
-    create(tmp_path)[0].save(Progress(2, history, [1, 2]))
-    restored = create(tmp_path)[0].restore()
-    assert [repr(epoch["val_loss"]) for epoch in restored.history] == ["nan", "inf"]
-
-
-def test_file_of_another_version_is_refused(tmp_path, monkeypatch):
-    """Its network may compute otherwise, which names and shapes do not show."""
+@pytest.mark.parametrize("kind", ["model", "version"])
+def test_file_of_another_model_or_version_is_refused(tmp_path, monkeypatch, kind):
+    """Another version may compute otherwise, which names and shapes do not show."""
     create(tmp_path)[0].save(Progress(3))
-    monkeypatch.setattr(checkpoints.lambda_keras, "__version__", "9.9")
-    with pytest.raises(ValueError, match=r"of lambda_keras 0\.\d\..*This is 9\.9$"):
-        create(tmp_path)[0].restore()
+    if kind == "version":
+        monkeypatch.setattr(checkpoints.lambda_keras, "__version__", "9.9")
+    other, model, optimizer = create(tmp_path, 3 if kind == "version" else 4)
+    before = state(model, optimizer)
+    message = {"model": "another model, .*: 4 variables .*predictions", "version": r"0\.\d.* 9\.9$"}
+    with pytest.raises(ValueError, match=rf"the checkpoint .* is of .*{message[kind]}"):
+        other.restore()
+    for one, two in zip(before, state(model, optimizer), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
-def test_newest_files_are_kept(tmp_path):
-    saved = create(tmp_path)[0]
+def test_newest_files_and_the_best_are_kept(tmp_path):
+    saved, model, _ = create(tmp_path)
     for step in (9, 10, 100, 1000):
         saved.save(Progress(step))
-    assert files(tmp_path) == [f"step-{step:09d}.safetensors" for step in (10, 100, 1000)]
-
-
-def test_best_file_is_kept_and_restored(tmp_path):
-    saved, model, _ = create(tmp_path)
-    progress = Progress()
+    assert files(tmp_path) == [name_of(step) for step in (10, 100, 1000)]
+    progress, bias = Progress(), model.get_layer("predictions").bias
     for epoch, accuracy in enumerate((0.5, 0.9, 0.9, 0.8, 0.7, 0.6), start=1):
-        model.get_layer("predictions").bias.assign(np.full(3, epoch, "float32"))
-        progress.step = 10 * epoch
+        bias.assign(np.full(3, epoch, "float32"))
+        progress.step = 10_000 * epoch
         progress.history.append({"val_accuracy": accuracy})
         progress.epoch_steps.append(progress.step)
         saved.save(progress)
-    assert (progress.best_epoch, progress.best_step) == (1, 20)
-    assert files(tmp_path) == [f"step-{step:09d}.safetensors" for step in (20, 40, 50, 60)]
+    assert (progress.best_epoch, progress.best_step) == (1, 20_000)
+    assert files(tmp_path) == [name_of(step) for step in (20_000, 40_000, 50_000, 60_000)]
     saved.restore_best(progress)
-    np.testing.assert_array_equal(networks.values(model.get_layer("predictions").weights)[1], 2)
-    (tmp_path / "step-000000020.safetensors").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"damaged checkpoint .*020\.safetensors of the best"):
+    np.testing.assert_array_equal(networks.values([bias])[0], 2)
+    (tmp_path / name_of(20_000)).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"damaged checkpoint .*20000\.safetensors of the best"):
         saved.restore_best(progress)
 
 
-def test_one_of_several_processes_writes(tmp_path):
-    _, model, optimizer = create(tmp_path)
-    other = Checkpoints(tmp_path, [*model.variables, *optimizer.variables], write=False)
-    (tmp_path / ".partial-123-step-000000002.safetensors").write_bytes(b"being written")
+@pytest.mark.parametrize(
+    ("accuracies", "patience", "expected"),
+    [
+        ((), 1, False),
+        ((0.5, 0.4, 0.3), None, False),
+        ((0.5, 0.4), 2, False),
+        ((0.5, 0.4, 0.5), 2, True),  # the first of equal ones is the best
+        ((0.5, 0.4, 0.6), 2, False),
+    ],
+)
+def test_stopped_early(accuracies, patience, expected):
+    history = [{"val_accuracy": accuracy} for accuracy in accuracies]
+    assert Progress(len(history), history, [1] * len(history)).stopped_early(patience) is expected
+
+
+def test_one_of_several_processes_writes_and_removes_what_is_half_written(tmp_path):
+    partial = ".partial-123-step-000000002.safetensors"
+    (tmp_path / partial).write_bytes(b"being written")
+    other, *_ = create(tmp_path, write=False)
     other.save(Progress(1))
     assert other.restore() is None
-    assert files(tmp_path) == [".partial-123-step-000000002.safetensors"]
+    assert files(tmp_path) == [partial]
+    saved, *_ = create(tmp_path)
+    saved.save(Progress(1))
+    assert saved.restore() == other.restore() == Progress(1)
+    assert files(tmp_path) == [name_of(1)]
 
 
 @pytest.mark.parametrize(
@@ -128,35 +146,15 @@ def test_damaged_file_is_named_and_the_one_before_is_used(tmp_path, capsys, dama
     saved = create(tmp_path)[0]
     saved.save(Progress(1))
     saved.save(Progress(2))
-    path = tmp_path / "step-000000002.safetensors"
+    path = tmp_path / name_of(2)
     data = bytearray(path.read_bytes())
     if damage == "flipped":
         data[-9] ^= 4
     path.write_bytes(
         {"cut": data[: len(data) // 2], "flipped": data, "empty": b"", "other": b"PK" * 99}[damage]
     )
-    progress = saved.restore()
-    assert progress is not None
-    assert progress.step == 1
-    assert f"damaged checkpoint {path}" in capsys.readouterr().err
-
-
-def test_half_written_files_are_removed(tmp_path):
-    saved = create(tmp_path)[0]
-    saved.save(Progress(1))
-    (tmp_path / ".partial-123-step-000000002.safetensors").write_bytes(b"half")
     assert saved.restore() == Progress(1)
-    assert files(tmp_path) == ["step-000000001.safetensors"]
-
-
-def test_checkpoint_of_another_model_is_refused(tmp_path):
-    create(tmp_path, classes=3)[0].save(Progress(1))
-    other, model, optimizer = create(tmp_path, classes=4)
-    before = state(model, optimizer)
-    with pytest.raises(ValueError, match=r"of another model, .* or version.*: .*predictions"):
-        other.restore()
-    for one, two in zip(before, state(model, optimizer), strict=True):
-        np.testing.assert_array_equal(one, two)
+    assert f"damaged checkpoint {path}" in capsys.readouterr().err
 
 
 def test_full_disk_leaves_the_earlier_files(tmp_path, monkeypatch):
@@ -167,10 +165,8 @@ def test_full_disk_leaves_the_earlier_files(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    message = (
-        r"^cannot write the checkpoint \S*step-000000002\.safetensors \(No space left on device\)"
-    )
+    message = rf"^cannot write the checkpoint \S*{name_of(2)} \(No space left on device\)"
     with pytest.raises(ValueError, match=message):
         saved.save(Progress(2))
-    assert files(tmp_path) == ["step-000000001.safetensors"]
+    assert files(tmp_path) == [name_of(1)]
     assert saved.restore() == Progress(1)
