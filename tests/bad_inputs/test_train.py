@@ -25,49 +25,25 @@ LONG = "x" * 5000
 
 COMMAND_LINES = [
     ("positional", "digits", "Received: 'digits'"),
-    ("empty", "", "Received: ''"),
     ("section without a setting", "--model", "--model.SETTING VALUE. Received: --model alone"),
-    ("section before another setting", "--data --training.epochs 6", "Received: --data alone"),
-    ("section without a value", "--training", "Received: --training alone"),
-    ("section of broken JSON", "--model {", "model"),
-    ("section of a list", "--model []", "Received: []"),
-    ("section with a wrong type", '--model {"name":3}', "model.name"),
-    ("setting without a value", "--training.epochs", "--training.epochs: expected one argument"),
-    ("misspelt setting", "--training.epoch 3", "did you mean '--training.epochs'"),
-    ("misspelt section", "--trainning.epochs 3", "Received: '--trainning.epochs'"),
-    ("setting without its section", "--epochs 3", "Received: '--epochs'"),
-    ("single dash", "-epochs 3", "Received: '-epochs'"),
-    ("float for an integer", "--training.epochs 1e3", "Received: '1e3'"),
-    ("fraction of a pixel", "--model.image_size 16.5", "Received: '16.5'"),
     ("tiny images", "--model.image_size 7", "Received: '7'"),
     ("huge images", "--model.image_size 4096", "Received: '4096'"),
     ("no epochs", "--training.epochs 0", "Received: '0'"),
     ("negative seed", "--training.seed=-1", "Received: '-1'"),
-    ("seed of 65 bits", "--training.seed 36893488147419103232", "training.seed"),
     ("seed of 33 bits", "--training.seed 4294967296", "Received: '4294967296'"),
-    ("text for a truth value", "--overwrite maybe", "Received: 'maybe'"),
     ("infinite rate", "--optimizer.learning_rate inf", "finite number. Received: 'inf'"),
-    ("rate that is no number", "--optimizer.learning_rate nan", "Received: 'nan'"),
     ("rate of 0", "--optimizer.learning_rate 0", "Received: '0'"),
-    ("infinite decay", "--optimizer.weight_decay inf", "Received: 'inf'"),
-    ("infinite epochs of decay", "--optimizer.decay_epochs inf", "Received: 'inf'"),
     ("momentum of 1", "--optimizer.momentum 1", "Received: '1'"),
     ("averages without end", "--training.ema 1", "Received: '1'"),
-    ("averages that are no number", "--training.ema nan", "Received: 'nan'"),
     ("all of the label smoothed", "--training.label_smoothing 1", "Received: '1'"),
-    ("unknown precision", "--training.precision float8", "Received: 'float8'"),
-    ("unknown optimizer", "--optimizer.name adam", "Received: 'adam'"),
-    ("unknown strategy", "--strategy all", "Received: 'all'"),
     ("neither choice nor None", "--data.class_weights null", "'null'. Allowed: balanced, None"),
     ("TPU of another strategy", "--strategy one_device --tpu a", "Received: 'a'"),
     ("unknown model", "--model.name resnet51", "Received: 'resnet51'"),
     ("nothing to hold out", "--data.test_fraction 0", "Received: '0'"),
     ("nothing to train on", "--data.test_fraction 1", "Received: '1'"),
     ("batch without images", "--data.batch_size 0", "Received: '0'"),
-    ("none where a number is needed", "--data.batch_size None", "Received: None"),
     ("name of another source", "--data.name imagenet2012", "Received: name=imagenet2012"),
     ("source without its name", "--data.source tfds", "Received: name=None"),
-    ("shards without classes", "--data.source tfrecord --data.dir x", "Received: classes=None"),
     (
         "augmentation without augmentation",
         "--data.augment false --data.randaugment_magnitude 5",
@@ -82,16 +58,13 @@ COMMAND_LINES = [
         "--data.source tfds --data.name a --data.class_weights balanced",
         "class_weights is for source=digits or source=image_folder only",
     ),
-    ("unknown weights of classes", "--data.class_weights equal", "Received: 'equal'"),
     ("Nesterov's momentum of Adam", "--optimizer.name adamw --optimizer.nesterov true", "nesterov"),
     ("mean of squares of SGD", "--optimizer.beta_2 0.9", "name=adamw or name=lamb or name=lion"),
     ("clipping to nothing", "--optimizer.global_clipnorm 0", "Received: '0'"),
     ("rates that rise", "--optimizer.layer_decay 1.1", "Received: '1.1'"),
     ("parts of nothing", "--training.gradient_accumulation_steps 0", "Received: '0'"),
     ("threshold of probabilities", "--training.binary_threshold 0.2", "loss=binary_crossentropy"),
-    ("unknown loss", "--training.loss mse", "Received: 'mse'"),
     ("callback without its module", "--training.callbacks Logger", "package.module:Name"),
-    ("callback from a path", "--training.callbacks ../a.py:Logger", "Received: '../a.py:Logger'"),
     (
         "frozen twice",
         "--model.freeze_backbone true --model.freeze_up_to c2",
@@ -107,113 +80,50 @@ COMMAND_LINES = [
     ),
     ("temperature of no teacher", "--distillation.temperature 4", "temperature needs a teacher"),
     ("teacher that is lukewarm", "--distillation.temperature 1e30", "less than or equal to 1000"),
-    ("teacher that is frozen", "--distillation.temperature 0", "Received: '0'"),
     ("warm-up to the end", "--training.epochs 5", "fewer than training.epochs (5). Received: 5.0"),
     ("classes of the data", "--model.overrides classes=3", "Received: classes"),
-    ("weights twice", "--model.overrides weights=imagenet", "Received: weights"),
-    ("size twice", "--model.overrides input_shape=8", "Received: input_shape"),
     ("no classifier", "--model.overrides include_top=false", "Received: include_top"),
-    ("pooling of features", "--model.overrides pooling=avg", "Received: pooling"),
-    ("input of its own", "--model.overrides input_tensor=null", "Received: input_tensor"),
-    ("name of its own", "--model.overrides name=mine", "Received: name"),
     (
         "momentum twice",
         "--model.overrides batch_norm_momentum=0.5",
         "Received: batch_norm_momentum",
     ),
-    (
-        "logits",
-        "--model.overrides classifier_activation=null",
-        "Received: classifier_activation",
-    ),
-    (
-        "two that training decides",
-        "--model.overrides pooling=max --model.overrides include_top=false",
-        "Received: include_top, pooling",
-    ),
     ("override of broken YAML", "--model.overrides scope=[", "for scope. Received: '['"),
     ("override with an alias", "--model.overrides scope=*a", "Received: '*a'"),
-    ("override of 3000 levels", f"--model.overrides scope={'[' * 3000}", "YAML for scope"),
     ("weights that are not there", "--model.weights no.weights.h5", "Received: 'no.weights.h5'"),
-    ("weights of another format", "--model.weights file", "Received: 'file'"),
-    ("weights with a long name", f"--model.weights {LONG}.weights.h5", "of an existing file"),
     ("settings that are not there", "--config no.yaml", "'no.yaml', not found"),
-    ("settings in a folder", "--config folder", "'folder', not a file"),
     ("settings from a device", "--config /dev/zero", "'/dev/zero', not a file"),
-    ("settings with a long name", f"--config {LONG}", "File name too long"),
-    ("settings in a loop of links", "--config loop/c.yaml", "symbolic links"),
-    ("settings of another name", "--config \udcff.yaml", "'\\udcff.yaml'"),
     ("settings from the web", "--config http://a/b.yaml", "Received: 'http://a/b.yaml'"),
     ("output without a name", "--output_dir=", "output_dir: expected a path. Received: ''"),
     ("output on the web", "--output_dir http://a/b", "Received: 'http://a/b'"),
     ("output in a file", "--output_dir file", "Received: 'file'"),
-    ("output below a file", "--output_dir file/run", "Received: 'file/run' (Not a directory)"),
-    ("output below a device", "--output_dir /dev/null/run", "'/dev/null/run' (Not a directory)"),
     ("output where none may write", "--output_dir /proc/run", "Received: '/proc/run'"),
-    ("output with a long name", f"--output_dir {LONG}", "File name too long"),
-    ("output below a long name", f"--output_dir {LONG}/run", "File name too long"),
-    ("output in a loop of links", "--output_dir loop", "Received: 'loop'"),
     ("output below a loop of links", "--output_dir loop/run", "symbolic links"),
     ("output where a link leads nowhere", "--output_dir dangling", "Received: 'dangling'"),
-    ("output of another name", "--output_dir run\udcff", "'run\\udcff'"),
     ("output among other files", "--output_dir folder", "folder holds other files"),
 ]
 
 
 FILES = [
     ("number as a key", "1: 2", "expected `key: value` lines"),
-    ("null as a key", "null: 2", "expected `key: value` lines"),
-    ("truth value as a key", "true: 2", "expected `key: value` lines"),
-    ("list as a key", "? [a]\n: 2", "unhashable key"),
     ("number as a key of a section", "data: {1: 2}", "data.1: Keys should be strings. Received: 1"),
-    ("null as a key of a section", "data: {null: 2}", "Received: None"),
-    ("number as an argument", "model: {overrides: {1: 2}}", "Received: 1"),
     ("nothing", "", "expected `key: value` lines"),
-    ("text", "lambda_resnet50", "expected `key: value` lines"),
-    ("list", "- 1", "expected `key: value` lines"),
     ("two documents", "a: 1\n--- \nb: 2", "another document"),
-    ("tabs", "data:\n\tsource: digits", "'\\t'"),
     ("bytes", b"\xff\xfe\x00", "not YAML"),
-    ("other encoding", "output_dir: é".encode("latin-1"), "'utf-8' codec can't decode"),
     ("null character", b"a: \x00", "special characters"),
     ("code", "data: !!python/object/apply:os.system [ls]", "python/object/apply:os.system"),
-    ("broken number", "training: {seed: !!int x}", "'x'"),
-    ("broken time", "training: {seed: !!timestamp x}", "not YAML"),
-    ("broken truth value", "overwrite: !!bool x", "'x'"),
-    ("number of 5000 digits", f"training: {{seed: {'1' * 5000}}}", "4300 digits"),
     (
         "bomb of aliases",
         "a: &a [x]\n" + "\n".join(f"{n}: &a{n} [{'*a, ' * 9}]" for n in range(9)),
         "without aliases. Received: *a in line 2",
     ),
-    ("alias of itself", "data: &a {b: *a}", "Received: *a in line 1"),
-    ("alias that nothing has", "data: *a", "Received: *a in line 1"),
-    ("merged section", "data: &a {}\noptimizer: {<<: *a}", "Received: *a in line 2"),
     ("3000 levels of lists", "a: " + "[" * 3000, "nested levels"),
-    ("3000 levels of sections", "{a: " * 3000, "nested levels"),
-    ("3000 levels of lines", "- " * 3000, "nested levels"),
     ("megabytes", "a: 1\n" * 1_000_000, "at most 16384 characters"),
     ("misspelt setting", "data: {bath_size: 9}", "did you mean 'batch_size'"),
-    ("misspelt section", "dta: {}", "did you mean 'data'"),
     ("dotted setting", "model.name: resnet50", "Received: 'model.name'"),
     ("setting of the library", "_env_file: /etc/passwd", "Received: '_env_file'"),
     ("number for a section", "data: 5", "Received: 5"),
-    ("null for a section", "data: null", "Received: None"),
-    ("list for a section", "data: [1]", "Received: [1]"),
-    ("list for arguments", "model: {overrides: [1]}", "Received: [1]"),
-    ("list for a name", "model: {name: [a]}", "Received: ['a']"),
-    ("list for a choice", "strategy: [auto]", "['auto']"),
-    ("null for a choice", "strategy: null", "'None'"),
-    ("date for a number", "training: {epochs: 2026-01-01}", "datetime.date(2026, 1, 1)"),
-    ("fraction for a number", "training: {epochs: 5.5}", "Received: 5.5"),
-    ("number for a folder", "data: {source: image_folder, dir: 5}", "Received: 5"),
-    ("no classifier", "model: {overrides: {include_top: false}}", "Received: include_top"),
     ("number for the output", "output_dir: 5", "output_dir: expected a path. Received: 5"),
-    ("truth value for the output", "output_dir: true", "Received: True"),
-    ("null for the output", "output_dir: null", "Received: None"),
-    ("list for the output", "output_dir: [a]", "Received: ['a']"),
-    ("section for the output", "output_dir: {a: b}", "Received: {'a': 'b'}"),
-    ("date for the output", "output_dir: 2026-01-01", "Received: datetime.date"),
     ("null character in the output", 'output_dir: "a\\0b"', "Received: 'a\\x00b'"),
 ]
 
@@ -227,10 +137,7 @@ RUNS = [
     ("other files", {"notes.txt": ""}, "run holds other files"),
     ("finished", {"config.yaml": "{}", "metrics.json": "{}"}, "run holds a finished run"),
     ("of other settings", {"config.yaml": "data: {batch_size: 8}"}, "(data.batch_size)"),
-    ("settings without end", {"config.yaml": "data: {"}, "not YAML"),
-    ("settings of nothing", {"config.yaml": ""}, "expected `key: value` lines"),
     ("settings in a folder", {"config.yaml/a": ""}, "run holds other files"),
-    ("logs in a file", {"config.yaml": "{}", "logs": ""}, "'run/logs'"),
     ("checkpoints in a file", {"config.yaml": "{}", "checkpoints": ""}, "'run/checkpoints'"),
 ]
 
@@ -242,21 +149,12 @@ INTACT = {
 }
 METRICS = [
     ("empty", "", "EOF"),
-    ("text", "accuracy 0.5", "metrics.json"),
     ("cut", json.dumps(INTACT)[:40], "EOF"),
-    ("bytes", b"\xff\xfe", "metrics.json"),
-    ("list", "[]", "object"),
-    ("3000 levels", "[" * 3000, "recursion"),
     ("nothing in it", "{}", "class_names: Field required"),
-    ("no test", json.dumps(INTACT | {"test": {}}), "test.accuracy: Field required"),
     ("text for a number", json.dumps(INTACT | {"test_images": "2"}), "test_images"),
     ("no test images", json.dumps(INTACT | {"test_images": 0}), "metrics.json (test_images: Input"),
     ("more than all right", json.dumps(INTACT | {"test": {"accuracy": 1.5}}), "or equal to 1"),
     ("not a number", json.dumps(INTACT | {"test": {"accuracy": float("nan")}}), "finite number"),
-    ("none right", json.dumps(INTACT | {"test": {"accuracy": None}}), "test.accuracy: Input"),
-    ("number for the classes", json.dumps(INTACT | {"class_names": 5}), "class_names"),
-    ("numbers for names", json.dumps(INTACT | {"class_names": [1, 2]}), "class_names.0"),
-    ("no classes", json.dumps(INTACT | {"class_names": []}), "class_names"),
     ("classes missing", json.dumps(INTACT), "expected 3 class_names"),
 ]
 
@@ -270,12 +168,9 @@ OUTPUTS = [
 ]
 PLACES = [
     ("below a file", "file/a", "Received: 'file/a"),
-    ("below a device", "/dev/null/a", "Received: '/dev/null/a"),
     ("where none may write", "/proc/a/b", "Received: '/proc/a/b"),
     ("long name", LONG, "File name too long"),
-    ("loop of links", "loop/a", "symbolic links"),
     ("link that leads nowhere", "dangling/a", "Received: 'dangling/a"),
-    ("other name", "a\udcff", "\\udcff"),
 ]
 
 
@@ -337,15 +232,13 @@ def test_run_that_cannot_go_on(refused, place, value0, value1):
 
 
 @rows(METRICS)
-@pytest.mark.parametrize("command", [evaluate, predict, export], ids=lambda c: c.__name__)
-def test_finished_run_with_damaged_metrics(refused, place, monkeypatch, command, value0, value1):
+def test_finished_run_with_damaged_metrics(refused, place, monkeypatch, value0, value1):
     monkeypatch.setattr(source, "_load_model", lambda _: Model())
     run = place / "run"
     run.mkdir()
     (run / run_folder.CONFIG).write_text(settings_of_a_run())
     (run / run_folder.METRICS).write_bytes(value0 if isinstance(value0, bytes) else value0.encode())
-    photo = ["photo.png"] if command is predict else []
-    refused(command, [*photo, "--run", "run"], value1)
+    refused(evaluate, ["--run", "run"], value1)
 
 
 class Model:
@@ -357,16 +250,12 @@ class Model:
     [
         (evaluate, LONG, "File name too long"),
         (evaluate, "nowhere", "Received: 'nowhere'"),
-        (evaluate, "folder", "Received: 'folder'"),
-        (evaluate, "file/run", "Received: 'file/run'"),
-        (predict, "run\udcff", "\\udcff"),
         (export, "http://a/b", "Received: 'http://a/b'"),
         (export, "", "Received: ''"),
     ],
 )
 def test_run_that_is_none(refused, command, name, part):
-    photo = ["photo.png"] if command is predict else []
-    refused(command, [*photo, f"--run={name}"], part)
+    refused(command, [f"--run={name}"], part)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
-"""Every recipe reads its images, and one of each kind runs a step."""
+"""A recipe of each kind reads its images, and runs a step."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import tensorflow as tf
 from support.networks import RECIPES
 
 from zoo.config import TrainConfig
-from zoo.data.load import load_data
 from zoo.train.classification import train
 
 # An epoch of one step or two, of the shallowest network of a family: another test builds all.
@@ -69,35 +67,6 @@ def covering() -> list[Path]:
     return chosen
 
 
-def data_settings(file: Path) -> tuple[str, ...]:
-    """The settings of the images that a file names; others differ in numbers alone."""
-    data = TrainConfig.from_file(file).data
-    return (data.source, *sorted(data.model_dump(exclude_defaults=True)))
-
-
-# The largest images of each.
-IMAGES = {
-    data_settings(file): file
-    for file in sorted(RECIPES, key=lambda file: TrainConfig.from_file(file).model.size)
-}
-
-
-def often(files, chosen: Callable[[Path], bool]) -> list:
-    """Leaves all but the chosen ones to `make test-slow`."""
-    return [
-        pytest.param(file, id=file.stem, marks=() if chosen(file) else pytest.mark.very_slow)
-        for file in files
-    ]
-
-
-def is_fine_tuning(file: Path) -> bool:
-    return TrainConfig.from_file(file).model.freeze_backbone
-
-
-def is_small(file: Path) -> bool:
-    return TrainConfig.from_file(file).model.size <= 224
-
-
 @pytest.fixture
 def eagerly():
     """One step is not worth compiling."""
@@ -106,16 +75,24 @@ def eagerly():
     tf.config.run_functions_eagerly(False)
 
 
-@pytest.fixture
-def folders(imagenet, photos):
-    return {"tfds": imagenet, "image_folder": photos, "digits": None}
+def is_fine_tuning(file: Path) -> bool:
+    return TrainConfig.from_file(file).model.freeze_backbone
+
+
+# All but fine-tuning are left to `make test-slow`.
+FILES = [
+    pytest.param(file, id=file.stem, marks=() if is_fine_tuning(file) else pytest.mark.very_slow)
+    for file in covering()
+]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly")
-@pytest.mark.parametrize("file", often(covering(), is_fine_tuning))
-def test_one_step(file, folders, pseudo_labels, eagerly, tmp_path):
-    folder = folders[TrainConfig.from_file(file).data.source]
+@pytest.mark.parametrize("file", FILES)
+def test_one_step(file, imagenet, photos, pseudo_labels, eagerly, tmp_path):
+    """A recipe of each kind reads its images and runs a step."""
+    sources = {"tfds": imagenet, "image_folder": photos, "digits": None}
+    folder = sources[TrainConfig.from_file(file).data.source]
     where = ["--data.dir", str(folder)] if folder else []
     if TrainConfig.from_file(file).data.pseudo.dir:
         where += ["--data.pseudo.dir", str(pseudo_labels)]
@@ -126,21 +103,3 @@ def test_one_step(file, folders, pseudo_labels, eagerly, tmp_path):
     assert np.isfinite(metrics["test"]["loss"])
     assert (config.output_dir / "model.weights.h5").is_file()
     assert (config.output_dir / "predictions.png").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", often(IMAGES.values(), is_small))
-def test_images_are_read_as_large_as_the_network_takes_them(file, folders):
-    config = TrainConfig.from_file(file)
-    update = {"batch_size": 2, "dir": folders[config.data.source], "shuffle_buffer": 4}
-    data = load_data(config.data.model_copy(update=update), config.model.size)
-    size, classes = config.model.size, len(data.class_names)
-    if config.data.source == "tfds":
-        assert classes == 1000
-    for images, labels, *_ in (
-        next(iter(data.train.batches(2, classes))),
-        next(iter(data.test.batches(2, classes))),
-    ):
-        assert images.shape == (2, size, size, 3)
-        assert labels.shape == (2, classes)
-        assert np.isfinite(images).all()

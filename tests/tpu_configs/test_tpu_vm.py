@@ -402,11 +402,3 @@ def test_run_needs_a_bucket():
     result = call("run", "--dry-run", *WHERE, "--", "--output_dir", "runs/a")
     assert result.returncode == 2
     assert "expected --output_dir gs://BUCKET/FOLDER" in result.stderr
-
-
-def test_help():
-    result = call("--help")
-    assert result.returncode == 0
-    commands = ("run", "create", "status", "setup", "train", "logs", "stop", "fetch", "delete")
-    for word in (*commands, "--dry-run", "--spot", "--queued"):
-        assert word in result.stdout

@@ -93,26 +93,19 @@ class TrainingImages(Images):
     """
 
     mix: Mix | None = None
-    pseudo: "PseudoLabeled | None" = None
 
     @property
     def labels(self) -> np.ndarray | None:
         """Indices of the classes of all images; None for streams of records."""
         return self.source.labels if isinstance(self.source, IndexedSource) else None
 
-    @property
-    def files(self) -> list[str]:
-        """TFRecord files that are read."""
-        return super().files + ([] if self.pseudo is None else self.pseudo.images.files)
-
     def steps_per_epoch(self, batch_size: int) -> int:
         """Returns the full batches of one pass, which leaves out other images in every pass."""
         return self.count // batch_size
 
     def step_size(self, batch_size: int) -> int:
-        """Returns the images of a step, pseudo-labeled ones included."""
-        pseudo = 0 if self.pseudo is None else self.pseudo.images_for(batch_size)
-        return batch_size + pseudo
+        """Returns the images of a step; `WithPseudoLabels` has others in addition."""
+        return batch_size
 
     def batches(
         self,
@@ -128,22 +121,21 @@ class TrainingImages(Images):
         pseudo-labeled ones, which come in addition to `batch_size`. A batch is of all hosts, of
         which each reads its part, divided into `parts` micro-batches.
         """
-        batches = self._unmixed(batch_size, classes, first_step, host)
         size = host.size(self.step_size(batch_size))
-        if self.pseudo is not None:
-            batches = self.pseudo.added_to(batches, batch_size, classes, first_step, host)
 
         @no_autograph
         def mixed(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]):
             seed = tf.stack([tf.constant(self.seed, tf.int64), step])
             return self.mix(*batch, fold_in(seed, MIXING + host.index)) if self.mix else batch
 
+        batches = self.unmixed(batch_size, classes, first_step, host)
         batches = batches.enumerate(first_step).map(mixed)
         return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
-    def _unmixed(
+    def unmixed(
         self, batch_size: int, classes: int, first_step: int, host: Host
     ) -> tf.data.Dataset:
+        """Creates the batches of a host before they are mixed."""
         return (
             self.examples(batch_size, first_step, host, preprocess_input)
             .batch(host.size(batch_size), drop_remainder=True)
@@ -153,47 +145,6 @@ class TrainingImages(Images):
 
     def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
         return self.source.training(batch_size, first_step, host, self.seed)
-
-
-@dataclass(frozen=True)
-class PseudoLabeled:
-    """Pseudo-labeled images that complete the batches of labeled ones.
-
-    `ratio` is their number for each labeled image. The labels of the labeled images alone are
-    smoothed, by `label_smoothing`.
-    """
-
-    images: TrainingImages
-    ratio: float
-    label_smoothing: float
-
-    def images_for(self, batch_size: int) -> int:
-        """Returns the number of pseudo-labeled images in a batch of so many labeled ones."""
-        return round(self.ratio * batch_size)
-
-    def added_to(
-        self,
-        labeled: tf.data.Dataset,
-        batch_size: int,
-        classes: int,
-        first_step: int,
-        host: Host,
-    ) -> tf.data.Dataset:
-        """Adds pseudo-labeled images to the batches of labeled ones of a host."""
-        own, others = host.size(batch_size), self.images_for(batch_size)
-        # Every part of a batch has both kinds in proportion: a device's, a micro-batch, a host's.
-        places = [(np.arange(count) + 0.5) / count for count in (own, host.size(others))]
-        order = np.argsort(np.concatenate(places), kind="stable")
-        smoothing = self.label_smoothing
-
-        @no_autograph
-        def joined(one: tuple[tf.Tensor, tf.Tensor], other: tuple[tf.Tensor, tf.Tensor]):
-            smoothed = one[1] * (1 - smoothing) + smoothing / classes
-            images = tf.concat([one[0], other[0]], 0)
-            return tf.gather(images, order), tf.gather(tf.concat([smoothed, other[1]], 0), order)
-
-        pseudo = self.images._unmixed(others, classes, first_step, host)
-        return tf.data.Dataset.zip(labeled, pseudo).map(joined)
 
 
 class EvalImages(Images):

@@ -1,7 +1,8 @@
 """Pseudo-labeled images for training, from a folder of `zoo.pseudo_label select`."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import tensorflow as tf
 
 from zoo.config import DataConfig
@@ -10,7 +11,6 @@ from zoo.data.crops import convert
 from zoo.data.errors import no_autograph
 from zoo.data.load import (
     ImageData,
-    PseudoLabeled,
     TrainingImages,
     find_source,
     held_out_preprocessing,
@@ -18,9 +18,49 @@ from zoo.data.load import (
 )
 from zoo.data.record_files import RecordFile, StreamSource
 from zoo.data.sources.base import DataSource, Record
+from zoo.devices import Host
 from zoo.errors import printable
 
 OWN_SEEDS = 2**32  # added to the seed, so that images and their order are of other random numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithPseudoLabels(TrainingImages):
+    """Labeled training images, whose batches pseudo-labeled ones complete.
+
+    `ratio` is their number for each labeled image. The labels of the labeled images alone are
+    smoothed, by `label_smoothing`.
+    """
+
+    pseudo: TrainingImages
+    ratio: float
+    label_smoothing: float
+
+    @property
+    def files(self) -> list[str]:
+        return super().files + self.pseudo.files
+
+    def step_size(self, batch_size: int) -> int:
+        return batch_size + round(self.ratio * batch_size)
+
+    def unmixed(
+        self, batch_size: int, classes: int, first_step: int, host: Host
+    ) -> tf.data.Dataset:
+        others = self.step_size(batch_size) - batch_size
+        # Every part of a batch has both kinds in proportion: a device's, a micro-batch, a host's.
+        counts = host.size(batch_size), host.size(others)
+        places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
+        order, smoothing = np.argsort(places, kind="stable"), self.label_smoothing
+
+        @no_autograph
+        def joined(one: tuple[tf.Tensor, tf.Tensor], other: tuple[tf.Tensor, tf.Tensor]):
+            smoothed = one[1] * (1 - smoothing) + smoothing / classes
+            images = tf.concat([one[0], other[0]], 0)
+            return tf.gather(images, order), tf.gather(tf.concat([smoothed, other[1]], 0), order)
+
+        labeled = super().unmixed(batch_size, classes, first_step, host)
+        pseudo = self.pseudo.unmixed(others, classes, first_step, host)
+        return tf.data.Dataset.zip(labeled, pseudo).map(joined)
 
 
 def with_pseudo_labels(
@@ -30,11 +70,10 @@ def with_pseudo_labels(
 
     Raises `ValueError` if the folder is incomplete, or its classes are not those of the data.
     """
-    pseudo = config.pseudo
+    pseudo, classes = config.pseudo, len(data.class_names)
     selection = pseudo_records.read_selection(pseudo.dir)
     selection.check_classes(data.class_names)
     pseudo_records.check_records(pseudo.dir, selection)
-    classes = len(data.class_names)
 
     @no_autograph
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
@@ -46,28 +85,26 @@ def with_pseudo_labels(
         place = tf.strings.join([", number ", tf.strings.as_string(number), " of ", file])
         return {"image": found["image"], "label": label, "name": found["name"] + place}
 
-    files = [RecordFile(f"{pseudo.dir}/{one.name}", 0, one.records) for one in selection.files]
-    stream = StreamSource(files, parse, config.shuffle_buffer)
-    read_image, _ = readers(
-        config, _of_files(find_source(config)), held_out_preprocessing(config, image_size)
-    )
-    images = TrainingImages(stream, read_image, seed + OWN_SEEDS)
-    added = PseudoLabeled(images, pseudo.ratio, label_smoothing)
-    if (wanted := added.images_for(config.batch_size)) > selection.count:
-        raise ValueError(
-            f"data.pseudo.ratio: expected at most {selection.count} pseudo-labeled images in a "
-            f"batch, the number in {printable(pseudo.dir)}. Received: {wanted}"
-        )
-    return replace(data, train=replace(data.train, pseudo=added))
+    class OfFiles(type(find_source(config))):
+        """The source, with its own augmentation, of records that hold image files."""
 
-
-def _of_files(source: DataSource) -> DataSource:
-    """Returns the source with its own augmentation, for records that hold image files."""
-
-    class OfFiles(type(source)):
         read = DataSource.read
 
         def encoded(self, record: Record) -> tf.Tensor:
             return convert(record["image"])
 
-    return OfFiles(source.config)  # pyright: ignore[reportAbstractUsage]
+    files = [RecordFile(f"{pseudo.dir}/{one.name}", 0, one.records) for one in selection.files]
+    source = OfFiles(config)  # pyright: ignore[reportAbstractUsage]
+    read_image, _ = readers(config, source, held_out_preprocessing(config, image_size))
+    images = TrainingImages(
+        StreamSource(files, parse, config.shuffle_buffer), read_image, seed + OWN_SEEDS
+    )
+    train = WithPseudoLabels(
+        **vars(data.train), pseudo=images, ratio=pseudo.ratio, label_smoothing=label_smoothing
+    )
+    if (wanted := train.step_size(config.batch_size) - config.batch_size) > images.count:
+        raise ValueError(
+            f"data.pseudo.ratio: expected at most {images.count} pseudo-labeled images in a "
+            f"batch, the number in {printable(pseudo.dir)}. Received: {wanted}"
+        )
+    return replace(data, train=train)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,20 +53,17 @@ def check_readable(
         from rich.progress import track
 
     keys = {path: key for path in paths if remember and (key := _key(path))}
-    rows = _remembered(FIND, [(os.fsencode(path), *keys[path]) for path in keys])
+    rows = _remembered(FIND, [(os.fsencode(path), *key) for path, key in keys.items()])
     files = {os.fsdecode(path): ImageFile(os.fsdecode(path), *others) for path, *others in rows}
-    unknown, new = [path for path in paths if path not in files], []
+    unknown = [path for path in paths if path not in files]
     if remember and len(unknown) >= MANY:
         print(f"reading {len(unknown):,} image files, once for all starts", file=sys.stderr)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reading = pool.map(_read, unknown)
-        for file in track(reading, "Checking images", len(unknown), transient=True):
-            files[file.path] = file
-            if file.path in keys and not file.why:
-                new.append((*keys[file.path], *file[2:5]))
-            if len(new) == MANY or (new and file.path == unknown[-1]):
-                _remembered(ADD, new)
-                new = []
+        reading = track(pool.map(_read, unknown), "Checking images", len(unknown), transient=True)
+        while some_files := list(islice(reading, MANY)):
+            files |= {file.path: file for file in some_files}
+            new = [file for file in some_files if file.path in keys and not file.why]
+            _remembered(ADD, [(*keys[file.path], *file[2:5]) for file in new])
     found = [files[path] for path in paths]
     broken = [f"{printable(file.path)} ({file.why})" for file in found if file.why]
     if broken and not skip:
@@ -78,6 +76,8 @@ def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[
 
     Where it cannot be used, there are no results, and images are read again.
     """
+    if not rows:
+        return []
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     path = Path(folder, "lambda_keras", f"images-{CHECKS}.sqlite")
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from io import FileIO
-from itertools import chain
+from itertools import takewhile
 from typing import Any
 
 import tensorflow as tf
@@ -14,7 +14,6 @@ import tensorflow as tf
 from zoo.errors import printable
 from zoo.files import in_bucket
 
-AT_ONCE = 16  # files
 BY_ZLIB = (
     'python -c "import sys, zlib; '
     'sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"'
@@ -58,7 +57,7 @@ def damaged_record(files: Iterable[str], error: Exception) -> str:
     found = re.search(r"record at (\d+)", str(error))
     if found is None:
         return ""
-    pool = ThreadPoolExecutor(AT_ONCE)
+    pool = ThreadPoolExecutor(16)
     try:
         return next(filter(None, pool.map(partial(_damaged_at, int(found[1])), files)), "")
     finally:
@@ -66,22 +65,16 @@ def damaged_record(files: Iterable[str], error: Exception) -> str:
 
 
 def _damaged_at(place: int, file: str) -> str:
+    number = 0
     try:
         if place == 0 and (why := why_compressed(file)):
             return why
-        for number, start in enumerate(chain([0], record_ends(file))):
-            # The error is about a header or about the record after it.
-            if place - start in (0, HEADER) and not _is_whole(file, number):
-                return f"record {number} of {printable(file)} is damaged or cut off"
-            if start > place:
-                break
+        starts = [0, *takewhile(lambda end: end <= place, record_ends(file))]
+        number = len(starts) - 1
+        if place - starts[-1] in (0, HEADER):  # the error is about the header, or the record
+            next(iter(tf.data.TFRecordDataset(file).skip(number)), None)
+    except tf.errors.DataLossError:
+        return f"record {number} of {printable(file)} is damaged or cut off"
     except (OSError, tf.errors.OpError):  # gone meanwhile
         pass
     return ""
-
-
-def _is_whole(path: str, number: int) -> bool:
-    try:
-        return len(list(tf.data.TFRecordDataset(path).skip(number).take(1))) == 1
-    except tf.errors.DataLossError:
-        return False

@@ -15,7 +15,7 @@ from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
-from zoo.data.pseudo import with_pseudo_labels
+from zoo.data.pseudo import WithPseudoLabels, with_pseudo_labels
 from zoo.errors import printable, some
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
@@ -124,9 +124,9 @@ class ClassificationRun(Run):
     def _objective(self) -> Objective:
         config, labels = self.config, self.data.train.labels
         training, weights, ratio = config.training, None, 0.0
-        if self.data.train.pseudo is not None:  # whose labels are smoothed already, where they are
+        if isinstance(self.data.train, WithPseudoLabels):  # which smooths labels already
             training = training.model_copy(update={"label_smoothing": 0.0})
-            ratio = self.data.train.pseudo.ratio
+            ratio = self.data.train.ratio
         if config.data.class_weights == "balanced" and labels is not None:
             weights = balanced_weights(labels, self.classes)
         distillation = config.distillation
@@ -169,9 +169,10 @@ class ClassificationRun(Run):
             f"{config.data.batch_size} images of {config.model.size} x {config.model.size} pixels"
             f"{in_parts}"
         )
-        if (pseudo := data.train.pseudo) is not None:
+        if isinstance(data.train, WithPseudoLabels):
+            others = data.train.step_size(config.data.batch_size) - config.data.batch_size
             lines.append(
-                f"and {pseudo.images_for(config.data.batch_size)} of {pseudo.images.count:,} "
+                f"and {others} of {data.train.pseudo.count:,} "
                 f"pseudo-labeled images in every step ({config.data.pseudo.labels} labels); "
                 "epochs, rates and images/s count labeled images"
             )

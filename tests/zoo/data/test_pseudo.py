@@ -11,8 +11,8 @@ from support.pseudo_labels import write_selection
 from zoo.config import DataConfig, TrainConfig
 from zoo.data import load as batches_of
 from zoo.data import pseudo_records
-from zoo.data.load import PseudoLabeled, TrainingImages, load_data
-from zoo.data.pseudo import OWN_SEEDS, with_pseudo_labels
+from zoo.data.load import TrainingImages, load_data
+from zoo.data.pseudo import OWN_SEEDS, WithPseudoLabels, with_pseudo_labels
 from zoo.data.sources.base import IndexedSource
 from zoo.devices import ONLY_HOST, Host
 
@@ -38,8 +38,8 @@ def made_up(monkeypatch):
     def create(ratio):
         labels = np.arange(COUNT) % CLASSES
         pseudo = TrainingImages(source(1000, labels), constant, 4)
-        added = PseudoLabeled(pseudo, ratio, SMOOTHING)
-        return TrainingImages(source(0, labels), constant, 3, None, added)
+        own = {"pseudo": pseudo, "ratio": ratio, "label_smoothing": SMOOTHING}
+        return WithPseudoLabels(source=source(0, labels), read_image=constant, seed=3, **own)
 
     return create
 
@@ -103,9 +103,8 @@ def load(folder, **pseudo):
 )
 def test_images_and_labels_of_a_folder(folder, settings, highest):
     train = load(folder, **settings)
-    assert train.pseudo is not None
-    assert (train.seed, train.pseudo.images.seed) == (3, 3 + OWN_SEEDS)
-    assert train.pseudo.ratio == settings.get("ratio", 3)
+    assert (train.seed, train.pseudo.seed, train.count) == (3, 3 + OWN_SEEDS, 1437)
+    assert train.ratio == settings.get("ratio", 3)
     assert train.files == [f"{folder}/train-{i:05}-of-00003" for i in range(3)]
     images, labels = zip(*train.batches(BATCH, CLASSES).take(4).as_numpy_iterator(), strict=True)
     images, labels = np.concatenate(images), np.concatenate(labels)

@@ -57,7 +57,7 @@ def fitted(parts: int, name: str, policy: str = "float32", steps_per_execution: 
     return networks.values([*network.weights, *model.averages.weights]), history["loss"]
 
 
-@pytest.mark.parametrize("name", ["lamb", "sgd"])
+@pytest.mark.parametrize("name", ["lamb", pytest.param("sgd", marks=pytest.mark.slow)])
 def test_parts_give_the_step_of_the_whole_batch(name):
     whole, loss = fitted(1, name)
     parts, loss_of_parts = fitted(3, name)
@@ -68,6 +68,7 @@ def test_parts_give_the_step_of_the_whole_batch(name):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_parts_with_a_scaled_loss():
     whole, _ = fitted(1, "sgd", "mixed_float16", 1)
     parts, _ = fitted(2, "sgd", "mixed_float16", 1)

@@ -24,6 +24,7 @@ from support.pseudo_labels import write_selection
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
+from zoo.data.pseudo import WithPseudoLabels
 from zoo.devices import ONLY_HOST, find_devices
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.classifier import predict
@@ -252,7 +253,8 @@ def test_loss_and_optimizer_are_those_of_the_settings(monkeypatch):
             None, np.eye(10, dtype="float32")[[3]], np.log(probabilities), training=training
         )
         assert float(loss) == pytest.approx(expected * (weights[3] if training else 1), rel=1e-5)
-    run.data = replace(run.data, train=replace(run.data.train, pseudo=SimpleNamespace(ratio=3)))
+    own = {"pseudo": None, "ratio": 3, "label_smoothing": 0.2}
+    run.data = replace(run.data, train=WithPseudoLabels(**vars(run.data.train), **own))
     objective = run._objective()  # whose labels are smoothed already
     assert (objective.factor, objective.loss.label_smoothing) == (4, 0.0)
 

@@ -12,7 +12,12 @@ from support import networks
 from support.loopback import free_port
 from support.pseudo_labels import write_selection
 
-from zoo.train.model import Objective, TrainingModel, mark_blocks
+from zoo.train.model import (
+    ExponentialMovingAverage,
+    Objective,
+    TrainingModel,
+    mark_blocks,
+)
 from zoo.train.optimizer import add_weight_decay
 
 TESTS = Path(__file__).parents[2]
@@ -203,29 +208,14 @@ def test_devices_give_the_weights_of_one_device_but_for_rounding(policy, tmp_pat
         assert error < allowed, (name, error)
 
 
-@pytest.mark.parametrize(
-    "steps_per_execution",
-    [3, *(pytest.param(steps, marks=pytest.mark.very_slow) for steps in (1, 7))],
-)
-def test_epoch_has_its_steps(steps_per_execution):
-    model = TrainingModel(networks.tiny_model(), steps_per_epoch=5, evaluation_steps=2)
-    model.compile(
-        keras.optimizers.SGD(0.01),
-        "mse",
-        steps_per_execution=steps_per_execution,
-        jit_compile=BACKEND == "jax",
-    )
-    batch = (networks.images(2, 16, 16, 3), np.eye(5, dtype="float32")[:2])
-    data = tf.data.Dataset.from_tensors(batch).repeat()
-    model.fit(data, epochs=2, steps_per_epoch=5, verbose=0, shuffle=False)
-    assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 10
+CLASSES = 5
 
 
-def fitted(steps_per_execution=1, ema=None, evaluation_steps=2, recompute=False):
-    network = networks.tiny_model(classifier_activation="softmax", dropout_rate=0.5)
+def fitted(steps_per_execution=1, ema=None, recompute=False, **arguments):
+    network = networks.linear_model(classes=CLASSES)
     if recompute:
         mark_blocks(network)
-    model = TrainingModel(network, 5, evaluation_steps, ema, recompute=recompute)
+    model = TrainingModel(network, 5, 2, ema, recompute=recompute, **arguments)
     model.compile(
         keras.optimizers.SGD(0.01),
         "mse",
@@ -236,18 +226,54 @@ def fitted(steps_per_execution=1, ema=None, evaluation_steps=2, recompute=False)
 
 
 def batch():
-    return networks.images(2, 16, 16, 3), np.eye(5, dtype="float32")[:2]
+    return networks.images(2, 8, 8, 3), np.eye(CLASSES, dtype="float32")[:2]
+
+
+def fit(model, **options):
+    data = tf.data.Dataset.from_tensors(batch()).repeat()
+    options = {"epochs": 1, "verbose": 0, "shuffle": False, **options}
+    return model.fit(data, **options).history
+
+
+@pytest.mark.parametrize(
+    "steps_per_execution",
+    [3, *(pytest.param(steps, marks=pytest.mark.very_slow) for steps in (1, 7))],
+)
+def test_epoch_has_its_steps(steps_per_execution):
+    model, seen = fitted(steps_per_execution), []
+    step = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda *_, **__: seen.append(model.steps_done)
+    )
+    fit(model, epochs=2, steps_per_epoch=5, callbacks=[step])
+    assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 10
+    assert seen == {1: [*range(1, 11)], 3: [3, 5, 8, 10], 7: [5, 10]}[steps_per_execution]
+
+
+def test_counts_of_executions_and_the_metrics_of_a_resumed_epoch():
+    model = fitted(2)
+    model.steps_done = 3
+    counts = model._training_counts()
+    assert [next(counts) for _ in range(5)] == [2, 2, 2, 1, 2]
+    assert model.steps_done == 12
+    model.evaluation_steps = 5
+    counts = model._evaluation_counts()
+    assert [next(counts) for _ in range(4)] == [2, 2, 1, 2]
+    model._maybe_symbolic_build()
+    for steps, kept in ((12, 7.0), (15, 0.0)):
+        model.metrics_variables[0].assign(7.0)
+        model.steps_done = steps
+        model.reset_metrics()
+        assert float(keras.ops.convert_to_numpy(model.metrics_variables[0])) == kept
 
 
 @pytest.mark.skipif(BACKEND != "jax", reason="refused on TensorFlow")
 def test_recomputation_gives_the_same_step():
-    data = tf.data.Dataset.from_tensors(batch()).repeat()
     states = []
     for recompute in (False, True):
         keras.utils.set_random_seed(0)  # of weights, and of dropout
         model = fitted(ema=0.9, recompute=recompute)
         networks.randomize(model.network)
-        model.fit(data, epochs=1, steps_per_epoch=2, verbose=0, shuffle=False)
+        fit(model, steps_per_epoch=2)
         states.append(networks.values(model.state))
     for one, other in zip(*states, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
@@ -255,56 +281,69 @@ def test_recomputation_gives_the_same_step():
 
 def test_averages_follow_their_equation():
     """After each step: average += (1 - min(decay, (1 + t) / (10 + t))) * (value - average)."""
-    model = fitted(ema=0.25)
-    sources = model.network.weights
+    network = networks.linear_model()
+    averages, sources = ExponentialMovingAverage(network, 0.25), network.weights
     expected = networks.values(sources)
-    data = tf.data.Dataset.from_tensors(batch()).repeat()
     for step in range(1, 6):
-        model.fit(data, epochs=1, steps_per_epoch=1, verbose=0, shuffle=False)
+        networks.randomize(network)
+        averages.update(network, step)
         share = 1 - min(0.25, (1 + step) / (10 + step))
         for i, value in enumerate(networks.values(sources)):
             expected[i] = expected[i] + share * (value - expected[i])
-    for average, value in zip(networks.values(model.averages.weights), expected, strict=True):
+    for average, value in zip(networks.values(averages.weights), expected, strict=True):
         np.testing.assert_allclose(average, value, rtol=1e-5, atol=1e-6)
 
 
-def test_averages_are_what_evaluation_and_prediction_use():
+def test_averages_are_updated_after_steps_and_used_in_evaluation():
     model = fitted(ema=0.9)
+    before = networks.values(model.network.weights)
+    fit(model, steps_per_epoch=1)
+    share = 1 - 2 / 11  # after the first step
+    for start, value, average in zip(
+        before, *map(networks.values, (model.network.weights, model.averages.weights)), strict=True
+    ):
+        np.testing.assert_allclose(average, start + share * (value - start), atol=1e-6)
     networks.randomize(model.network)
-    before = networks.values(model.network.variables)
     images, _ = batch()
-    plain = networks.tiny_model(classifier_activation="softmax", dropout_rate=0.5)
+    plain = networks.linear_model(classes=CLASSES)
     plain.set_weights(networks.values(model.averages.weights))
-    np.testing.assert_allclose(
-        model.predict(images, verbose=0), plain.predict(images, verbose=0), atol=1e-6
-    )
-    raw = model.network.predict(images, verbose=0)
-    assert np.abs(raw - plain.predict(images, verbose=0)).max() > 1e-3
-    for one, other in zip(before, networks.values(model.network.variables), strict=True):
-        np.testing.assert_array_equal(one, other)
+    expected = networks.predict(plain, images)
+    np.testing.assert_allclose(networks.predict(model, images), expected, atol=1e-6)
+    assert np.abs(networks.predict(model.network, images) - expected).max() > 1e-3
+    trained = keras.ops.convert_to_numpy(model(images, training=True))
+    assert np.abs(trained - expected).max() > 1e-3
+
+
+def test_test_loss_is_the_mean_over_images_whatever_fills_up_the_batch():
+    model = fitted()
+    model._maybe_symbolic_build()
+    model.reset_metrics()
+    for loss, weights in ((2.0, [1, 1, 1, 1]), (1.0, [1, 0, 0, 0])):  # sums over batches of 4
+        model._loss_tracker.update_state(loss, sample_weight=4)
+        labels = np.eye(CLASSES, dtype="float32")[:4]
+        model.compute_metrics(None, labels, labels, np.array(weights, "float32"))
+    assert float(model._loss_tracker.result()) == pytest.approx((4 * 2 + 4 * 1) / 5)
 
 
 def test_loss_of_training_has_the_weight_decay():
-    network = networks.linear_model(classes=5)
-    networks.randomize(network)
-    add_weight_decay(network, 0.3)
     loss = keras.losses.CategoricalCrossentropy()
-    model = TrainingModel(network, 5, 2, objective=Objective(loss))
+    model = fitted(objective=Objective(loss))
+    networks.randomize(model.network)
+    add_weight_decay(model.network, 0.3)
     model.compile(keras.optimizers.SGD(0.1), loss)
-    labels = np.eye(5, dtype="float32")[:2]
-    outputs = np.full((2, 5), 0.2, "float32")
-    kernels = [variable for variable in network.weights if variable.name == "kernel"]
+    outputs = np.full((2, CLASSES), 0.2, "float32")
+    kernels = [variable for variable in model.network.weights if variable.name == "kernel"]
     decay = 0.3 / 2 * sum((value**2).sum() for value in networks.values(kernels))
     assert decay > 0.1
-    received = float(model.compute_loss(None, labels, outputs, training=True))
-    assert received == pytest.approx(np.log(5) + decay, rel=1e-5)
+    for training in (True, False):
+        received = float(model.compute_loss(None, batch()[1], outputs, training=training))
+        assert received == pytest.approx(np.log(5) + training * decay, rel=1e-5)
 
 
 def test_state_has_everything_once():
     model = fitted(ema=0.9)
-    model.optimizer.build(model.trainable_variables)
     state = model.state
     assert len({id(variable) for variable in state}) == len(state)
-    kinds = {"seed_generator_state", "iteration", "kernel", "moving_mean"}
+    kinds = {"seed_generator_state", "iteration", "kernel", "moving_mean", "total"}
     assert kinds <= {variable.name for variable in state}
     assert len(state) > 2 * len(model.network.weights)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support import networks
 
-from lambda_keras.layers import HaloAttention
+from lambda_keras.layers import AxialAttention
 from lambda_keras.weights import hub
 from zoo.config import DistillationConfig, ModelConfig, TrainConfig
 from zoo.registry import create_model
@@ -28,67 +28,59 @@ def saved(tmp_path, classes=3):
     return network, str(tmp_path / "w.weights.h5")
 
 
-def test_overrides_reach_the_constructor():
-    network = network_of(overrides={"dropout_rate": 0.3})
-    rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
-    assert rates == [0.3]
-
-
-def test_another_mixer():
-    network = network_of(overrides={"mixer": "halo", "num_heads": "4", "block_size": "2"})
-    layers = [layer for layer in network.layers if isinstance(layer, HaloAttention)]
-    assert [(layer.num_heads, layer.block_size) for layer in layers] == [(4, 2)] * 2
+def batch_norms(network):
+    layers = network._flatten_layers()
+    return [layer for layer in layers if isinstance(layer, keras.layers.BatchNormalization)]
 
 
 def momenta(network):
-    return {
-        layer.momentum
-        for layer in network._flatten_layers()
-        if isinstance(layer, keras.layers.BatchNormalization)
-    }
+    return {layer.momentum for layer in batch_norms(network)}
+
+
+def test_overrides_reach_the_constructor_and_every_batch_normalization():
+    """Layers within axial attention are no layers of the network itself."""
+    overrides = {"mixer": "axial", "num_heads": "4", "dropout_rate": 0.3}
+    settings = {"batch_norm_momentum": 0.95, "synchronized_batch_norm": True}
+    network = network_of(overrides=overrides, **settings)
+    rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
+    assert rates == [0.3]
+    layers = [layer for layer in network.layers if isinstance(layer, AxialAttention)]
+    assert [layer.num_heads for layer in layers] == [4] * 2
+    norms = batch_norms(network)
+    own = [layer for layer in network.layers if isinstance(layer, keras.layers.BatchNormalization)]
+    assert len(norms) > len(own)
+    assert momenta(network) == {0.95}
+    assert {layer.synchronized for layer in norms} == {True}
 
 
 def test_momentum_of_runs_is_not_that_of_constructors():
     """Recipes without one keep the momentum that runs have always had."""
-    assert momenta(network_of()) == {0.99}
-    assert momenta(network_of(batch_norm_momentum=None)) == {0.9}
-
-
-@pytest.mark.parametrize("mixer", ["lambda", "axial"])
-def test_batch_normalisation_of_every_layer(mixer):
-    settings = {"batch_norm_momentum": 0.9, "synchronized_batch_norm": True}
-    network = network_of(overrides={"mixer": mixer}, **settings)
-    layers = [
-        layer
-        for layer in network._flatten_layers()
-        if isinstance(layer, keras.layers.BatchNormalization)
-    ]
-    # Layers within lambda layers and axial attention are no layers of the network itself.
-    assert len(layers) > sum(
-        isinstance(layer, keras.layers.BatchNormalization) for layer in network.layers
-    )
+    assert ModelConfig().batch_norm_momentum == 0.99
+    network = networks.tiny_model()
+    prepare(network, ModelConfig(batch_norm_momentum=None))
     assert momenta(network) == {0.9}
-    assert {layer.synchronized for layer in layers} == {True}
-
-
-def test_frozen_backbone_leaves_the_classifier():
-    network = network_of(freeze_backbone=True)
-    add_weight_decay(network, 0.1)
-    assert [v.path.split("/")[-2:] for v in network.trainable_variables] == [
-        ["predictions", "kernel"],
-        ["predictions", "bias"],
-    ]
-    assert len(network.losses) == 1
+    prepare(network, ModelConfig())
+    assert momenta(network) == {0.99}
 
 
 @pytest.mark.parametrize(
-    ("stage", "first"), [("stem", "c2_block1"), ("c3", "c4_block1"), ("c5", "predictions")]
+    ("settings", "first"),
+    [
+        ({"freeze_up_to": "stem"}, "c2_block1"),
+        ({"freeze_up_to": "c3"}, "c4_block1"),
+        ({"freeze_up_to": "c5"}, "predictions"),
+        ({"freeze_backbone": True}, "predictions"),
+    ],
 )
-def test_frozen_up_to_a_stage(stage, first):
+def test_frozen_layers(settings, first):
     """Neither weights nor batch statistics of what is frozen change."""
-    network = network_of(freeze_up_to=stage)
+    network = networks.tiny_model()
+    prepare(network, ModelConfig(**settings))
+    add_weight_decay(network, 0.1)
     trained = [layer.name for layer in network.layers if layer.trainable and layer.weights]
     assert trained[0].startswith(first)
+    if first == "predictions":
+        assert len(network.losses) == 1
     frozen = [layer for layer in network.layers if not layer.trainable]
     assert frozen[0] is network.layers[0]
     assert not [variable for layer in frozen for variable in layer.trainable_variables]
@@ -99,24 +91,18 @@ def test_frozen_up_to_a_stage(stage, first):
         np.testing.assert_array_equal(one, other)
 
 
-def test_weights_of_the_same_classes(tmp_path):
-    expected, weights = saved(tmp_path)
+@pytest.mark.parametrize("classes", [3, 7])
+def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys, classes):
+    expected, weights = saved(tmp_path, classes=classes)
     received = network_of(weights=weights)
-    for one, other in zip(expected.get_weights(), received.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys):
-    expected, weights = saved(tmp_path, classes=7)
-    received = network_of(weights=weights)
-    assert "the classifier starts from random weights" in capsys.readouterr().out
+    said = "the classifier starts from random weights" in capsys.readouterr().out
+    assert said is (classes == 7)
     assert received.output_shape == (None, 3)
-    for layer in expected.layers:
-        if layer.name != "predictions":
-            for one, other in zip(
-                layer.get_weights(), received.get_layer(layer.name).get_weights(), strict=True
-            ):
-                np.testing.assert_array_equal(one, other)
+    for layer in expected.layers if classes == 3 else expected.layers[:-1]:
+        for one, other in zip(
+            layer.get_weights(), received.get_layer(layer.name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
@@ -141,31 +127,18 @@ def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("name", "model", "message"),
     [
-        ({"weights_model": "resnet50"}, "weights_model=resnet50 needs weights"),
-        ({"weights_overrides": {"placement": "CCCC"}}, "weights_overrides needs weights_model"),
-        ({"weights_overrides": {"classes": 5}}, "Received: classes"),
-        ({"weights": "imagenet", "weights_model": "resnet51"}, "did you mean"),
+        ("mobilenet_v2", "lambda_resnet14", r"model\.weights_model: .*common with mobilenet_v2"),
+        ("resnet50_pytorch", None, r"model\.weights: .*do not fit the model"),
     ],
 )
-def test_warm_start_from_nothing(settings, message):
+def test_weights_of_another_network_are_refused(tmp_path, monkeypatch, name, model, message):
+    networks.skip_drawing(monkeypatch)
+    _, weights = saved(tmp_path)
+    config = ModelConfig(name=name, image_size=32, weights=weights)
+    config = config.model_copy(update={"weights_model": model})
     with pytest.raises(ValueError, match=message):
-        ModelConfig(**settings)
-
-
-def test_warm_start_from_a_network_with_nothing_in_common(tmp_path):
-    _, weights = saved(tmp_path)
-    config = ModelConfig(name="mobilenet_v2", image_size=32, weights=weights)
-    config = config.model_copy(update={"weights_model": "lambda_resnet14"})
-    with pytest.raises(ValueError, match=r"model\.weights_model: .*common with mobilenet_v2"):
-        prepare(create_network(config, 3), config)
-
-
-def test_weights_of_another_network_are_refused(tmp_path):
-    _, weights = saved(tmp_path)
-    config = ModelConfig(name="resnet50", image_size=32, weights=weights)
-    with pytest.raises(ValueError, match=r"model\.weights: .*do not fit the model"):
         prepare(create_network(config, 3), config)
 
 
@@ -215,6 +188,7 @@ def test_network_of_the_zoo_answers_with_logits(tmp_path):
         load_teacher(DistillationConfig(**settings, overrides={"dropout_rat": 1}), NAMES, 16)
 
 
+@pytest.mark.slow
 def test_run_of_the_same_classes_and_pixels(run, tmp_path):
     digits = tuple("0123456789")
     config = DistillationConfig(run=run, temperature=4)

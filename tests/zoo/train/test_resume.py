@@ -1,4 +1,4 @@
-"""An interrupted run, started again, gives the weights of one that was never interrupted."""
+"""A run that is killed, interrupted or loses a host ends like one that never was."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ from support.loopback import cluster, free_port
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 
 STEPS = 22  # of an epoch
+SHORT = "--model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0"
+PLAIN = f"{SHORT} --training.ema 0.9 --training.checkpoint_steps 8 --data.augment false"
+PLAIN += " --training.steps_per_execution 4"
 # Dropout and stochastic depth draw random numbers at every step, RandAugment for every image.
-COMMAND = (
+PAPER = (
     "--model.image_size 8 --model.overrides dropout_rate=0.2 "
     "--model.overrides stochastic_depth_rate=0.2 --training.epochs 3 --training.ema 0.9 "
     "--data.randaugment_magnitude 10 --optimizer.weight_decay 1e-4 "
@@ -26,113 +30,186 @@ COMMAND = (
 )
 # Besides, what mixes images, adds up gradients, and has variables of its own.
 MODERN = (
-    f"{COMMAND} --optimizer.name lamb --optimizer.learning_rate 0.02 --optimizer.layer_decay 0.8 "
+    f"{PAPER} --optimizer.name lamb --optimizer.learning_rate 0.02 --optimizer.layer_decay 0.8 "
     "--optimizer.global_clipnorm 1 --training.gradient_accumulation_steps 2 "
     "--training.loss binary_crossentropy --data.mixup 0.2 --data.cutmix 1 "
     "--data.random_erasing 0.3 --data.color_jitter 0.4 --data.class_weights balanced"
 )
-# Kills the process as nothing in it can prevent, in the middle of writing a file.
-KILLER = """
-import os, signal, sys
+
+# Imports once, then runs the command in a process of its own for each way in which it may end; a
+# single one is run at once.
+STARTER = """
+import json, os, signal, sys
 from pathlib import Path
 if (devices := int(os.environ.get("TEST_DEVICES", 1))) > 1:
     from support import loopback
     loopback.virtual_cpus(devices)
 from zoo.train import callbacks
+from zoo.cli.run import run_command
 from zoo.train import __main__ as train
+from zoo.train import classification
 
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
+def killed(name):  # before a file gets its name
+    replace = os.replace
+    def replace_or_die(source, target):
+        if Path(target).name == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+    os.replace = replace_or_die
 
-moment, when = sys.argv[1], int(sys.argv[2])
-if moment == "writing":
+def half(name):  # killed in the middle of writing a file
     write = Path.write_bytes
     def write_bytes(path, data):
-        if path.name == f"step-{when:09d}.safetensors":
+        if path.name == name:
             write(path, data[: len(data) // 2])
-            kill()
+            os.kill(os.getpid(), signal.SIGKILL)
         write(path, data)
     Path.write_bytes = write_bytes
-elif moment == "terminated":
-    begin = callbacks.SaveProgress.on_train_batch_begin
-    def on_train_batch_begin(self, batch, logs=None):
-        if self.model.steps_done >= when:
-            os.kill(os.getpid(), signal.SIGTERM)
+
+def interrupted(moment, number, times=1, step=0):
+    begin = getattr(callbacks.SaveProgress, moment)
+    def interrupt(self, batch, logs=None):
+        for _ in range(times if self.model.steps_done >= step else 0):
+            os.kill(os.getpid(), number)
         begin(self, batch, logs)
-    callbacks.SaveProgress.on_train_batch_begin = on_train_batch_begin
-train.main(sys.argv[3:])
+    setattr(callbacks.SaveProgress, moment, interrupt)
+
+def damaged(name):
+    path = Path(folder, "checkpoints", name)
+    data = bytearray(path.read_bytes())
+    data[-1000] ^= 1
+    path.write_bytes(data)
+
+def run(end):
+    if end:
+        globals()[end[0]](*end[1:])
+    sys.argv = ["zoo.train", *sys.argv[4:], "--output_dir", folder]
+    run_command(train.main, ("tensorflow", "jax"))
+    sys.exit()
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
+folder, output = sys.argv[1:3]
+results, ends = [], json.loads(sys.argv[3])
+if not output:
+    run(*ends)
+for end in ends:
+    process = os.fork()
+    if not process:
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        run(end)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    left = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+    results.append([code, Path(output).read_text(), left])
+print(json.dumps(results))
 """
+SIGINT, SIGTERM, KILLED = int(signal.SIGINT), int(signal.SIGTERM), -signal.SIGKILL
 
 
-def as_users_have_it() -> dict[str, str]:
-    """The environment, with as many threads as TensorFlow takes by itself."""
-    return {name: value for name, value in os.environ.items() if "_THREADS" not in name}
+def begin(folder: Path, command: str, *ends, output="", **environment) -> subprocess.Popen:
+    """Starts the program, with as many threads as TensorFlow takes by itself."""
+    kept = {name: value for name, value in os.environ.items() if "_THREADS" not in name}
+    environment = {**kept, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    arguments = [str(folder), output, json.dumps(ends), *command.split()]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([sys.executable, "-c", STARTER, *arguments], env=environment, **streams)
 
 
-def start(
-    folder: Path, command: str, moment: str = "never", when: int = 0, devices: int = 1
-) -> subprocess.CompletedProcess:
-    arguments = [*command.split(), "--output_dir", str(folder)]
-    return subprocess.run(
-        [sys.executable, "-c", KILLER, moment, str(when), *arguments],
-        env={
-            **as_users_have_it(),
-            "TEST_DEVICES": str(devices),
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        },
-        capture_output=True,
-        text=True,
+def start(folder: Path, command: str, *ends) -> list:
+    """Exit status, output and files in the folder after each start of the same command."""
+    process = begin(folder, command, *ends, output=f"{folder}.txt")
+    printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    return json.loads(printed.splitlines()[-1])
+
+
+def without_seconds(values: dict) -> dict:
+    seconds = ("images_per_second", "training_seconds")
+    return {
+        name: without_seconds(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if name not in seconds
+    }
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: found.update({name: item[()]} if hasattr(item, "shape") else {})
+        )
+    return found
+
+
+def assert_same(whole: Path, folder: Path, names: list[str]) -> None:
+    """Compares results and weights to the bit."""
+    for name in names:
+        one, other = whole / name, folder / name
+        if name in ("metrics.json", "epochs.jsonl"):
+            lines = [path.read_text() for path in (one, other)]
+            texts = [[text] if name == "metrics.json" else text.splitlines() for text in lines]
+            first, second = ([without_seconds(json.loads(t)) for t in text] for text in texts)
+            assert first == second
+        elif name.endswith(".h5"):
+            first, second = arrays(one), arrays(other)
+            assert first.keys() == second.keys()
+            assert len(first) > 50
+            for key, value in first.items():
+                np.testing.assert_array_equal(value, second[key], key)
+
+
+ENDS = {
+    "plain": (
+        PLAIN,
+        [
+            (["killed", "config.yaml"], KILLED, ""),
+            (["interrupted", "on_train_batch_begin", SIGINT, 2], -SIGINT, ""),  # ended at once
+            (["killed", "step-000000016.safetensors"], KILLED, ""),
+            (["interrupted", "on_test_batch_begin", SIGINT], 1, "stopped at step 22; the same"),
+            (["killed", "epochs.jsonl"], KILLED, ""),
+            (["killed", "model.weights.h5"], KILLED, ""),
+            (["killed", "metrics.json"], KILLED, ""),
+            (None, 0, ""),
+        ],
+    )
+}
+for key, value in {"paper": PAPER, "modern": MODERN}.items():
+    ENDS[key] = (
+        value,
+        [
+            (["half", "step-000000022.safetensors"], KILLED, ""),
+            (["interrupted", "on_train_batch_begin", SIGTERM, 1, 49], 1, "after step 16 of 66"),
+            (["damaged", "step-000000056.safetensors"], 0, "56.safetensors (wrong checksum); usi"),
+        ],
     )
 
 
-def checkpoints(folder: Path) -> list[int]:
-    return sorted(int(p.stem[5:]) for p in (folder / "checkpoints").glob("step-*"))
+@pytest.mark.very_slow  # test_classification.py has a run that is told to stop
+@pytest.mark.parametrize("kind", ENDS)
+def test_killed_run_gives_the_same_weights(tmp_path, kind):
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    command, expected = ENDS[kind]
+    ((code, output, files),) = start(whole, command, None)
+    assert code == 0, output
+    results = start(folder, command, *(end for end, *_ in expected))
+    assert [code for code, *_ in results] == [code for _, code, _ in expected], results
+    for (end, code, said), (_, output, left) in zip(expected, results, strict=True):
+        assert said in output
+        partial = [name for name in left if ".partial-" in name]
+        written = [name for name in partial if end and name.endswith(f"/{end[1]}")]
+        assert len(partial) == 2 * len(written) == 2 * (code == KILLED)
 
+    def names(found: list[str]) -> list[str]:
+        return [name for name in found if not name.startswith("logs/")]
 
-@pytest.mark.very_slow  # tests/zoo/train/test_classification.py has a run that is told to stop
-@pytest.mark.parametrize("command", [COMMAND, MODERN], ids=["paper", "modern"])
-def test_killed_run_gives_the_same_weights(tmp_path, command):
-    whole, folder = tmp_path / "whole", tmp_path / "killed"
-    process = start(whole, command)
-    assert process.returncode == 0, process.stderr
-
-    # While the checkpoint at the end of the first epoch is written.
-    assert start(folder, command, "writing", STEPS).returncode == -signal.SIGKILL
-    assert checkpoints(folder) == [8, 16]
-    # By SIGTERM, which leaves the time to save; and the newest file gets damaged.
-    process = start(folder, command, "terminated", 2 * STEPS + 5)
-    assert "resuming after step 16 of 66" in process.stdout
-    assert "stopped at step 56; the same command resumes from there" in process.stderr
-    assert process.returncode == 1
-    newest = folder / "checkpoints" / "step-000000056.safetensors"
-    data = bytearray(newest.read_bytes())
-    data[-1000] ^= 1
-    newest.write_bytes(data)
-
-    process = start(folder, command)
-    assert process.returncode == 0, process.stderr
-    assert f"damaged checkpoint {newest} (wrong checksum); using the one before" in process.stderr
-    assert json.loads((folder / "metrics.json").read_text())["history"].keys() >= {"val_loss"}
-    model = keras.models.load_model(whole / "model.keras")
-    averages = model.get_weights()
-    for file in ("model.weights.h5", "raw.weights.h5"):
-        model.load_weights(whole / file)
-        expected = model.get_weights()
-        model.load_weights(folder / file)
-        for one, other in zip(expected, model.get_weights(), strict=True):
-            np.testing.assert_array_equal(one, other)
-    assert any((one != other).any() for one, other in zip(averages, expected, strict=True))
-    lines = [(f / "epochs.jsonl").read_text().splitlines() for f in (whole, folder)]
-    ends = [[json.loads(line)["val_loss"] for line in one] for one in lines]
-    assert ends[0] == ends[1]
-    assert not (folder / "checkpoints").exists()  # nobody needs them any more
+    assert names(results[-1][2]) == names(files)  # without checkpoints
+    assert_same(whole, folder, files)
 
 
 # Few steps at a low rate: later ones would amplify rounding.
-MIRRORED = (
-    "--model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0 --data.augment false "
-    "--optimizer.learning_rate 0.004 --training.checkpoint_steps 4 --strategy mirrored"
-)
+MIRRORED = f"{SHORT} --data.augment false --optimizer.learning_rate 0.004 --strategy mirrored"
+MIRRORED += " --training.checkpoint_steps 4"
 
 
 @pytest.mark.very_slow
@@ -140,73 +217,61 @@ def test_run_goes_on_with_another_number_of_devices(tmp_path):
     whole, folder, command = tmp_path / "whole", tmp_path / "stopped", MIRRORED
     if keras.backend.backend() == "tensorflow":
         command += " --model.synchronized_batch_norm true"
-    process = start(whole, command, devices=2)
-    assert process.returncode == 0, process.stderr
-    assert "CPU, 2 replica(s)" in process.stdout
-    assert start(folder, command, "terminated", 9, devices=2).returncode == 1
-    process = start(folder, command, devices=4)
-    assert process.returncode == 0, process.stderr
-    assert "CPU, 4 replica(s)" in process.stdout
-    assert f"resuming after step 10 of {STEPS}" in process.stdout
+    stopped = ["interrupted", "on_train_batch_begin", SIGTERM, 1, 9]
+    for place, devices, end, code in (
+        (whole, 2, None, 0),
+        (folder, 2, stopped, 1),
+        (folder, 4, None, 0),
+    ):
+        process = begin(place, command, end, TEST_DEVICES=str(devices))
+        output, _ = process.communicate()
+        assert process.returncode == code, output
+        assert f"CPU, {devices} replica(s)" in output
+    assert f"resuming after step 10 of {STEPS}" in output
     expected, received = (keras.models.load_model(f / "model.keras") for f in (whole, folder))
     for one, other in zip(expected.weights, received.weights, strict=True):
         one, other = map(keras.ops.convert_to_numpy, (one, other))
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * max(np.abs(one).max(), 1e-3))
 
 
-WORKERS = (
-    "--strategy multi_worker --model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0 "
-    "--model.overrides dropout_rate=0.2 --training.ema 0.9 "
-    "--training.steps_per_execution 4 --training.checkpoint_steps 8"
-)
+WORKERS = f"{SHORT} --strategy multi_worker --model.overrides dropout_rate=0.2"
+WORKERS += " --training.ema 0.9 --training.steps_per_execution 4 --training.checkpoint_steps 8"
 
 
 def start_workers(folder: Path, terminate_at: int = STEPS) -> list[subprocess.Popen]:
     """Starts two processes, of which the second gets SIGTERM at a step."""
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    arguments = [*WORKERS.split(), "--output_dir", str(folder)]
-    commands = (
-        ["-m", "zoo.train", *arguments],
-        ["-c", KILLER, "terminated", str(terminate_at), *arguments],
-    )
-    processes = []
-    for index in range(len(workers)):
-        with open(f"{folder}.{index}.txt", "w") as output:
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, *commands[index]],
-                    env=as_users_have_it() | cluster(workers, index),
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-    return processes
+    ends = (None, ["interrupted", "on_train_batch_begin", SIGTERM, 1, terminate_at])
+    return [
+        begin(folder, WORKERS, end, **cluster(workers, index)) for index, end in enumerate(ends)
+    ]
+
+
+def finished(processes) -> tuple[list[int], list[str]]:
+    outputs = [process.communicate(timeout=500)[0] for process in processes]
+    return [process.returncode for process in processes], outputs
 
 
 @pytest.mark.very_slow
 def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "lost"
-    assert [process.wait() for process in start_workers(whole)] == [0, 0]
+    assert finished(start_workers(whole))[0] == [0, 0]
 
     chief, other = start_workers(folder)
-    while other.poll() is None and not checkpoints(folder):
+    while other.poll() is None and not list(folder.glob("checkpoints/step-*")):
         time.sleep(0.02)
     other.kill()
-    other.wait()
-    assert chief.wait(timeout=300) == 1
-    assert "another host of this run was lost" in Path(f"{folder}.0.txt").read_text()
-    assert 8 in checkpoints(folder)
+    (code, _), (output, _) = finished([chief, other])
+    assert (code, "another host of this run was lost" in output) == (1, True)
+    steps = [int(path.stem[5:]) for path in folder.glob("checkpoints/step-*")]
+    assert 8 in steps
 
     # Told to stop, one alone, both save the step where they are.
-    last = max(checkpoints(folder))
-    assert [process.wait() for process in start_workers(folder, last)] == [1, 1]
-    for worker in range(2):
-        assert f"stopped at step {last + 4}" in Path(f"{folder}.{worker}.txt").read_text()
+    codes, outputs = finished(start_workers(folder, max(steps)))
+    assert codes == [1, 1]
+    assert all(f"stopped at step {max(steps) + 4}" in output for output in outputs)
 
-    assert [process.wait() for process in start_workers(folder)] == [0, 0]
-    assert f"resuming after step {last + 4} of" in Path(f"{folder}.0.txt").read_text()
-    model = keras.models.load_model(whole / "model.keras")
-    expected = model.get_weights()
-    model.load_weights(folder / "model.weights.h5")
-    for one, other in zip(expected, model.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    codes, outputs = finished(start_workers(folder))
+    assert codes == [0, 0]
+    assert f"resuming after step {max(steps) + 4} of" in outputs[0]
+    assert_same(whole, folder, ["model.weights.h5"])

@@ -144,30 +144,3 @@ class DataSource(ABC):
             image = resize_window(whole, self.config.resize, window, size)
         # The same seed would make flips depend on crops.
         return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable
-
-
-Arrays = tuple[np.ndarray, np.ndarray]  # images, uint8 `(count, height, width, 3)`, and labels
-
-
-class ArraySource(DataSource):
-    """Base class of sources of images in memory, which have no border to crop."""
-
-    crop = 1.0
-    class_names: ClassVar[tuple[str, ...]]
-
-    @abstractmethod
-    def arrays(self) -> tuple[Arrays, Arrays]:
-        """Returns training and test images with labels."""
-
-    def open(self, image_size: int) -> Split:
-        train, test = (
-            IndexedSource(images, labels, np.arange(len(images)).astype(str))
-            for images, labels in self.arrays()
-        )
-        return Split(train, test, self.class_names)
-
-    def encoded(self, record: Record) -> tf.Tensor:
-        return tf.io.encode_png(record["image"])
-
-    def read(self, record: Record, decoder: Decoder = decode) -> tuple[tf.Tensor, tf.Tensor]:
-        return record["image"], tf.constant(True)

@@ -6,10 +6,13 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.augment import random_shift
-from zoo.data.sources.base import Arrays, ArraySource, Record
+from zoo.data.crops import decode
+from zoo.data.sources.base import DataSource, Decoder, IndexedSource, Record, Split
 from zoo.errors import needs_extra
 
 TEST_COUNT = 360
+
+Arrays = tuple[np.ndarray, np.ndarray]  # images and labels
 
 
 def load_gray_digits() -> tuple[Arrays, Arrays]:
@@ -18,31 +21,38 @@ def load_gray_digits() -> tuple[Arrays, Arrays]:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
     gray, labels = load_digits(return_X_y=True)
+    images = np.asarray(gray).reshape(-1, 8, 8).astype("int32")
     train, test, train_labels, test_labels = train_test_split(
-        np.asarray(gray).reshape(-1, 8, 8),
-        labels,
-        test_size=TEST_COUNT,
-        stratify=labels,
-        random_state=0,
+        images, labels, test_size=TEST_COUNT, stratify=labels, random_state=0
     )
-    return (train.astype("int32"), train_labels), (test.astype("int32"), test_labels)
+    return (train, train_labels), (test, test_labels)
 
 
-class Source(ArraySource):
+class Source(DataSource):
     """Scikit-learn's digits, shifted at random in training: flips would turn some into others."""
 
-    class_names: ClassVar = tuple("0123456789")
+    crop: ClassVar = 1.0  # there is no border
+
+    def open(self, image_size: int) -> Split:
+        train, test = (
+            IndexedSource(images, labels, np.arange(len(images)).astype(str))
+            for images, labels in self.arrays()
+        )
+        return Split(train, test, tuple("0123456789"))
 
     def arrays(self) -> tuple[Arrays, Arrays]:
-        """Loads uint8 images `(count, 8, 8, 3)` and labels."""
+        """Loads uint8 images `(count, 8, 8, 3)` and labels, of training and of the test."""
+        train, test = (
+            (np.repeat(np.round(gray[..., None] * (255 / 16)).astype("uint8"), 3, -1), labels)
+            for gray, labels in load_gray_digits()
+        )
+        return train, test
 
-        def in_color(digits: Arrays) -> Arrays:
-            gray, labels = digits
-            pixels = np.round(gray[..., None] * (255 / 16)).astype("uint8")
-            return np.repeat(pixels, 3, axis=-1), labels
+    def encoded(self, record: Record) -> tf.Tensor:
+        return tf.io.encode_png(record["image"])
 
-        train, test = load_gray_digits()
-        return in_color(train), in_color(test)
+    def read(self, record: Record, decoder: Decoder = decode) -> tuple[tf.Tensor, tf.Tensor]:
+        return record["image"], tf.constant(True)
 
     def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = self.read(record)

@@ -182,38 +182,27 @@ def file_warnings(
     train: Sequence[ImageFile], test: Sequence[ImageFile], image_size: int
 ) -> list[str]:
     """Returns lines on images in two classes, or in training and test, and on small ones."""
-    lines = []
     first: dict[bytes, ImageFile] = {}
+    known = {file.digest: file.path for file in reversed(train)}
     differing = [
-        f"{printable(file.path)} = {printable(other.path)}"
+        f"{file.path} = {other.path}"
         for file in (*train, *test)
         if (other := first.setdefault(file.digest, file)).label != file.label
     ]
-    if differing:
-        lines.append(f"{len(differing)} images are in two classes: {some(differing)}")
-    known = {file.digest: file.path for file in reversed(train)}
-    twice = [
-        f"{printable(file.path)} = {printable(known[file.digest])}"
-        for file in test
-        if file.digest in known
-    ]
-    if twice:
-        lines.append(
-            f"{len(twice)} of {len(test)} test images are in training, too, which makes "
-            f"accuracy look better than it is: {some(twice)}"
-        )
+    twice = [f"{file.path} = {known[file.digest]}" for file in test if file.digest in known]
     small = [
-        f"{printable(file.path)} ({file.width} x {file.height})"
+        f"{file.path} ({file.width} x {file.height})"
         for file in train
         if min(file.width, file.height) < image_size
     ]
-    if small:
-        lines.append(
-            f"{len(small)} of {len(train)} training images are smaller than the "
-            f"{image_size} pixels that the network gets, and are enlarged (model.image_size): "
-            f"{some(small)}"
-        )
-    return lines
+    lines = {
+        f"{len(differing)} images are in two classes": differing,
+        f"{len(twice)} of {len(test)} test images are in training, too, which makes accuracy look "
+        "better than it is": twice,
+        f"{len(small)} of {len(train)} training images are smaller than the {image_size} pixels "
+        "that the network gets, and are enlarged (model.image_size)": small,
+    }
+    return [f"{line}: {some(map(printable, names))}" for line, names in lines.items() if names]
 
 
 def name_warnings(names: Sequence[str]) -> list[str]:
