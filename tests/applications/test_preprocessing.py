@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import re
 import sys
 from importlib.util import find_spec
 
@@ -73,74 +72,45 @@ def resized_and_cropped(photo, size, crop_fraction, interpolation):
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "float64"])
 def test_arrays(dtype):
+    """One image, too; values are scaled and never clipped."""
     images = pixels(dtype)
     copy = images.copy()
     outputs = preprocess_input(images)
     assert (outputs.dtype, outputs.shape) == ("float32", images.shape)
     np.testing.assert_allclose(outputs, expected(images), atol=2e-6)
+    np.testing.assert_array_equal(preprocess_input(images[0]), outputs[0])
     np.testing.assert_array_equal(images, copy)
+    beyond = np.float32([[[-255.0, 0.0, 300.0]]])
+    np.testing.assert_allclose(preprocess_input(beyond), expected(beyond), atol=2e-6)
 
 
-def test_one_image():
-    images = pixels("uint8")
-    np.testing.assert_array_equal(preprocess_input(images[0]), preprocess_input(images)[0])
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 def test_tensors(dtype):
     images = pixels("uint8")
     if dtype == "bfloat16":
         images //= 2  # above 256, it has even numbers only
-    outputs = preprocess_input(ops.convert_to_tensor(images, dtype))
-    assert ops.is_tensor(outputs)
-    assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
-    np.testing.assert_allclose(ops.convert_to_numpy(outputs), expected(images), atol=2e-6)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_keras_tensor(dtype):
-    inputs = keras.Input((4, 4, 3), dtype=dtype)
+    tensor = ops.convert_to_tensor(images, dtype)
+    inputs = keras.Input(images.shape[1:], dtype=dtype)
     model = keras.Model(inputs, preprocess_input(inputs))
-    images = pixels(dtype)[:, :4]
-    np.testing.assert_allclose(model.predict(images, verbose=0), expected(images), atol=2e-6)
+    for outputs in (preprocess_input(tensor), model(tensor)):
+        assert ops.is_tensor(outputs)
+        assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
+        np.testing.assert_allclose(ops.convert_to_numpy(outputs), expected(images), atol=2e-6)
 
 
 @pytest.mark.skipif(find_spec("tensorflow") is None, reason="tf.data is TensorFlow's")
-@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
-def test_within_tf_data(dtype):
-    """On every backend; JAX's environment has TensorFlow, too."""
-    import tensorflow as tf
-
-    images = pixels(dtype)
-    dataset = tf.data.Dataset.from_tensors(images)
-    (outputs,) = dataset.map(preprocess_input).as_numpy_iterator()
-    assert outputs.dtype == "float32"
-    np.testing.assert_allclose(outputs, expected(images), atol=2e-6)
-
-
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="tf.data is TensorFlow's")
-def test_files_within_tf_data():
-    """TensorFlow does not know the shape of what it decodes."""
+def test_within_tf_data():
+    """On every backend. TensorFlow does not know the shape of what it decodes."""
     import tensorflow as tf
 
     images = pixels("uint8")[0]
+    (outputs,) = tf.data.Dataset.from_tensors(images).map(preprocess_input).as_numpy_iterator()
+    assert outputs.dtype == "float32"
+    np.testing.assert_allclose(outputs, expected(images), atol=2e-6)
     dataset = tf.data.Dataset.from_tensors(tf.io.encode_png(images))
     for decode in (tf.io.decode_image, tf.io.decode_png):
         (outputs,) = dataset.map(lambda file, decode=decode: preprocess_input(decode(file)))
         np.testing.assert_allclose(outputs, expected(images), atol=2e-6)
-
-
-@pytest.mark.parametrize("value", [-255.0, -1.0, 0.0, 255.0, 300.0])
-def test_values_are_scaled_and_never_clipped(value):
-    outputs = preprocess_input(np.full((1, 1, 3), value, "float32"))
-    np.testing.assert_allclose(outputs, expected(np.full((1, 1, 3), value)), atol=2e-6)
-
-
-def test_bounds():
-    black = preprocess_input(np.zeros((1, 1, 3), "uint8"))
-    white = preprocess_input(np.full((1, 1, 3), 255, "uint8"))
-    np.testing.assert_allclose(black[0, 0], -MEAN / STD, atol=2e-6)
-    np.testing.assert_allclose(white[0, 0], (1 - MEAN) / STD, atol=2e-6)
 
 
 @needs_pillow
@@ -239,52 +209,20 @@ def test_missing_pillow(monkeypatch):
         Preprocessing(8, 0.9)(np.zeros((9, 9, 3), "uint8"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0, 0.9), "image_size to be a positive integer. Received: image_size=0"),
-        ((True, 0.9), "image_size to be a positive integer. Received: image_size=True"),
-        ((8.0, 0.9), "image_size to be a positive integer. Received: image_size=8.0"),
-        ((8, 0), "crop_fraction above 0, up to 1. Received: crop_fraction=0"),
-        ((8, 1.1), "crop_fraction above 0, up to 1. Received: crop_fraction=1.1"),
-        ((8, float("nan")), "crop_fraction above 0, up to 1. Received: crop_fraction=nan"),
-        ((8, "0.9"), "crop_fraction above 0, up to 1. Received: crop_fraction='0.9'"),
-        ((8, 1, "bicubic", (0.5, 0.5)), "mean to be three numbers, those of std above 0. Received"),
-        ((8, 1, "bicubic", (0, 0, 0), (1, 0, 1)), "Received: std=(1, 0, 1)"),
-        ((8, 1, "bicubic", (0, 0, 0), (1, 1, 1), "fit"), "crop, pad, squash. Received: resize="),
-        ((8, 0.9, "cubic"), "nearest, bilinear, bicubic, lanczos. Received: interpolation='cubic'"),
-    ],
-)
-def test_bad_preprocessing(arguments, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        Preprocessing(*arguments)
-
-
-@pytest.mark.parametrize("architecture", [row.name for row in ROWS if row.weights])
-def test_preprocessing_of_published_weights(architecture):
-    published = find_published(architecture)
-    assert preprocessing_of(architecture, 320) == Preprocessing(
-        image_size=320,
-        crop_fraction=published.crop_fraction or 320 / 352,
-        interpolation="bicubic",
-        mean=tuple(MEAN),
-        std=tuple(STD),
-    )
+def test_preprocessing_of_published_weights():
+    for row in ROWS:
+        found = preprocessing_of(row.name, 320)
+        fraction = find_published(row.name).crop_fraction if row.weights else None
+        assert found == Preprocessing(320, fraction or 320 / 352, "bicubic", (*MEAN,), (*STD,))
 
 
 @needs_pillow
-@pytest.mark.parametrize("size", [32, 68, 83, 160, 224, 256, 462])
+@pytest.mark.parametrize("size", [32, 68, 83, 224])
 def test_networks_of_the_paper_see_all_but_16_pixels_at_each_border(size):
     """Among the sizes are those that `size / crop_fraction` misses in floating point."""
     photo = np.random.default_rng(0).integers(0, 256, (size + 32, size + 32, 3)).astype("uint8")
     image = preprocessing_of("lambda_resnet50", size)(photo)
     np.testing.assert_array_equal(image, photo[16:-16, 16:-16])
-
-
-@pytest.mark.parametrize("size", [0, -32, None, 224.0, True])
-def test_preprocessing_of_a_bad_size(size):
-    with pytest.raises(ValueError, match=r"image_size to be a positive integer\. Received: "):
-        preprocessing_of("lambda_resnet50", size)
 
 
 def test_classes_are_those_of_keras():
@@ -298,24 +236,14 @@ def test_classes_are_those_of_keras():
     assert classes[999] == ("n15075141", "toilet_tissue")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "tensor"])
-def test_decode_predictions(dtype):
-    scores = np.zeros((2, 1000), "float32")
-    scores[0, [285, 0]] = 0.75, 0.25
-    scores[1, 999] = 1
-    tensor = ops.convert_to_tensor(scores) if dtype == "tensor" else scores.astype(dtype)
-    assert decode_predictions(tensor, top=2) == [
-        [("n02124075", "Egyptian_cat", 0.75), ("n01440764", "tench", 0.25)],
-        [("n15075141", "toilet_tissue", 1.0), ("n01440764", "tench", 0.0)],
-    ]
-
-
 def test_decode_predictions_answers_as_keras_does(monkeypatch):
     from keras.src.applications import imagenet_utils
 
     table = {str(index): list(row) for index, row in enumerate(imagenet_classes())}
     monkeypatch.setattr(imagenet_utils, "CLASS_INDEX", table)
     scores = np.random.default_rng(0).random((3, 1000), "float32")
-    for top in (1, 5, 1000):
+    for top in (1, 1000):
         assert decode_predictions(scores, top) == imagenet_utils.decode_predictions(scores, top)
-    assert decode_predictions(scores) == imagenet_utils.decode_predictions(scores)
+    assert decode_predictions(ops.convert_to_tensor(scores)) == imagenet_utils.decode_predictions(
+        scores
+    )

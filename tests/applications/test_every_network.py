@@ -1,0 +1,270 @@
+"""Every network by its name: its counts, and on small images all that users do with one.
+
+`make test` has the smallest one, `make test-all` one of each builder, `make test-slow` the others.
+"""
+
+import collections
+import itertools
+import re
+
+import keras
+import numpy as np
+import pytest
+from support import networks
+
+from lambda_keras.applications import (
+    count_flops,
+    feature_extractor,
+    flops,
+    fold_batch_normalization,
+)
+from lambda_keras.models.specs import NETWORKS
+from zoo.registry import create_model
+
+DEPTHS = ("101", "152", "200", "270", "350", "420")
+MARKS = {"lambda_resnet14": [], "lambda_mobilenet_v2": [pytest.mark.slow]}
+NAMES = [
+    # One process builds a model for all its tests.
+    pytest.param(
+        name, marks=[pytest.mark.xdist_group(name), *MARKS.get(name, [pytest.mark.very_slow])]
+    )
+    for name in NETWORKS
+    if not any(depth in name for depth in DEPTHS)
+]
+# Global embeddings are for one size.
+FIXED = ("lambda_resnet26rpt_256", "botnet26t_256", "resnet50_global", "resnet50_axial")
+FIXED += ("resnet50_augmented",)
+CLASSES = 5
+LINEAR_BETA = r"(block\d+_(project_bn|out)|c\d)/beta"
+# Random features stay as they are drawn, and a softmax does not see what all its logits share.
+CONSTANT = r".*/random_features|.*/(content|query_position|key_position)_batch_norm/beta"
+# The scale and shift of values in axial attention, and the shift of its outputs, are taken away by
+# the batch normalizations that follow.
+NORMALIZED_AWAY = r".*/value_batch_norm/(gamma|beta)|.*/(content|position)_output_batch_norm/beta"
+# So is what double attention adds to its features and outputs; its logits share the other bias.
+NORMALIZED_AWAY += r"|.*_double_attention/(features|gather|project)/bias"
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def name(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(name) -> keras.Model:
+    """Built once for all tests of a name, which leave its weights as they are."""
+    keras.utils.set_random_seed(0)
+    model = create(name, classes=CLASSES)
+    networks.randomize(model)
+    networks.calibrate(model, images(name))
+    return model
+
+
+def size_of(name: str) -> int:
+    return 16 if NETWORKS[name].image_size == 32 else 64
+
+
+def create(name: str, channels: int = 3, **overrides) -> keras.Model:
+    size = size_of(name) if name in FIXED else None
+    return create_model(name, **{"input_shape": (size, size, channels), **overrides})
+
+
+def images(name: str, channels: int = 3, seed: int = 0) -> np.ndarray:
+    return networks.images(4, size_of(name), size_of(name), channels, seed=seed)
+
+
+def test_round_trips(name, model, tmp_path):
+    """Config, `.keras` file and weights file give the same outputs, as a call on a tensor does."""
+    data = images(name)
+    expected = networks.predict(model, data)
+    assert expected.shape == (4, CLASSES)
+    np.testing.assert_allclose(expected.sum(-1), 1, rtol=1e-5)
+    assert np.ptp(expected, axis=0).max() > 1e-5, "the images make no difference"
+    from_config = keras.Model.from_config(model.get_config())
+    from_config.set_weights(model.get_weights())
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    copies = {
+        "config": from_config,
+        ".keras": keras.saving.load_model(tmp_path / "model.keras"),
+        "weights": create(name, classes=CLASSES, weights=tmp_path / "model.weights.h5"),
+    }
+    for kind, copy in copies.items():
+        outputs = networks.predict(copy, keras.ops.convert_to_tensor(data))
+        np.testing.assert_allclose(outputs, expected, atol=1e-6, err_msg=kind)
+
+
+def test_one_step_of_fit_changes_every_variable(name, model):
+    """So every trainable variable has a gradient, and every moving statistic is updated."""
+    before = networks.values(model.variables)
+    # One step is not worth compiling.
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", run_eagerly=True)
+    try:
+        # Other images than those of the statistics, which these would not change.
+        history = model.fit(images(name, seed=1), np.arange(4), batch_size=4, verbose=0)
+        after = networks.values(model.variables[: len(before)])
+    finally:
+        for variable, value in zip(model.variables, before, strict=False):
+            variable.assign(value)
+    assert np.isfinite(history.history["loss"][0])
+    unchanged = {
+        variable.path
+        for variable, old, new in zip(model.variables, before, after, strict=False)
+        if np.array_equal(old, new)
+    }
+    # The next normalization takes away what is added to a linear bottleneck (MobileNetV2).
+    known = f"{LINEAR_BETA}|{CONSTANT}|{NORMALIZED_AWAY}"
+    assert {path for path in unchanged if not re.fullmatch(known, path)} == set()
+    assert all(np.all(np.isfinite(array)) for array in after)
+
+
+def test_features_of_other_channels(name):
+    """By name at their strides, of the same layers and weights as the pooled backbone."""
+    model = create(name, channels=4, include_top=False, pooling="max")
+    data = images(name, channels=4)
+    features = feature_extractor(model)
+    outputs = features(data, training=False)
+    strides = [size_of(name) // output.shape[1] for output in outputs.values()]
+    assert strides == ([1, 2, 4, 8] if size_of(name) == 16 else [4, 8, 16, 32])
+    assert [*outputs] == list(networks.STAGES)
+    assert [id(weight) for weight in features.weights] == [id(weight) for weight in model.weights]
+    last = keras.ops.convert_to_numpy(outputs["c5"])
+    assert np.all(np.isfinite(last))
+    if last.shape[-1] == model.output_shape[-1]:  # MobileNetV2 has a convolution after c5
+        np.testing.assert_allclose(networks.predict(model, data), last.max((1, 2)), rtol=1e-5)
+
+
+def test_mixed_bfloat16(name, model):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        mixed = create(name, classes=CLASSES)
+    finally:
+        keras.config.set_dtype_policy(before)
+    mixed.set_weights(model.get_weights())
+    assert mixed.get_layer("c5").compute_dtype == "bfloat16"
+    assert {variable.dtype for variable in mixed.variables} == {"float32"}
+    outputs = mixed(images(name), training=False)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
+    assert np.all(np.isfinite(keras.ops.convert_to_numpy(outputs)))
+    errors = networks.layer_errors(model, mixed, images(name))
+    assert len(errors) == len(model.layers) - 1
+    # Attention averages values: its outputs are nearly equal, so normalization magnifies rounding.
+    most = 0.1 if any(layer.endswith("_attention") for layer in errors) else 0.02
+    assert {layer: error for layer, error in errors.items() if not error < most} == {}
+
+
+def test_folded_batch_normalization(name, model):
+    """Outputs change by rounding, of which networks of attention amplify any."""
+    data = images(name)
+
+    def logits(network: keras.Model, images: np.ndarray) -> np.ndarray:
+        return np.log(networks.predict(network, images).astype("float64"))
+
+    expected = logits(model, data)
+    rounding = np.abs(logits(model, data * np.float32(1 + 2**-23)) - expected).max()
+    difference = np.abs(logits(fold_batch_normalization(model), data) - expected).max()
+    assert difference < max(1e-5 * np.abs(expected).max(), 4 * rounding)
+
+
+# Counts
+
+FORMS = {  # of the families with seven depths: their columns of golden.json
+    "lambda_resnet{}": "lambda_resnet",
+    "lambda_resnet{}_c4": "lambda_resnet_c4",
+    "resnet_rs{}": "resnet_rs_se",
+    "resnet_rs{}_no_se": "resnet_rs_no_se",
+}
+GOLDEN = networks.GOLDEN["resnet_rs_family"]
+DEEPEST = "lambda_resnet420"
+# The other deep models, by family and size: names and blocks.
+DEEP = collections.defaultdict(dict)
+for form, (depth, golden) in itertools.product(FORMS, GOLDEN.items()):
+    deep = form.format(depth)
+    if depth != "50" and deep != DEEPEST:
+        DEEP[form, NETWORKS[deep].image_size][deep] = golden["blocks"]
+# Mixers in a ResNet-50 are counted in tests/zoo/test_flops.py.
+MIXED = {name for name, row in NETWORKS.items() if "mixer" in row.arguments}
+BUILT = [name for name in NETWORKS if name not in MIXED.union(*DEEP.values())]
+COUNTED = {"lambda_resnet14": [], DEEPEST: [pytest.mark.very_slow]}
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=COUNTED.get(one, [pytest.mark.slow])) for one in BUILT]
+)
+def test_row_counts_the_built_model(name, monkeypatch):
+    row = NETWORKS[name]
+    networks.skip_drawing(monkeypatch)
+    model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
+    assert model.name == name
+    assert networks.trainable_parameters(model) == row.parameters
+    assert round(count_flops(model) / 1e9, 3) == row.gflops
+    placed = row.arguments.get("placement", "CCCC")
+    if name.startswith("resnet50_") and row.spec.mixer == "lambda":  # Table 13
+        letters = zip(placed, (3, 4, 6, 3), strict=True)
+        blocks = [number if letter == "L" else 0 for letter, number in letters]
+        assert networks.lambda_blocks(model) == networks.block_names(blocks)
+    excited = {"lambda_resnet50": (3, 4, 0, 0), "resnet_rs50": (3, 4, 6, 3)}
+    excited["resnet50_se"] = excited["resnet_rs50"]
+    expected = excited.get(name.removesuffix("_c4"), (0, 0, 0, 0))
+    if name != DEEPEST:
+        assert networks.squeeze_excitation_blocks(model) == networks.block_names(expected)
+
+
+def kind_of(stage: str, block: int, has_lambda: bool) -> tuple[str, bool, bool]:
+    """Blocks of one kind have as many parameters and operations: the first has the shortcut."""
+    return stage, block == 1, has_lambda
+
+
+def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tuple[int, float]]:
+    """Parameters and 10^9 operations of deep models, by their names.
+
+    A block of each kind is counted where 50 layers are built; the rest is arithmetic.
+    """
+    networks.skip_drawing(monkeypatch)
+    model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
+    with_lambda = networks.lambda_blocks(model)
+    sums, blocks = collections.Counter(), collections.defaultdict(set)
+    for layer, node in flops.calls(model):
+        stage, _, rest = layer.name.partition("_block")
+        number = rest.split("_")[0]
+        block = f"{stage}_block{number}"
+        kind = kind_of(stage, int(number), block in with_lambda) if rest else "around"
+        blocks[kind].add(block if rest else "")
+        sums[kind, "parameters"] += networks.trainable_parameters(layer)
+        sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
+    networks.skip_building(monkeypatch)
+    counts = {}
+    for name, golden_blocks in depths.items():
+        spec = create_model(name, **arguments)
+        kinds = ["around"] + [
+            kind_of(stage, block, block in spec.mixer_blocks[number])
+            for number, stage in enumerate(networks.STAGES)
+            for block in range(1, spec.blocks[number] + 1)
+        ]
+        assert list(spec.blocks) == golden_blocks
+        parameters, operations = (
+            sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
+            for what in ("parameters", "operations")
+        )
+        counts[name] = parameters, round(operations / 1e9, 3)
+    return counts
+
+
+@pytest.mark.one_backend
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "size"), DEEP)
+def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
+    counts = counts_of_deep(form, size, DEEP[form, size], monkeypatch)
+    assert counts == {name: (NETWORKS[name].parameters, NETWORKS[name].gflops) for name in counts}
+
+
+@pytest.mark.one_backend
+@pytest.mark.slow
+def test_table_16(monkeypatch):
+    """LambdaResNet-270 with a 7x7 scope: the published 34 GFLOPs are those of C-L-L-L."""
+    depths = {"lambda_resnet270": GOLDEN["270"]["blocks"]}
+    arguments = {"placement": "CLLL", "scope": 7}
+    counts = counts_of_deep("lambda_resnet{}", 256, depths, monkeypatch, **arguments)
+    assert counts == {"lambda_resnet270": (47_697_384, 33.697)}
