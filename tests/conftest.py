@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from zoo.cli.run import use_onednn
+from zoo.backend import use_onednn
 
 # Read when a backend loads, so set before Keras is imported. Several pytest workers share the
 # cores; one thread each is faster than all of them competing.

@@ -24,7 +24,8 @@ ROOMS = (
 # The rooms of zoo: each may import itself and those of the rows before, none of its own row.
 FLOORS = (
     ("errors",),
-    ("files", "registry", "model_card"),
+    ("files", "backend", "registry", "model_card"),
+    ("fields",),
     ("cli", "results"),
     ("config",),
     ("run_folder", "devices"),

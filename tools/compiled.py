@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from tools.kernels import DEVICES, Device
+from zoo.backend import use_backend
 from zoo.benchmark.layer import MODES, STAGES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.models import KerasNetwork, Network, ZooNetwork, parse
 from zoo.benchmark.report import (
@@ -24,8 +25,8 @@ from zoo.benchmark.report import (
 )
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
-from zoo.cli.run import BACKENDS, run_command, use_backend
-from zoo.cli.settings import LARGEST, Count, checked_by, one_of
+from zoo.cli.run import run_command
+from zoo.fields import LARGEST, Count, checked_by, one_of
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
 ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
@@ -191,4 +192,4 @@ def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> No
 if __name__ == "__main__":
     from tools import compiled  # reports have the name of the module
 
-    run_command(compiled.main, BACKENDS)
+    run_command(compiled.main)

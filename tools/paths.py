@@ -8,8 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import OutputFolder, Settings
+from zoo.cli.settings import Settings
 from zoo.errors import needs_extra, printable
+from zoo.fields import OutputFolder
 from zoo.files import atomic_write
 
 # RGB colors of the right ends of the paths, all of which are in every image.

@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from zoo.cli.run import run_command
-from zoo.cli.settings import OutputFolder, Settings
+from zoo.cli.settings import Settings
 from zoo.detection.coco import Json, encode_mask
 from zoo.errors import needs_extra, printable
+from zoo.fields import OutputFolder
 from zoo.files import atomic_write
 
 CATEGORIES = ("disc", "square", "triangle")

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lambda_keras.weights.hub import PREFIX
+from zoo.backend import BACKENDS, use_default_backend
 from zoo.cli.commands import CLASSIFICATION, DETECTION
 from zoo.cli.main import call
-from zoo.cli.run import BACKENDS, use_default_backend
-from zoo.cli.task import is_published, network_task, read_task
 from zoo.config import TrainConfig
+from zoo.config.task import is_published, network_task, read_task
 from zoo.detection.source import choose_source
 from zoo.files import location
 from zoo.registry import TABLE

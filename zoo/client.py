@@ -1,5 +1,10 @@
 """Client of zoo.serve and TensorFlow Serving: `python -m zoo.client --model NAME photo.jpg`."""
 
+if __name__ == "__main__":  # before imports of packages that may be missing
+    from zoo.cli.main import Verb
+
+    raise SystemExit(Verb("client").run())
+
 import base64
 import json
 import multiprocessing
@@ -22,10 +27,11 @@ from pydantic import (
 )
 
 from zoo.cli.main import Verb
-from zoo.cli.settings import OutputFile, Settings, named
+from zoo.cli.settings import Settings
 from zoo.data.image_files import DeepPixelsError, to_jpeg_or_png
 from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable, shorten
+from zoo.fields import OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
 
@@ -268,6 +274,3 @@ def connect(config: ClientConfig) -> Iterator[Send]:
 
 
 main = Verb("client")
-
-if __name__ == "__main__":
-    main.run()

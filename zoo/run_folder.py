@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo import files
-from zoo.cli.task import RUN_CONFIG, read_task
 from zoo.config import RunConfig, TrainConfig
+from zoo.config.task import RUN_CONFIG, read_task
 from zoo.errors import first_wrong
 from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 

@@ -16,9 +16,8 @@ from PIL import Image
 from support import commands
 
 from zoo import client
-from zoo.cli.run import BACKENDS
 
-run = partial(commands.fail, client.main, backends=BACKENDS)
+run = partial(commands.fail, client.main)
 
 GOOD = {"classes": [1, 0], "labels": ["a", "b"], "scores": [0.7, 0.3]}
 DEEP = b'{"predictions": ' + b"[" * 5000 + b"]" * 5000 + b"}"

@@ -23,14 +23,14 @@ def parse(program: str, arguments: Sequence[str], task: str | None = None) -> An
     return settings.from_command_line(arguments)
 
 
-def fail(command, monkeypatch, capsys, *arguments: str, backends: Sequence[str] = ("tensorflow",)):
+def fail(command, monkeypatch, capsys, *arguments: str):
     """Runs a command's `main`, which has to end with one line and code 2; returns the line.
 
     A line about the images that were found may stand before it.
     """
     monkeypatch.setattr("sys.argv", ["command", *arguments])
     with pytest.raises(SystemExit) as caught:
-        run_command(command, backends)
+        run_command(command)
     assert caught.value.code == 2
     error = re.sub(r"\A.* images .*\n(?=error: )", "", capsys.readouterr().err)
     assert error.startswith("error: ")

@@ -13,8 +13,8 @@ from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
 from lambda_keras.weights.fit import take_layers
 from zoo import run_folder
-from zoo.cli.settings import configurations
 from zoo.config import PseudoConfig, TrainConfig
+from zoo.fields import configurations
 from zoo.registry import create_model, find_model
 from zoo.results import RESULTS
 from zoo.train.network import create_network

@@ -15,11 +15,11 @@ from support import commands
 from support.serving import COLOURS, Colours, picture, serving
 
 from zoo import client
-from zoo.cli.run import BACKENDS, run_command
+from zoo.cli.run import run_command
 from zoo.client import ClientConfig
 from zoo.serve.app import Model
 
-fail = partial(commands.fail, client.main, backends=BACKENDS)
+fail = partial(commands.fail, client.main)
 ROOT = Path(client.__file__).parents[1]
 
 

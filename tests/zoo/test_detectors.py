@@ -18,7 +18,7 @@ pytest.importorskip("official")
 from pycocotools.mask import decode
 
 from zoo import api, client
-from zoo.cli.task import find_task
+from zoo.config.task import find_task
 from zoo.demo import __main__ as demo
 from zoo.demo import detection as demo_page
 from zoo.detection import coco, convert, objects

@@ -14,7 +14,7 @@ from lambda_keras import applications
 from lambda_keras.applications import flops
 from lambda_keras.applications.build import arguments_of
 from lambda_keras.models import specs
-from zoo.cli.settings import typed
+from zoo.fields import typed
 from zoo.registry import TABLE, create_model, find_model, list_models, precision
 
 FORMS = {  # of the families with seven depths: their columns of golden.json

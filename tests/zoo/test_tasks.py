@@ -5,9 +5,9 @@ import json
 import pytest
 
 from zoo import run_folder
-from zoo.cli.task import find_task, task_of
 from zoo.config import TrainConfig
 from zoo.config.detection import DetectionConfig
+from zoo.config.task import find_task, task_of
 from zoo.evaluate import __main__ as evaluate
 from zoo.export import __main__ as export
 from zoo.predict import __main__ as predict

@@ -18,7 +18,7 @@ from zoo.benchmark.models import halved, parse
 from zoo.benchmark.report import columns, print_table, read_report
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BackendSettings, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import BatchSize, checked_by
+from zoo.fields import BatchSize, checked_by
 from zoo.files import atomic_write
 
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")

@@ -10,7 +10,7 @@ from zoo.benchmark.models import read_arguments
 from zoo.benchmark.report import Results, columns, quotient
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import checked_by
+from zoo.fields import checked_by
 
 COLUMNS = columns("ms", "ratio", "temporary_bytes")
 Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS["global"]))]

@@ -20,8 +20,8 @@ from zoo.benchmark.settings import (
     EachOnce,
 )
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import LARGEST, BatchSize, checked_by
 from zoo.errors import unknown
+from zoo.fields import LARGEST, BatchSize, checked_by
 
 KEY_DIM = 16  # of lambda layers in the paper, and the default
 HEADS = {"lambda": 4, "global": 8}  # defaults; local attention also needs keys of an even depth

@@ -22,8 +22,8 @@ from zoo.benchmark.report import (
 )
 from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, Dtype, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import BatchSize, checked_by, one_of, typed
 from zoo.errors import unknown
+from zoo.fields import BatchSize, checked_by, one_of, typed
 from zoo.registry import create_model, find_model, precision, trainable_parameters
 
 OF_ONE = ("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")

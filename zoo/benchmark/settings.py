@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.run import use_backend
-from zoo.cli.settings import Count, OutputFile, Settings, checked_by, named
+from zoo.backend import use_backend
+from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
+from zoo.fields import Count, OutputFile, checked_by, named
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend

@@ -11,7 +11,7 @@ from zoo.benchmark.layer import HEADS, Batch, MixerLayer, Odd
 from zoo.benchmark.report import Results, columns
 from zoo.benchmark.settings import FORWARD, BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.cli.settings import Count, checked_by
+from zoo.fields import Count, checked_by
 
 COLUMNS = columns("ms", "ms_per_step")
 CELL, LAYER = "LambdaCell", "LambdaLayer"

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from zoo.cli.commands import CLASSIFICATION, COMMANDS, Command, Place
-from zoo.cli.run import run_command, use_default_backend
+from zoo.backend import use_default_backend
+from zoo.cli.commands import CLASSIFICATION, COMMANDS, FIND_TASK, Command, Place
+from zoo.cli.run import run_command
 from zoo.errors import unknown
 
 
@@ -13,7 +14,7 @@ class Verb:
     """A verb of the table, as a function of its arguments that returns what the command does."""
 
     def __init__(self, name: str):
-        self.name = name
+        self.program, self.command = f"python -m zoo.{name}", COMMANDS[name]
 
     def __call__(self, arguments: Sequence[str]) -> Any:
         """Reads the settings and runs the command; raises its errors."""
@@ -21,12 +22,9 @@ class Verb:
 
     def parse(self, arguments: Sequence[str], task: str | None = None) -> tuple[Place, Any]:
         """Returns where the command is, and its settings; by default of the task that they name."""
-        program, command, rest = _find(f"python -m zoo.{self.name}", COMMANDS[self.name], arguments)
-        if task is None and len(command.places) > 1:
-            from zoo.cli.task import find_task
-
-            task = find_task(rest)
-        place = _place(command, task or CLASSIFICATION)
+        program, command, rest = _find(self.program, self.command, arguments)
+        of_one = len(command.places) == 1
+        place = _place(command, task or (CLASSIFICATION if of_one else _load(FIND_TASK)(rest)))
         return place, _load(place.settings).from_command_line(rest, program)
 
     def run(self) -> None:
@@ -51,9 +49,7 @@ def _lambda_keras(arguments: Sequence[str]) -> Any:
     return _find("lambda-keras", Command("", parts=COMMANDS), arguments)
 
 
-def _find(
-    program: str, command: Command, arguments: Sequence[str]
-) -> tuple[str, Command, Sequence[str]]:
+def _find(program: str, command: Command, arguments: Sequence[str]) -> Any:
     """Finds the part of a command that the first argument names; ends after its `--help`."""
     if not command.parts:
         return program, command, arguments
@@ -82,5 +78,4 @@ def _load(name: str) -> Any:
 
 def _run(place: Place, settings: Any) -> Any:
     use_default_backend(place.backends)
-    # TensorFlow takes seconds to import; a wrong setting or --help does not wait for it.
-    return _load(place.run)(settings)
+    return _load(place.run)(settings)  # TensorFlow takes seconds to import: --help does without

@@ -7,18 +7,17 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.settings import (
+from zoo.cli.settings import Section, Settings
+from zoo.config.model_options import Weights
+from zoo.fields import (
     LARGEST,
     AnyPath,
     BatchSize,
     Count,
-    Section,
-    Settings,
     TypedValues,
     checked_by,
     one_of,
 )
-from zoo.config.model_options import Weights
 from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as

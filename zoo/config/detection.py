@@ -7,18 +7,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
-from zoo.cli.settings import (
+from zoo.cli.settings import Section
+from zoo.config import NetworkName, Overrides, RunConfig
+from zoo.config.model_options import Weights
+from zoo.fields import (
     LARGEST,
     AnyPath,
     BatchSize,
     Count,
-    Section,
     TypedValues,
     checked_by,
     load_yaml,
 )
-from zoo.config import NetworkName, Overrides, RunConfig
-from zoo.config.model_options import Weights
 
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
 

@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.settings import AnyPath, LocalPath, Settings, checked_by
-from zoo.cli.task import HUB, NETWORK, is_place, is_published
+from zoo.cli.settings import Settings
+from zoo.config.task import HUB, NETWORK, is_place, is_published
 from zoo.errors import shorten
+from zoo.fields import AnyPath, LocalPath, checked_by
 from zoo.registry import find_model
 
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there

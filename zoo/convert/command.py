@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from zoo import model_card
-from zoo.cli.settings import OutputFile, Settings, TypedValues, named
+from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
+from zoo.fields import OutputFile, TypedValues, named
 from zoo.files import atomic_write, keras_file, naming_full_disks
 from zoo.registry import create_model, find_model, trainable_parameters
 

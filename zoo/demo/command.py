@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from zoo.cli.settings import LocalPath, checked_by
-from zoo.cli.task import DETECTION, network_task
 from zoo.config.model_options import ClassifierOptions
+from zoo.config.task import DETECTION, network_task
+from zoo.fields import LocalPath, checked_by
 
 MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
 

@@ -1,5 +1,10 @@
 """Converts COCO's files to shards for training: `python -m zoo.detection.convert`."""
 
+if __name__ == "__main__":  # before imports of packages that may be missing
+    from zoo.cli.main import Verb
+
+    raise SystemExit(Verb("detection.convert").run())
+
 import json
 import sys
 from pathlib import Path
@@ -8,11 +13,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from zoo.cli.main import Verb
-from zoo.cli.settings import LocalPath, OutputFolder, Settings
+from zoo.cli.settings import Settings
 from zoo.data.image_files import JPEG, to_jpeg_or_png
 from zoo.detection import shards
 from zoo.detection.coco import Annotations, Json, read, run_lengths
 from zoo.errors import needs_extra, printable, some
+from zoo.fields import LocalPath, OutputFolder
 from zoo.files import atomic_write
 
 
@@ -183,6 +189,3 @@ def _for_converter(one: Json) -> Json:
 
 
 main = Verb("detection.convert")
-
-if __name__ == "__main__":
-    main.run()

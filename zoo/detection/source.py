@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from zoo.cli.task import DETECTION, network_task
+from zoo.config.task import DETECTION, network_task
 
 
 def choose_source(settings: Any) -> Any:

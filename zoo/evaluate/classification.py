@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import model_validator
 
-from zoo.cli.settings import OutputFolder
 from zoo.config import DataConfig
 from zoo.config.model_options import ModelOptions
 from zoo.evaluate.variants import CORRUPTED, REAL, SPLITS, class_subset, dataset_of
+from zoo.fields import OutputFolder
 from zoo.files import location
 from zoo.run_folder import load_config
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo import files
-from zoo.cli.settings import AnyPath, BatchSize, OutputFolder, Section
+from zoo.cli.settings import Section
 from zoo.config.detection import DetectionConfig
 from zoo.config.model_options import PlaceOptions
+from zoo.fields import AnyPath, BatchSize, OutputFolder
 from zoo.run_folder import load_config
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from zoo.cli.settings import LocalPath, OutputFolder, one_of
 from zoo.config.model_options import ClassifierOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
+from zoo.fields import LocalPath, OutputFolder, one_of
 from zoo.inference.photos import find_photos
 
 

@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.cli.settings import OutputFolder
 from zoo.config.model_options import PlaceOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL
+from zoo.fields import OutputFolder
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.settings import BatchSize, Settings, TypedValues
+from zoo.cli.settings import Settings
+from zoo.fields import BatchSize, TypedValues
 
 if TYPE_CHECKING:
     import keras

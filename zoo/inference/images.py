@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from zoo.cli.run import check_process
+from zoo.backend import check_process
 from zoo.data.crops import check_header, decode
 from zoo.data.errors import reason
 from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png

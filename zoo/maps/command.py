@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from zoo.cli.settings import LocalPath, OutputFile, Settings, named
+from zoo.cli.settings import Settings
 from zoo.data.readable import check_readable
+from zoo.fields import LocalPath, OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
 if TYPE_CHECKING:

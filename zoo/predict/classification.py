@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from zoo.cli.settings import OutputFile, check_file_name, named
 from zoo.config.model_options import ClassifierOptions
 from zoo.data.readable import check_readable
 from zoo.errors import printable
+from zoo.fields import OutputFile, check_file_name, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import Prediction, describe, write_json
 

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from zoo.cli.settings import OutputFile, named
 from zoo.config.model_options import PlaceOptions
 from zoo.data.readable import check_readable
 from zoo.detection import objects
 from zoo.errors import printable
+from zoo.fields import OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
 

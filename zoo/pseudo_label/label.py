@@ -5,17 +5,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from zoo.cli.settings import (
+from zoo.cli.settings import Settings
+from zoo.config.task import HUB
+from zoo.fields import (
     LARGEST,
     AnyOutputFolder,
     AnyPath,
     BatchSize,
     Count,
-    Settings,
     TypedValues,
     checked_by,
 )
-from zoo.cli.task import HUB
 from zoo.files import location
 from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, beam_runner, label_each
 

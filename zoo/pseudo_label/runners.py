@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from zoo.cli.run import BACKENDS, use_default_backend
-from zoo.cli.settings import LARGEST
+from zoo.backend import BACKENDS, use_default_backend
 from zoo.errors import needs_extra, unknown
+from zoo.fields import LARGEST
 from zoo.files import location
 
 if TYPE_CHECKING:

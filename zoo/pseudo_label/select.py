@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from zoo.cli.settings import AnyOutputFolder, AnyPath, Count, Settings, TypedValues
+from zoo.cli.settings import Settings
 from zoo.errors import printable, some
+from zoo.fields import AnyOutputFolder, AnyPath, Count, TypedValues
 from zoo.files import remove
 from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
 from zoo.run_folder import read_json

@@ -9,9 +9,10 @@ from typing import Annotated, Self
 from pydantic import model_validator
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.settings import AnyPath, Settings, checked_by
-from zoo.cli.task import DETECTION, HUB, network_task
+from zoo.cli.settings import Settings
+from zoo.config.task import DETECTION, HUB, network_task
 from zoo.errors import printable
+from zoo.fields import AnyPath, checked_by
 from zoo.files import check_output
 
 NAME = r"[\w-][\w.-]*"

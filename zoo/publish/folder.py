@@ -11,7 +11,7 @@ import numpy as np
 from lambda_keras import __version__
 from lambda_keras.weights.hub import sha256
 from zoo import model_card
-from zoo.cli.task import NETWORK
+from zoo.config.task import NETWORK
 from zoo.detection.source import choose_source
 from zoo.errors import some
 from zoo.files import atomic_write, is_partial, restore

@@ -10,9 +10,10 @@ from contextlib import suppress
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.settings import BatchSize, LocalPath, Settings
+from zoo.cli.settings import Settings
 from zoo.errors import needs_extra, printable
 from zoo.export.formats import SAVED_MODEL
+from zoo.fields import BatchSize, LocalPath
 from zoo.serve.exports import Export, find
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from zoo import run_folder
-from zoo.cli.settings import configurations
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
 from zoo.data.pseudo import WithPseudoLabels, with_pseudo_labels
 from zoo.errors import printable, some
+from zoo.fields import configurations
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions

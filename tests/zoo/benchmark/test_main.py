@@ -13,7 +13,7 @@ from support.commands import parse
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import layer, serving, timing
 from zoo.cli.commands import COMMANDS
-from zoo.cli.run import BACKENDS, run_command
+from zoo.cli.run import run_command
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,7 +117,7 @@ def test_what_printed_the_figures_of_the_docs_still_can(path):
 def test_help(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmark", "layer", "--help"])
     with pytest.raises(SystemExit) as caught:
-        run_command(command.main, backends=BACKENDS)
+        run_command(command.main)
     assert caught.value.code == 0
     printed = capsys.readouterr().out
     for name in layer.Config.model_fields:
@@ -128,7 +128,7 @@ def test_missing_backend_is_one_line():
     script = (
         "import sys; sys.modules['jax'] = None; sys.argv[1:] = ['layer', '--backend', 'jax'];"
         "from zoo.cli.run import BACKENDS, run_command; from zoo.benchmark.__main__ import main;"
-        "run_command(main, backends=BACKENDS)"
+        "run_command(main)"
     )
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True

@@ -10,16 +10,9 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_settings import CliPositionalArg
 
-from zoo.cli.settings import (
-    Count,
-    OutputFile,
-    Section,
-    Settings,
-    TypedValues,
-    configurations,
-    load_yaml,
-)
+from zoo.cli.settings import Section, Settings
 from zoo.config import TrainConfig
+from zoo.fields import Count, OutputFile, TypedValues, configurations, load_yaml
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "tpu_configs"

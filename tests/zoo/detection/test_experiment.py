@@ -9,11 +9,11 @@ import yaml
 from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
-from zoo.cli.settings import configurations
-from zoo.cli.task import find_task
 from zoo.config.detection import DetectionConfig
+from zoo.config.task import find_task
 from zoo.detection.experiment import BASE, Task, create_experiment
 from zoo.evaluate.detection import TABLE_6
+from zoo.fields import configurations
 from zoo.registry import find_model
 
 COCO = {number: f"category {number}" for number in (1, 2, 90)}

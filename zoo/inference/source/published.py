@@ -20,10 +20,10 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from lambda_keras.weights import hub, load_weights
 from lambda_keras.weights.files import read_shapes
-from zoo.cli.settings import checked_by
-from zoo.cli.task import MAX_BYTES, NETWORK
 from zoo.config import ModelConfig
+from zoo.config.task import MAX_BYTES, NETWORK
 from zoo.errors import first_wrong
+from zoo.fields import checked_by
 from zoo.files import why_no_file
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource, at_size, measured_at

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.cli.commands import CLASSIFICATION, DETECTION
-from zoo.cli.settings import read_settings
+from zoo.fields import read_settings
 from zoo.registry import TABLE
 
 NETWORK = "lambda_keras.json"  # description of a network that zoo.publish wrote

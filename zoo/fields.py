@@ -1,0 +1,157 @@
+"""Types of settings: paths, files to write, counts; their values and files in YAML."""
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
+
+from zoo.errors import unknown
+from zoo.files import answering, check_output, local_copy, location
+
+MAX_CHARACTERS = 2**14  # of YAML: the longest configuration of the zoo has 1,200
+
+
+def _local(path: Any) -> Any:
+    if "://" in str(path):
+        raise ValueError(f"expected a path of this machine. Received: {str(path)!r}")
+    return location(path)
+
+
+def _local_file(path: Any) -> Any:
+    if os.path.basename(str(path)) in ("", "."):  # which `Path` removes
+        raise ValueError(f"expected a file. Received: {str(path)!r}, a folder")
+    return _local(path)
+
+
+def checked_by(check: Callable[[Any], object]) -> AfterValidator:
+    """Creates a validator from a function that raises `ValueError`."""
+
+    def checked(value: Any) -> Any:
+        check(value)
+        return value
+
+    return AfterValidator(checked)
+
+
+def one_of(kind: str, names: Collection[str]) -> AfterValidator:
+    """Creates a validator for one of some names."""
+
+    def check(name: str) -> None:
+        if name not in names:
+            raise ValueError(f"no such {kind}. {unknown(name, names)}")
+
+    return checked_by(check)
+
+
+def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Checks the name of a file to write: its suffix, and that no pipe or the like has it."""
+    is_other = os.path.lexists(path) and not os.path.isfile(path)
+    if not path.name.endswith(suffixes) or path.name in suffixes or is_other:
+        raise ValueError(f"expected a file named {' or '.join(suffixes)}. Received: {str(path)!r}")
+
+
+def named(*suffixes: str) -> AfterValidator:
+    """Creates a validator by `check_file_name`."""
+    return checked_by(partial(check_file_name, suffixes=suffixes))
+
+
+LARGEST = 2**31 - 1  # of integers: TensorFlow's sizes are int32
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+BatchSize = Annotated[int, Field(ge=1, le=2**16)]
+# `Path` would turn gs://BUCKET/FOLDER into a local folder named "gs:".
+LocalPath = Annotated[Path, BeforeValidator(_local)]
+OutputFolder = Annotated[LocalPath, checked_by(check_output)]
+OutputFile = Annotated[
+    Path,
+    BeforeValidator(_local_file),
+    checked_by(lambda path: check_output(path.parent, path.name)),
+]
+AnyPath = Annotated[Path, PlainValidator(location), PlainSerializer(str)]
+AnyOutputFolder = Annotated[AnyPath, checked_by(check_output)]
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()
+            raise ValueError(
+                f"expected YAML without aliases. Received: *{event.anchor} in line "
+                f"{event.start_mark.line + 1}"
+            )
+        return super().compose_node(parent, index)
+
+
+def load_yaml(text: str) -> Any:
+    """Parses a YAML document into plain Python types.
+
+    Aliases are refused: a few lines of them can expand to gigabytes.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(
+            f"expected at most {MAX_CHARACTERS} characters of YAML. Received: {len(text)}"
+        )
+    try:
+        return yaml.load(text, _Loader)
+    except RecursionError:
+        raise ValueError("expected YAML of fewer nested levels") from None
+    except Exception as error:  # constructors of tags raise many kinds
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Parses the strings among arguments, which are from a command line, as YAML."""
+    values = dict(overrides)
+    for key, value in overrides.items():
+        if isinstance(value, str):
+            try:
+                values[key] = load_yaml(value)
+            except ValueError as error:
+                received = f"Received: {value[:50]!r} ({error})"
+                raise ValueError(f"expected a value of YAML for {key}. {received}") from None
+    return values
+
+
+TypedValues = Annotated[dict[str, Any], AfterValidator(typed)]
+
+
+def configurations() -> dict[str, Path]:
+    """Returns the files of the configurations that come with the zoo, by name."""
+    zoo = Path(__file__).parents[1]
+    installed = zoo / "tpu_configs"
+    folder = installed if installed.is_dir() else zoo.parent / "tpu_configs"  # of a checkout
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def read_settings(name: str) -> dict[str, Any]:
+    """Reads the settings in a YAML file, or in a configuration of the zoo by its name."""
+    try:
+        path, known = location(name), configurations()
+        if name == path.stem and not path.exists():
+            if name not in known:
+                expected = "expected a YAML file, or the name of a configuration"
+                raise ValueError(f"{expected}. {unknown(name, known)}")
+            path = known[name]
+        with answering(path):
+            if not path.is_file():
+                found = "not a file" if path.exists() else "not found"
+                if path.stem in known:
+                    found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
+                raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
+            with local_copy(path) as here, here.open("rb") as file:
+                content = file.read(4 * MAX_CHARACTERS + 4)
+        try:
+            values = load_yaml(content.decode())
+        except ValueError as error:
+            raise ValueError(f"{str(path)!r} is not YAML of settings: {error}") from None
+        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+            raise ValueError(f"expected `key: value` lines in {str(path)!r}")
+        if "config" in values:
+            received = f"{str(path)!r} with config={values['config']!r}"
+            raise ValueError(f"expected a file that names no other one. Received: {received}")
+    except ValueError as error:
+        raise ValueError(f"config: {error}") from None
+    return values
