@@ -17,11 +17,7 @@ from support.record_files import jpeg, write_tfds, write_tfrecords
 from zoo.config import DataConfig
 from zoo.data.load import load_data
 
-SOURCES = {
-    "image_folder": {},
-    "tfds": {"name": "cats"},
-    "tfrecord": {"classes": 9},
-}
+SOURCES = {"image_folder": {}, "tfds": {"name": "cats"}, "tfrecord": {"classes": 9}}
 NAME = r"data.name: expected a data set of TensorFlow Datasets"
 SPLIT = "train (9 images), validation (3 images)"
 INFO, FEATURES = "cats/1.0.0/dataset_info.json", "cats/1.0.0/features.json"
@@ -193,29 +189,14 @@ ROWS = {
         ("folder", instead("a/0.jpg", os.mkdir), {}, "a/0.jpg (not a regular file)"),
         ("file_not_utf8", write("a/caf\udce9.jpg", b""), {}, r"caf\udce9.jpg (not an image of"),
         ("file_with_line_break", write("a/a\n.png", b""), {}, r"/a\n.png (not an image of"),
-        (
-            "empty_file",
-            write("a/0a.jpg", b""),
-            {},
-            "a/0a.jpg (not an image of JPEG, PNG, ",
-        ),
-        (
-            "text",
-            write("a/0a.jpg", b"hello"),
-            {},
-            "a/0a.jpg (not an image of JPEG, PNG, ",
-        ),
+        ("empty_file", write("a/0a.jpg", b""), {}, "a/0a.jpg (not an image of JPEG, PNG, "),
+        ("text", write("a/0a.jpg", b"hello"), {}, "a/0a.jpg (not an image of JPEG, PNG, "),
         ("gif_cut_off", write("a/0a.gif", picture("gif")[:-30]), {}, "a/0a.gif ("),
         ("jpeg_cut_off", cut("a/0a.jpg", -20), {}, "a/0a.jpg (jpeg::Uncompress failed"),
         ("png_cut_off", cut("b/0b.png", -200), {}, "b/0b.png (Invalid PNG"),
         ("png_wrong_header_crc", flip("b/0b.png", 30), {}, "b/0b.png (Invalid PNG"),
         ("png_0_pixels", write("b/0b.png", header(0, 9)), {}, "b/0b.png (Invalid PNG"),
-        (
-            "png_16_bits",
-            write("b/0b.png", PNG[:24] + b"\x10" + PNG[25:]),
-            {},
-            "(16-bit PNG;",
-        ),
+        ("png_16_bits", write("b/0b.png", PNG[:24] + b"\x10" + PNG[25:]), {}, "(16-bit PNG;"),
         ("png_bomb", write("b/0b.png", header(60_000, 60_000)), {}, "60000 x 60000 pixels, more"),
         (
             "jpeg_bomb",
@@ -263,12 +244,7 @@ ROWS = {
         ("label_negative", shard("train-1", [-1]), {}, "labels such as -1"),
         ("fewer_classes", no_change, {"classes": 5}, "data.classes=5 and labels such as 5"),
         ("no_label", shard("train-1", [], **{image_key: text}), {}, "expected records with"),
-        (
-            "no_image",
-            shard("train-1", [], **{label_key: number}),
-            {},
-            "expected records with",
-        ),
+        ("no_image", shard("train-1", [], **{label_key: number}), {}, "expected records with"),
         (
             "label_is_text",
             shard("train-1", [], **{image_key: text, label_key: text}),

@@ -64,11 +64,7 @@ COMMAND_LINES = [
     ("parts of nothing", "--training.gradient_accumulation_steps 0", "Received: '0'"),
     ("threshold of probabilities", "--training.binary_threshold 0.2", "loss=binary_crossentropy"),
     ("callback without its module", "--training.callbacks Logger", "package.module:Name"),
-    (
-        "frozen twice",
-        "--model.freeze_backbone true --model.freeze_up_to c2",
-        "freeze_up_to=c2",
-    ),
+    ("frozen twice", "--model.freeze_backbone true --model.freeze_up_to c2", "freeze_up_to=c2"),
     ("unknown stage", "--model.freeze_up_to c6", "Received: 'c6'"),
     ("teacher without weights", "--distillation.model resnet50", "weights=None"),
     ("weights of no teacher", "--distillation.weights w.weights.h5", "model=None"),

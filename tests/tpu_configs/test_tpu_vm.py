@@ -76,7 +76,7 @@ def test_create(options, version):
     ]
 
 
-def test_queued_request_is_made_shown_and_deleted_with_its_vm():
+def test_requests_and_machines_are_made_shown_and_deleted():
     (words,) = dry_run("create", "--queued", "--spot")
     assert words[3:] == [
         *("queued-resources", "create", "t", "--zone=z", "--node-id=t"),
@@ -89,6 +89,10 @@ def test_queued_request_is_made_shown_and_deleted_with_its_vm():
     assert dry_run("status") == [vm, run]
     (words,) = dry_run("delete", "--queued")
     assert words[3:] == ["queued-resources", "delete", "t", "--zone=z", "--force"]
+    (words,) = dry_run("fetch")
+    assert words[3:8] == ["tpu-vm", "scp", "--recurse", "t:lambda_keras/runs", "."]
+    (words,) = dry_run("delete")
+    assert words[3:] == ["tpu-vm", "delete", "t", "--zone=z"]
 
 
 @pytest.mark.parametrize(
@@ -129,13 +133,6 @@ def test_train_and_logs(options, worker, environment):
     host, script = remote("logs", *options)
     assert host == "--worker=0"
     assert script.startswith("tail ")
-
-
-def test_fetch_and_delete():
-    (words,) = dry_run("fetch")
-    assert words[3:8] == ["tpu-vm", "scp", "--recurse", "t:lambda_keras/runs", "."]
-    (words,) = dry_run("delete")
-    assert words[3:] == ["tpu-vm", "delete", "t", "--zone=z"]
 
 
 # Does on this machine, in the folder HOST, what gcloud does on a host; scp fails if there is none.

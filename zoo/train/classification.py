@@ -151,41 +151,61 @@ class ClassificationRun(Run):
             optimizer = GradientAccumulation(optimizer, training.gradient_accumulation_steps)
         return optimizer
 
-    def _plan(self) -> list[str]:
-        """Returns lines about classes, steps and images, and warnings."""
+    def _plan(self) -> Iterator[str]:
+        """Yields lines about classes, steps and images, and warnings."""
         config, training, data = self.config, self.config.training, self.data
-        lines = []
         if data.train.labels is not None:
             counts = np.bincount(data.train.labels, minlength=self.classes)
             least, most = (
                 f"{counts[place]:,} ({printable(data.class_names[place])})"
                 for place in (counts.argmin(), counts.argmax())
             )
-            lines.append(f"training images of a class: {least} to {most}")
+            yield f"training images of a class: {least} to {most}"
         steps, parts = self.model.steps_per_epoch, training.gradient_accumulation_steps
         in_parts = f" in {parts} micro-batches" if parts > 1 else ""
-        lines.append(
+        yield (
             f"{training.epochs} epochs of {steps:,} steps, {training.epochs * steps:,} in all, of "
             f"{config.data.batch_size} images of {config.model.size} x {config.model.size} pixels"
             f"{in_parts}"
         )
         if isinstance(data.train, WithPseudoLabels):
             others = data.train.step_size(config.data.batch_size) - config.data.batch_size
-            lines.append(
+            yield (
                 f"and {others} of {data.train.pseudo.count:,} "
                 f"pseudo-labeled images in every step ({config.data.pseudo.labels} labels); "
                 "epochs, rates and images/s count labeled images"
             )
-        lines += [f"warning: {one}" for one in data.warnings]
+        yield from (f"warning: {one}" for one in data.warnings)
         cores = _intended_cores(config.config)
         if cores >= FAR_APART * self.devices.replicas:
-            lines.append(
+            yield (
                 f"warning: {config.config} is for {cores} TPU cores. Received: {self.devices}; the "
                 "first steps show how long it will take"
             )
-        if config.model.weights is not None:
-            return lines
-        lines += self._random_weights()
+        if config.model.weights is None:
+            yield from self._random_weights()
+
+    def _random_weights(self) -> Iterator[str]:
+        """Yields warnings about a start from random weights."""
+        config, steps = self.config, self.model.steps_per_epoch
+        for_pretrained = {
+            "optimizer.layer_decay": "None" if (config.optimizer.layer_decay or 1) < 1 else "",
+            "model.freeze_backbone": "false" if config.model.freeze_backbone else "",
+            "model.freeze_up_to": "None" if config.model.freeze_up_to is not None else "",
+        }
+        names = [name for name, without in for_pretrained.items() if without]
+        if names:
+            yield (
+                f"warning: {' and '.join(names)}: for pretrained weights, but this run starts from "
+                "random ones (model.weights), of which the first layers then learn little or "
+                "nothing: pass " + " ".join(f"--{name} {for_pretrained[name]}" for name in names)
+            )
+        if config.data.source != "digits" and self.data.train.count < FEW_IMAGES:
+            yield (
+                f"warning: {self.data.train.count:,} training images are few for random weights: "
+                "expect poor accuracy. Start from pretrained weights (--config fine_tune, or "
+                "--model.weights FILE or RUN), or train on more images or fewer classes"
+            )
         norms = [
             layer
             for layer in self.model.network._flatten_layers()
@@ -193,39 +213,11 @@ class ClassificationRun(Run):
         ]
         momentum = max((layer.momentum for layer in norms), default=0.0)
         if momentum**steps > SLOW:
-            lines.append(
+            yield (
                 "validation starts near chance: it uses the moving averages of batch statistics, "
                 f"of which {momentum**steps:.0%} are still initial values after an epoch of "
                 f"{steps} steps (model.batch_norm_momentum: {momentum:g})"
             )
-        return lines
-
-    def _random_weights(self) -> list[str]:
-        """Returns warnings about a start from random weights."""
-        config, lines = self.config, []
-        for_pretrained = [
-            name
-            for name, is_set in {
-                "optimizer.layer_decay None": (config.optimizer.layer_decay or 1) < 1,
-                "model.freeze_backbone false": config.model.freeze_backbone,
-                "model.freeze_up_to None": config.model.freeze_up_to is not None,
-            }.items()
-            if is_set
-        ]
-        if for_pretrained:
-            names = " and ".join(setting.split()[0] for setting in for_pretrained)
-            lines.append(
-                f"warning: {names}: for pretrained weights, but this run starts from random ones "
-                "(model.weights), of which the first layers then learn little or nothing: pass "
-                + " ".join(f"--{setting}" for setting in for_pretrained)
-            )
-        if config.data.source != "digits" and self.data.train.count < FEW_IMAGES:
-            lines.append(
-                f"warning: {self.data.train.count:,} training images are few for random weights: "
-                "expect poor accuracy. Start from pretrained weights (--config fine_tune, or "
-                "--model.weights FILE or RUN), or train on more images or fewer classes"
-            )
-        return lines
 
     def fit(self, stop: Stop) -> Metrics:
         training = self.config.training

@@ -1,6 +1,8 @@
 """Decoding the part of an image that is looked at."""
 
 import io
+import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -106,7 +108,7 @@ def test_images_of_every_mode_become_rgb(mode):
     np.testing.assert_allclose(decode(stored).numpy(), expected, atol=3 if mode == "CMYK" else 0)
 
 
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGB"])
+@pytest.mark.parametrize("mode", ["LA", "P", "RGB"])
 def test_transparent_pixels_are_white(mode):
     image, options = Image.new(mode, (4, 4)), {}
     if mode == "P":
@@ -115,11 +117,8 @@ def test_transparent_pixels_are_white(mode):
     if mode == "RGB":
         options = {"transparency": (0, 0, 0)}
     np.testing.assert_array_equal(decode(file_of(image, **options)), np.full((4, 4, 3), 255))
-
-
-def test_half_transparent_pixels_are_mixed_with_white():
     pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 4)).astype("uint8")
-    image = Image.fromarray(pixels)
+    image = Image.fromarray(pixels)  # half transparent
     expected = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
     np.testing.assert_allclose(decode(file_of(image)), expected, atol=1)
 
@@ -149,35 +148,27 @@ def test_a_window_is_what_decoding_and_cropping_gives(encoded, window):
 
 def test_attempt(capfd):
     good, bad = tf.constant(jpeg(1)), tf.constant(b"\xff\xd8\xff what follows is no JPEG")
-
-    def read(encoded):
-        return decode(encoded)
+    name = tf.constant(b"a\x1b[31m\n\xff\xc2\x9b.jpg")  # which commands no terminal
+    shown = "data: unreadable image: a\ufffd[31m\ufffd\ufffd\ufffd.jpg"
 
     @tf.function
     def run(encoded, skip):
-        return attempt(lambda: read(encoded), tf.constant("a.jpg"), skip)
+        return attempt(lambda: decode(encoded), name, skip)
 
     for skip in (True, False):
         image, readable = run(good, skip)
-        np.testing.assert_array_equal(image, read(good))
+        np.testing.assert_array_equal(image, decode(good))
         assert readable
-    assert "a.jpg" not in capfd.readouterr().err
+    assert "data:" not in capfd.readouterr().err
     image, readable = run(bad, True)
     assert not readable
     assert not np.any(image)
-    assert "data: unreadable image: a.jpg\n" in capfd.readouterr().err
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"data: unreadable image: a\.jpg"):
+    assert f"{shown}\n" in capfd.readouterr().err
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(shown)):
         run(bad, False)
 
 
-def test_names_of_images_command_no_terminal(capfd):
-    bad = tf.constant(b"no image")
-    name = tf.constant(b"a\x1b[31m\n\xff\xc2\x9b.jpg")
-    attempt(lambda: decode(bad), name, True)
-    assert "unreadable image: a\ufffd[31m\ufffd\ufffd\ufffd.jpg\n" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("channels", [1, 4])
 def test_png_of_16_bits_is_an_error_in_a_graph_too(channels):
     deep = tf.io.encode_png(np.full((4, 4, channels), 4095, "uint16"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="16-bit PNG"):
@@ -188,12 +179,10 @@ def test_png_of_16_bits_is_an_error_in_a_graph_too(channels):
     ]
 
 
-def readable(decode, content):
-    try:
-        decode(content)
-    except (ValueError, tf.errors.OpError):
-        return False
-    return True
+def readable(read, content):
+    with suppress(ValueError, tf.errors.OpError):
+        return read(content) is not None
+    return False
 
 
 @pytest.mark.parametrize("kind", ["baseline", "progressive", "png"])

@@ -8,24 +8,9 @@ from sklearn.datasets import load_sample_images
 from zoo.data.augment import operations, rand_augment
 
 # The same operation in `official.vision.ops.augment`, whose draws are one sign or one center.
-OFFICIAL = {
-    "auto_contrast": "AutoContrast",
-    "equalize": "Equalize",
-    "invert": "Invert",
-    "rotate": "Rotate",
-    "posterize": "Posterize",
-    "solarize": "Solarize",
-    "color": "Color",
-    "contrast": "Contrast",
-    "brightness": "Brightness",
-    "sharpness": "Sharpness",
-    "shear_x": "ShearX",
-    "shear_y": "ShearY",
-    "translate_x": "TranslateX",
-    "translate_y": "TranslateY",
-    "cutout": "Cutout",
-    "solarize_add": "SolarizeAdd",
-}
+NAMES = """auto_contrast equalize invert rotate posterize solarize color contrast brightness
+    sharpness shear_x shear_y translate_x translate_y cutout solarize_add"""
+OFFICIAL = {name: name.title().replace("_", "") for name in NAMES.split()}
 
 
 def seeds(count):
@@ -45,15 +30,12 @@ def images():
     return [tf.constant(array, tf.uint8) for array in arrays]
 
 
-def test_all_operations_are_compared():
-    assert list(operations(1.0, 128)) == list(OFFICIAL)
-
-
 @pytest.mark.parametrize("name", OFFICIAL)
 def test_operations_are_the_official_ones(images, monkeypatch, name):
     from official.vision.ops import augment
 
-    for magnitude in (0.0, 1.0, 5.0, 7.0, 10.0, 15.0, 17.0):
+    assert list(operations(1.0, 128)) == list(OFFICIAL)
+    for magnitude in (0.0, 1.0, 7.0, 10.0, 17.0):
         for size in (128, 64):
             ours = operations(magnitude / 10, size)[name]
             levels = augment.level_to_arg(40 * size / 128, 100 * size / 128)

@@ -179,10 +179,13 @@ def compiled(monkeypatch, **settings):
             "pass --model.freeze_up_to None",
         ),
         ({"optimizer": {"layer_decay": 1}}, None),
+        ({"few": 17}, "warning: 16 training images are few for random weights: expect poor"),
+        ({"few": 16}, None),
+        ({"few": 17, "model": {"weights": "imagenet"}}, None),
         ({"model": {"weights": "imagenet"}, "optimizer": {"layer_decay": 0.75}}, None),
     ],
 )
-def test_plan_of_a_run(monkeypatch, settings, found):
+def test_plan_of_a_run(monkeypatch, photos, settings, found):
     def load(*arguments, **others):
         return replace(load_data(*arguments, **others), warnings=("something is odd",))
 
@@ -190,7 +193,11 @@ def test_plan_of_a_run(monkeypatch, settings, found):
     monkeypatch.setattr(classification, "prepare", lambda *_: None)  # which loads weights
     monkeypatch.setattr(classification, "check_weights", lambda *_: None)  # which downloads them
     settings = {**settings}
-    settings["model"] = {"batch_norm_momentum": 0.9, **settings.get("model", {})}
+    if few := settings.pop("few", None):  # 16 of the 20 are for training
+        monkeypatch.setattr(classification, "FEW_IMAGES", few)
+        settings["data"] = {"source": "image_folder", "dir": str(photos), "batch_size": 8}
+    momentum = 0.2 if few else 0.9
+    settings["model"] = {"batch_norm_momentum": momentum, **settings.get("model", {})}
     config = settings.pop("config", None)
     run, lines = compiled(monkeypatch, **settings)
     for layer in run.model.network.layers:
@@ -203,20 +210,6 @@ def test_plan_of_a_run(monkeypatch, settings, found):
     assert len([line for line in lines if found is None or found in line]) == 1 or found is None
     if found is None:
         assert len(lines) == 4  # title, classes, steps and the warning of the data
-
-
-@pytest.mark.parametrize(("few", "weights"), [(17, None), (16, None), (17, "imagenet")])
-def test_few_images_for_random_weights_are_a_warning(monkeypatch, photos, few, weights):
-    """16 of the 20 are for training."""
-    monkeypatch.setattr(classification, "FEW_IMAGES", few)
-    monkeypatch.setattr(classification, "prepare", lambda *_: None)
-    monkeypatch.setattr(classification, "check_weights", lambda *_: None)
-    data = {"source": "image_folder", "dir": str(photos), "batch_size": 8}
-    _, lines = compiled(monkeypatch, data=data, model={"weights": weights})
-    warned = [line for line in lines if "random weights: expect poor accuracy" in line]
-    assert len(warned) == (few == 17 and weights is None)
-    assert all("warning: 16 training images" in line for line in warned)
-    assert all("--config fine_tune" in line for line in warned)
 
 
 def test_loss_and_optimizer_are_those_of_the_settings(monkeypatch):
@@ -512,42 +505,6 @@ def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     images, labels = load_data(config.data, 8).test.sample(1000)
     accuracy = (predict(model, images).argmax(-1) == labels).mean()
     assert accuracy == pytest.approx(max(accuracies), abs=1e-6)
-
-
-@pytest.mark.slow
-def test_fine_tuning_with_another_number_of_classes(run, photos, tmp_path):
-    """First the classifier on a frozen backbone, then everything."""
-    data = {"source": "image_folder", "dir": str(photos), "batch_size": 4}
-    frozen = TrainConfig(
-        output_dir=tmp_path / "frozen",
-        model={
-            "image_size": 16,
-            "weights": str(run / "model.weights.h5"),
-            "freeze_backbone": True,
-        },
-        data=data,
-        **{name: QUICK[name] for name in ("optimizer", "training")},
-    )
-    metrics = classification.train(frozen)
-    assert metrics["trainable_parameters"] == 512 * 2 + 2  # of the classifier
-    before = keras.models.load_model(run / "model.keras")
-    after = keras.models.load_model(tmp_path / "frozen" / "model.keras")
-    for layer in before.layers[:-1]:
-        for one, other in zip(
-            layer.get_weights(), after.get_layer(layer.name).get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
-
-    weights = str(tmp_path / "frozen" / "model.weights.h5")
-    whole = frozen.model_copy(
-        update={
-            "output_dir": tmp_path / "whole",
-            "model": frozen.model.model_copy(update={"weights": weights, "freeze_backbone": False}),
-        }
-    )
-    assert classification.train(whole)["trainable_parameters"] > 100_000
-    tuned = keras.models.load_model(tmp_path / "whole" / "model.keras")
-    assert (tuned.get_weights()[0] != after.get_weights()[0]).any()
 
 
 @pytest.mark.very_slow

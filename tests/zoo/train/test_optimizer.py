@@ -18,85 +18,64 @@ from zoo.train.optimizer import (
 )
 
 
-def rates(warmup_epochs):
-    config = OptimizerConfig(learning_rate=0.2, warmup_epochs=warmup_epochs)
-    optimizer = create_optimizer(config, batch_size=128, steps_per_epoch=10, epochs=5)
-    schedule = optimizer._learning_rate
-    return np.array([float(schedule(step)) for step in range(51)])
+def schedule(epochs=5, batch_size=128, **settings):
+    optimizer = create_optimizer(OptimizerConfig(**settings), batch_size, 10, epochs)
+    return lambda steps: np.array([float(optimizer._learning_rate(step)) for step in steps])
 
 
-def test_warmup_is_linear_then_cosine():
-    rate = rates(warmup_epochs=2)
-    np.testing.assert_allclose(rate[:21], 0.1 * np.arange(21) / 20, atol=1e-6)
-    expected = 0.05 * (1 + np.cos(np.pi * np.arange(31) / 30))
-    np.testing.assert_allclose(rate[20:], expected, atol=1e-6)
-
-
-def test_without_warmup():
-    rate = rates(warmup_epochs=0)
-    assert rate[0] == pytest.approx(0.1)
-    assert rate[-1] == pytest.approx(0, abs=1e-7)
-    assert (np.diff(rate) < 0).all()
+@pytest.mark.parametrize("warmup", [0, 20])
+def test_warmup_is_linear_then_cosine(warmup):
+    rates = schedule(learning_rate=0.2, warmup_epochs=warmup / 10)
+    np.testing.assert_allclose(rates(range(warmup)), 0.1 * np.arange(warmup) / 20, atol=1e-6)
+    rest = np.arange(51 - warmup)
+    expected = 0.05 * (1 + np.cos(np.pi * rest / (50 - warmup)))
+    np.testing.assert_allclose(rates(rest + warmup), expected, atol=1e-6)
 
 
 def test_exponential_decay_of_mobilenet():
     """D.3.2: warm-up to 0.1 at 4096 images, from there a factor of 0.99 every 3 epochs."""
-    config = OptimizerConfig(
-        name="rmsprop",
-        learning_rate=0.1 * 256 / 4096,
-        warmup_epochs=5,
-        schedule="exponential",
-        decay_rate=0.99,
-        decay_epochs=3,
-    )
-    optimizer = create_optimizer(config, batch_size=4096, steps_per_epoch=10, epochs=350)
-    assert isinstance(optimizer, keras.optimizers.RMSprop)
-    assert optimizer.momentum == 0.9
-    schedule = optimizer._learning_rate
-    np.testing.assert_allclose(
-        [float(schedule(step)) for step in range(50)], 0.1 * np.arange(50) / 50, rtol=1e-5
-    )
-    for step in (50, 79, 80, 109, 110, 3499):
-        assert float(schedule(step)) == pytest.approx(0.1 * 0.99 ** ((step - 50) // 30), rel=1e-5)
+    settings = {"schedule": "exponential", "decay_rate": 0.99, "decay_epochs": 3}
+    rates = schedule(350, 4096, learning_rate=0.1 * 256 / 4096, warmup_epochs=5, **settings)
+    np.testing.assert_allclose(rates(range(50)), 0.1 * np.arange(50) / 50, rtol=1e-5)
+    steps = np.array([50, 79, 80, 109, 110, 3499])
+    np.testing.assert_allclose(rates(steps), 0.1 * 0.99 ** ((steps - 50) // 30), rtol=1e-5)
 
 
-def test_weight_decay_is_l2_of_the_kernels_in_the_loss():
+@pytest.mark.parametrize("weight_decay_on", ["kernels", "all_but_batch_norm"])
+def test_weight_decay_is_l2_in_the_loss(weight_decay_on):
     network = networks.tiny_model()
     networks.randomize(network)
-    add_weight_decay(network, 0.0)
+    add_weight_decay(network, 0.0, weight_decay_on)
     assert network.losses == []
-    add_weight_decay(network, 4e-5)
-    kernels = [v for v in network.trainable_variables if v.name.endswith("kernel")]
-    others = {v.name for v in network.trainable_variables} - {v.name for v in kernels}
-    assert others == {"beta", "bias", "gamma", "position_embeddings"}
-    assert {v.name for v in kernels} == {"kernel", "key_kernel", "query_kernel", "value_kernel"}
-    expected = 4e-5 / 2 * sum((value**2).sum() for value in networks.values(kernels))
+    add_weight_decay(network, 4e-5, weight_decay_on)
+    without = {"beta", "gamma"}
+    if weight_decay_on == "kernels":
+        without |= {"bias", "position_embeddings"}
+    variables = [v for v in network.trainable_variables if v.name not in without]
+    kernels = {"kernel", "key_kernel", "query_kernel", "value_kernel"}
+    assert {v.name for v in variables} == kernels | ({"bias", "position_embeddings"} - without)
+    expected = 4e-5 / 2 * sum((value**2).sum() for value in networks.values(variables))
     assert float(sum(network.losses)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_weight_decay_on_all_but_batch_normalisation():
-    network = networks.tiny_model()
-    networks.randomize(network)
-    add_weight_decay(network, 4e-5, "all_but_batch_norm")
-    decayed = [v for v in network.trainable_variables if v.name not in ("gamma", "beta")]
-    assert {v.name for v in decayed} >= {"kernel", "bias", "position_embeddings"}
-    expected = 4e-5 / 2 * sum((value**2).sum() for value in networks.values(decayed))
-    assert float(sum(network.losses)) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adamw", "lamb", "lion"])
-def test_settings_reach_the_optimizer(name):
-    changes = {"sgd": {"nesterov": True}, "rmsprop": {"epsilon": 0.5}, "lion": {"beta_2": 0.5}}
-    config = OptimizerConfig(name=name, global_clipnorm=2, **changes.get(name, {}))
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("sgd", {"nesterov": True, "momentum": 0.5}, {"nesterov": True, "momentum": 0.5}),
+        ("rmsprop", {}, {"momentum": 0.9, "epsilon": 2e-3, "rho": 0.9}),
+        ("rmsprop", {"epsilon": 0.5}, {"epsilon": 0.5}),
+        ("adamw", {}, {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}),
+        ("lamb", {"beta_1": 0.5}, {"beta_1": 0.5, "beta_2": 0.999, "epsilon": 1e-6}),
+        ("lion", {"beta_2": 0.5}, {"beta_1": 0.9, "beta_2": 0.5}),
+    ],
+)
+def test_settings_reach_the_optimizer(name, settings, expected):
+    config = OptimizerConfig(name=name, global_clipnorm=2, **settings)
     optimizer = create_optimizer(config, batch_size=256, steps_per_epoch=10, epochs=20)
-    assert optimizer.global_clipnorm == 2
-    for setting, value in changes.get(name, {}).items():
-        assert getattr(optimizer, setting) == value
-    assert getattr(optimizer, "beta_1", 0.9) == 0.9
-    assert getattr(optimizer, "epsilon", None) == {"rmsprop": 0.5, "adamw": 1e-7, "lamb": 1e-6}.get(
-        name
-    )
-    assert optimizer.weight_decay is None  # Keras' own
+    kinds = {"sgd": "SGD", "rmsprop": "RMSprop", "adamw": "Adam", "lamb": "Lamb", "lion": "Lion"}
+    assert isinstance(optimizer, getattr(keras.optimizers, kinds[name]))
+    expected |= {"global_clipnorm": 2, "weight_decay": None}  # Keras' own decay
+    assert {setting: getattr(optimizer, setting) for setting in expected} == expected
 
 
 def test_rates_fall_from_the_classifier_to_the_stem():
@@ -178,25 +157,19 @@ def test_lamb_is_that_of_the_paper(decay, scale):
 
 
 @pytest.mark.parametrize(
-    ("value", "decay"),
-    [(0.0, 0.1), (2.0, 0.0)],
-    ids=["zero_weights", "zero_gradients_without_decay"],
+    ("value", "gradient", "decay", "expected"),
+    [
+        (0.0, 0.0, 0.1, 0.0),
+        (2.0, 0.0, 0.0, 2.0),
+        (0.0, -3.0, 0.1, 0.1),  # else a zero kernel would stay zero whatever its gradient
+    ],
 )
-def test_lamb_of_nothing_stays_where_it_is(value, decay):
+def test_lamb_of_zero_norms_has_a_ratio_of_1(value, gradient, decay, expected):
     weight = keras.Variable(np.full((2, 2), value, "float32"))
-    optimizer = Lamb(learning_rate=0.1)
-    optimizer.decay([weight], decay)
-    optimizer.apply([keras.ops.zeros((2, 2))], [weight])
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
-
-
-def test_lamb_of_a_zero_kernel_has_a_ratio_of_1():
-    """Otherwise it would stay zero whatever its gradient."""
-    weight = keras.Variable(np.zeros((2, 2), "float32"))
     optimizer = Lamb(learning_rate=0.1, epsilon=1e-6)
-    optimizer.decay([weight], 0.1)
-    optimizer.apply([keras.ops.full((2, 2), -3.0)], [weight])
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(weight), 0.1, rtol=1e-5)
+    optimizer.decay([weight], decay)
+    optimizer.apply([keras.ops.full((2, 2), gradient)], [weight])
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(weight), expected, rtol=1e-5)
 
 
 def test_adamw_decays_before_each_step_by_the_rate_of_the_variable():

@@ -49,11 +49,7 @@ def test_plain_folder_is_split_evenly_and_always_alike(photos):
 
 
 SPLITS = {
-    "Training Testing": (
-        16,
-        4,
-        "training images in Training (16), validation images in T",
-    ),
+    "Training Testing": (16, 4, "training images in Training (16), validation images in T"),
     "Train Valid Test": (16, 4, "validation images in Valid (4), Test (4) stays unseen until"),
     "train valid": (16, 4, "validation images in valid (4)\n"),
     "train dev": (16, 4, "validation images in dev (4)\n"),
@@ -95,23 +91,14 @@ def test_folders_of_splits_that_are_refused(names, tree):
 
 
 NOTES = {
-    "train=flat bus=flat": (
-        ("bus", "train"),
-        "1 folders taken for classes in spite of their",
-    ),
+    "train=flat bus=flat": (("bus", "train"), "1 folders taken for classes in spite of their"),
     "train val test=flat": (("cat", "dog"), "1 folders of splits left out, which have images but"),
     "train/cat/.ipynb_checkpoints=flat train/cat/@eaDir/0.png=flat train": (
         ("cat", "dog"),
         "2 hidden or system files and folders left out: ",
     ),
-    ".=flat cat=flat dog=flat": (
-        ("cat", "dog"),
-        "8 images left out, which lie next to the",
-    ),
-    "cat/tabby=flat dog=flat": (
-        ("cat", "dog"),
-        "8 images of sub-folders, which get the class of",
-    ),
+    ".=flat cat=flat dog=flat": (("cat", "dog"), "8 images left out, which lie next to the"),
+    "cat/tabby=flat dog=flat": (("cat", "dog"), "8 images of sub-folders, which get the class of"),
 }
 
 
