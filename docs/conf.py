@@ -12,7 +12,8 @@ from pathlib import Path
 
 STARTED = time.monotonic()
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-sys.path.insert(0, str(Path(__file__).with_name("_extensions")))
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS / "_extensions"), str(DOCS.parent)]  # the latter has tools/
 
 import lambda_keras  # noqa: E402
 
@@ -29,12 +30,15 @@ extensions = [
     "sphinx.ext.doctest",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "evidence",
     "networks",
     "reference",
 ]
 
 # Markdown and notebooks
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["attrs_inline", "dollarmath"]
 myst_heading_anchors = 4  # those of GitHub, which links between pages use
 nb_execution_mode = "off"  # Committed outputs are shown.
 
@@ -52,6 +56,7 @@ napoleon_numpy_docstring = False
 napoleon_use_param = False  # It splits "num_heads, key_dim, ...".
 napoleon_custom_sections = [("Call arguments", "params_style"), ("Reference", "References")]
 toc_object_entries_show_parents = "hide"
+maximum_signature_line_length = 60  # One parameter a line above it.
 
 # Pages
 html_theme = "furo"
@@ -63,6 +68,10 @@ html_static_path = ["_static", f"{files('sphinx-mathjax-offline')}/static/mathja
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 html_static_path += [f"{sys.prefix}/onnxruntime-web/{name}" for name in RUNTIME]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"type": "module"})]
+html_favicon = "_static/favicon.svg"
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]
 html_copy_source = False

@@ -3,11 +3,11 @@
 import inspect
 import io
 import json
-import re
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from docutils import nodes
+from evidence import with_links
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
@@ -22,6 +22,17 @@ from zoo.results import card_sections
 logger = logging.getLogger(__name__)
 
 
+class Listed(SphinxDirective):
+    """`{listed} PATTERN ... --OPTION true`: what `python -m zoo.list` prints, with links."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        arguments = self.arguments[0].split()
+        return self.parse_text_to_nodes(with_links(_listed(*arguments)))
+
+
 class Networks(SphinxDirective):
     """`{networks} PATTERN ...`: a table of the models that match, and a section for each."""
 
@@ -30,7 +41,7 @@ class Networks(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         patterns = self.arguments[0].split()
-        rows = re.sub(r"^\| (\w+) \|(?= \d)", r"| [\1](#\1) |", _listed(*patterns), flags=re.M)
+        rows = with_links(_listed(*patterns))
         names = [name for pattern in patterns for name in list_models(pattern)]
         return [*self.parse_text_to_nodes(rows), *map(self._section, names)]
 
@@ -84,6 +95,7 @@ def check_cards(app: Sphinx, env: BuildEnvironment) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Adds the directive and the check."""
+    app.add_directive("listed", Listed)
     app.add_directive("networks", Networks)
     app.connect("env-updated", check_cards)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

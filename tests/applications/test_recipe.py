@@ -49,11 +49,6 @@ def test_recipe_of_a_depth(copy):
     name = re.search(r"def (\w+)\(", function)[1]
     insert(networks, "\n]\n", "\n\n" + textwrap.dedent(function))
     insert(networks, "__all__ = [\n", f'    "{name}",\n')
-    table = run(copy, "zoo.list", "--format", "markdown")
-    docs = copy / "docs" / "models.md"
-    marks = r"(<!-- python -m zoo.list --format markdown -->\n).*?(<!-- end -->)"
-    text = re.sub(marks, lambda m: m[1] + table + m[2], docs.read_text("utf-8"), flags=re.S)
-    docs.write_text(text, "utf-8")
     files = ["models/test_specs.py", "applications/test_networks.py"]
     files += ["zoo/test_registry.py", "zoo/test_list.py"]
     chosen = f"specs or list or {name} or lambda_resnet26 or registry and not counts"

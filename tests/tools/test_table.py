@@ -1,16 +1,10 @@
-"""`python -m tools.table`, and the tables of the docs that it prints."""
+"""`python -m tools.table`."""
 
 import json
-import re
-import shlex
-from pathlib import Path
 
 import pytest
 
 from tools import table
-
-ROOT = Path(__file__).parents[2]
-PAGES = [path for path in ROOT.glob("docs/**/*.md") if "tools.table docs" in path.read_text()]
 
 
 @pytest.fixture
@@ -66,14 +60,3 @@ def test_a_wrong_key_and_a_wrong_file_are_one_line(report, tmp_path, capsys):
         other.write_text(text)
         with pytest.raises(ValueError, match=r"expected a report of .*other\.json"):
             printed(capsys, str(other), "--columns", "size")
-
-
-@pytest.mark.one_backend
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_has_the_tables_that_are_printed(page, capsys, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    text = page.read_text(encoding="utf-8")
-    tables = re.findall(r"<!-- python -m tools\.table (.*?) -->\n(.*?)<!-- end -->", text, re.S)
-    assert text.count("<!-- python -m tools.table docs") == len(tables)
-    for arguments, expected in tables:
-        assert printed(capsys, *shlex.split(arguments)) == expected

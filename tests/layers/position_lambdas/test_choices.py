@@ -1,9 +1,5 @@
 """The rule of `auto`, by kind of device, and the capabilities of implementations."""
 
-import math
-import re
-from pathlib import Path
-
 import keras
 import pytest
 
@@ -201,24 +197,3 @@ def test_what_implementations_can_do():
     assert capable(any_pairs=True) == dense
     assert capable(own_pairs=True) == ("auto", "query_first")
     assert capable(causal=True, axes=3) == (*dense, *local)
-
-
-@pytest.mark.one_backend
-def test_table_of_the_docs_says_the_same():
-    page = (Path(__file__).parents[3] / "docs/performance.md").read_text()
-    rows = re.findall(
-        r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", page, re.M
-    )
-    says = {True: "yes", False: "no"}
-    assert rows == [
-        (
-            name,
-            says[can.any_pairs],
-            says[can.own_pairs],
-            says[can.causal],
-            "any" if can.intra_depth == math.inf else str(can.intra_depth),
-            str(can.axes),
-            says[can.unknown_grid],
-        )
-        for name, can in IMPLEMENTATIONS.items()
-    ]

@@ -1,0 +1,267 @@
+"""Tables and figures of the evidence pages, made at build from the files that hold the numbers."""
+
+import io
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
+from datetime import date, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import yaml
+from docutils import nodes
+from docutils.parsers.rst import directives
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
+from tools import plots
+from tools import table as command
+from zoo.benchmark.report import read_report
+from zoo.list import Statement, read_coverage
+from zoo.model_card import table as markdown
+from zoo.registry import TABLE
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "docs" / "benchmarks"
+RECORDED = BENCHMARKS / "recorded.yaml"
+# What an implementation can do, and the heading of this column.
+CAN = {
+    "any_pairs": "absolute embeddings, relations, masks",
+    "own_pairs": "of each example",
+    "causal": "causal",
+    "intra_depth": "intra-depth",
+    "axes": "axes, at most",
+    "unknown_grid": "unknown size",
+}
+# Of a configuration of the paper.
+HEADER = re.compile(
+    r"# Hardware: (?P<cores>\d+) TPU v3 cores.*; (?P<hours>[\d.]+) hours .*\n"
+    r"# Expected top-1: (?P<top1>[\d.]+ %|not published)"
+)
+TEST = re.compile(r"tests/(?P<file>.*)\.py::(?P<name>\w+)(?P<case>\[.*\])?")
+
+
+def with_links(table: str) -> str:
+    """Links the names of networks that begin a cell of a Markdown table."""
+    names = "|".join(sorted(TABLE, key=len, reverse=True))
+    return re.sub(rf"(?<=\| )(timm\.)?({names})\b([^| ]*)(?= \|)", r"[\1\2\3](#\2)", table)
+
+
+class Evidence(SphinxDirective):
+    """Base of the directives: names of files or rows, and tables in Markdown."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def names(self) -> list[str]:
+        """Arguments, apart by spaces."""
+        return self.arguments[0].split()
+
+    def source(self, key: str, title: str, commands: str, note: str = "") -> list[nodes.Node]:
+        """Where numbers are from, folded up; once for each `key` of a page."""
+        shown = self.env.temp_data.setdefault("evidence", set())
+        if key in shown:
+            return []
+        shown.add(key)
+        block = nodes.literal_block(commands, commands, language="sh")
+        return [
+            nodes.raw("", f'<details class="source"><summary>{title}</summary>', format="html"),
+            *(self.parse_text_to_nodes(note) if note else []),
+            *([block] if commands else []),
+            nodes.raw("", "</details>", format="html"),
+        ]
+
+
+class Benchmark(Evidence):
+    """`{benchmark} FILE ...`: rows of docs/benchmarks/FILE.json, and the commands that wrote them.
+
+    Options are those of `python -m tools.table`.
+    """
+
+    option_spec = dict.fromkeys(("columns", "across", "values", "where"), directives.unchanged)
+
+    def run(self) -> list[nodes.Node]:
+        output = io.StringIO()
+        paths = [BENCHMARKS / f"{name}.json" for name in self.names()]
+        options = [word for key, value in self.options.items() for word in (f"--{key}", value)]
+        with redirect_stdout(output):
+            command.main([*map(str, paths), *options])
+        found = self.parse_text_to_nodes(with_links(output.getvalue()))
+        for path in paths:
+            self.env.note_dependency(str(path))
+            found += self.of_report(path)
+        return found
+
+    def of_report(self, path: Path) -> list[nodes.Node]:
+        """Command, date, hardware and versions of a report."""
+        report: dict[str, Any] = read_report(path)
+        day = datetime.fromisoformat(report["date"]).date()
+        up = os.path.relpath(path, (ROOT / self.env.docname).parent)
+        where = [report["hardware"].get("cpu", ""), *(f"{n} {v}" for n, v in _versions(report))]
+        note = f"[{path.name}]({up}), {_day(day)}. {', '.join(filter(None, where))}."
+        return self.source(path.name, f"{path.stem}, {_day(day)}", report["command"], note)
+
+
+def _versions(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    named = {"jax", "keras", "tensorflow", "timm", "torch", "libtpu", "python"}
+    return (one for one in report["versions"].items() if one[0].lower() in named and one[1])
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
+
+
+class Plot(Evidence):
+    """`{plot} FILE`: the figure of docs/benchmarks/FILE.json."""
+
+    option_spec = {"alt": directives.unchanged}
+
+    def run(self) -> list[nodes.Node]:
+        (name,) = self.names()
+        report = read_report(BENCHMARKS / f"{name}.json")
+        path = Path(self.env.doctreedir) / "plots" / f"{name}.svg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plots.draw(report, path)
+        self.env.note_dependency(str(BENCHMARKS / f"{name}.json"))
+        place = os.path.relpath(path, (ROOT / self.env.docname).parent)
+        return [nodes.image("", uri=place, alt=self.options["alt"])]
+
+
+class Recorded(Evidence):
+    """`{recorded} NAME`: a table of docs/benchmarks/recorded.yaml, with commands and date."""
+
+    def run(self) -> list[nodes.Node]:
+        (name,) = self.names()
+        one = yaml.safe_load(RECORDED.read_text(encoding="utf-8"))[name]
+        self.env.note_dependency(str(RECORDED))
+        commands = "\n".join(one.get("commands", ()))
+        title = f"{name}, {_day(one['date'])}"
+        rows = [map(str, row) for row in one["rows"]]
+        found = self.parse_text_to_nodes(with_links(markdown(one["columns"], rows)))
+        return [*found, *self.source(name, title, commands, one.get("note", ""))]
+
+
+class Implementations(Evidence):
+    """`{implementations}`: those of position lambdas, each with a line of the content."""
+
+    required_arguments = 0
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        about = dict(line.split(": ", 1) for line in self.content if line)
+        if about.keys() != IMPLEMENTATIONS.keys():
+            raise self.error(f"expected lines for {', '.join(IMPLEMENTATIONS)}")
+        says = {True: "yes", False: "no", math.inf: "any"}
+        rows = [
+            (f"`{name}`", about[name], *(str(says.get(getattr(can, key), getattr(can, key))) for key in CAN))
+            for name, can in IMPLEMENTATIONS.items()
+        ]
+        return self.parse_text_to_nodes(markdown(("implementation", "computation", *CAN.values()), rows))
+
+
+class Recipes(Evidence):
+    """`{recipes} PATTERN`: the headers of configurations, with core-hours."""
+
+    def run(self) -> list[nodes.Node]:
+        lines = []
+        for path in (ROOT / "tpu_configs").glob(f"{self.arguments[0]}.yaml"):
+            if row := HEADER.search(path.read_text(encoding="utf-8")):
+                core_hours = f"{int(row['cores']) * float(row['hours']):.0f}"
+                lines.append((f"`{path.stem}`", *row.group("cores", "hours"), core_hours, row["top1"]))
+        lines.sort(key=lambda line: float(line[2]))
+        head = ("`--config`", "TPU v3 cores", "hours", "core-hours", "published top-1")
+        return self.parse_text_to_nodes(markdown(head, lines))
+
+
+class Coverage(Evidence):
+    """`{coverage}`: every statement of zoo/coverage.yaml, with what shows it."""
+
+    required_arguments = 0
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(ROOT / "zoo" / "coverage.yaml"))
+        found = []
+        for title, group in groupby(read_coverage(), lambda row: row.section):
+            section = nodes.section("", nodes.title("", title), ids=[nodes.make_id(f"of {title}")])
+            section += table(
+                ("place", "statement", "shown by"),
+                ([self.text(row.place), self.statement(row), self.shown(row)] for row in group),
+            )
+            found.append(section)
+        return found
+
+    def text(self, text: str) -> list[nodes.Node]:
+        """Markdown of one paragraph."""
+        return self.parse_text_to_nodes(text)
+
+    def statement(self, row: Statement) -> list[nodes.Node]:
+        """The statement, and below it how much of it is shown."""
+        states = {"partly": "In part", "not": "Not shown", "contradicted": "Contradicted"}
+        found = nodes.paragraph("", row.statement)
+        if row.state not in states:
+            return [found]
+        reason = f"{states[row.state]}: {row.contradicted or row.missing}."
+        return [found, nodes.paragraph("", "", nodes.emphasis("", reason))]
+
+    def shown(self, row: Statement) -> list[nodes.Node]:
+        """Tests, pages and commands, as links where they are files."""
+        found = nodes.bullet_list(classes=["shown"])
+        for name in row.shown_by:
+            found += nodes.list_item("", nodes.paragraph("", "", *self.link(name)))
+        return [found] if row.shown_by else []
+
+    def link(self, name: str) -> Sequence[nodes.Node]:
+        """A test with its source, a page of the docs, or a command."""
+        if match := TEST.fullmatch(name):
+            page = self.env.app.builder.get_relative_uri(self.env.docname, f"_tests/{match['file']}")
+            text = nodes.literal("", match["name"].removeprefix("test_") + (match["case"] or ""))
+            return [nodes.reference("", "", text, refuri=f"{page}#{match['name']}", internal=True)]
+        if name.startswith("docs/"):
+            up = os.path.relpath(ROOT / name, (ROOT / self.env.docname).parent)
+            (paragraph,) = self.parse_text_to_nodes(f"[]({up})")
+            return paragraph.children
+        return [nodes.literal("", name)]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Sequence[nodes.Node]]]) -> nodes.table:
+    """A table with nodes in its cells."""
+
+    def line(cells: Iterable[Sequence[nodes.Node]]) -> nodes.row:
+        return nodes.row("", *(nodes.entry("", *cell) for cell in cells))
+
+    group = nodes.tgroup(cols=len(head))
+    group += [nodes.colspec(colwidth=1) for _ in head]
+    group += nodes.thead("", line([nodes.paragraph("", text)] for text in head))
+    group += nodes.tbody("", *map(line, rows))
+    return nodes.table("", group, classes=["coverage"])
+
+
+def pages_of_tests(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yields a page for each test file that the coverage names, with an anchor for each test."""
+    del app
+    named = {match["file"] for row in read_coverage() for match in map(TEST.match, row.shown_by) if match}
+    for name in sorted(named):
+        text = (ROOT / "tests" / f"{name}.py").read_text(encoding="utf-8")
+        body = highlight(text, PythonLexer(), HtmlFormatter())
+        body = re.sub(
+            r'(<span class="k">def</span><span class="w"> </span><span class="nf">(test_\w+)</span>)',
+            r'<span id="\2">\1</span>',
+            body,
+        )
+        title = f"tests/{name}.py"
+        yield f"_tests/{name}", {"title": title, "body": f"<h1>{title}</h1>{body}"}, "page.html"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Adds the directives, and the pages of tests."""
+    for one in (Benchmark, Plot, Recorded, Implementations, Recipes, Coverage):
+        app.add_directive(one.__name__.lower(), one)
+    app.connect("html-collect-pages", pages_of_tests)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
