@@ -7,8 +7,11 @@ the same here and there.
 import os
 import sys
 import time
+from html import escape
 from importlib.resources import files
 from pathlib import Path
+
+from docutils import nodes
 
 STARTED = time.monotonic()
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -78,8 +81,16 @@ html_copy_source = False
 html_show_copyright = False
 
 
+def describe(app, pagename, templatename, context, doctree):
+    """Describes a page by its first paragraph, for search engines."""
+    if doctree and (first := next(doctree.findall(nodes.paragraph), None)):
+        text = escape(" ".join(first.astext().split())[:200])
+        context["metatags"] += f'<meta name="description" content="{text}">\n'
+
+
 def setup(app):
-    """Prints the seconds of a build."""
+    """Describes pages, and prints the seconds of a build."""
+    app.connect("html-page-context", describe)
     app.connect(
         "build-finished",
         lambda app, _: print(f"{app.builder.name}: {time.monotonic() - STARTED:.0f} seconds"),

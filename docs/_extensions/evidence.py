@@ -121,7 +121,7 @@ def _day(day: date) -> str:
 class Plot(Evidence):
     """`{plot} FILE`: the figure of docs/benchmarks/FILE.json."""
 
-    option_spec = {"alt": directives.unchanged}
+    option_spec = dict(alt=directives.unchanged)
 
     def run(self) -> list[nodes.Node]:
         (name,) = self.names()
@@ -160,10 +160,16 @@ class Implementations(Evidence):
             raise self.error(f"expected lines for {', '.join(IMPLEMENTATIONS)}")
         says = {True: "yes", False: "no", math.inf: "any"}
         rows = [
-            (f"`{name}`", about[name], *(str(says.get(getattr(can, key), getattr(can, key))) for key in CAN))
+            (
+                f"`{name}`",
+                about[name],
+                *(str(says.get(getattr(can, key), getattr(can, key))) for key in CAN),
+            )
             for name, can in IMPLEMENTATIONS.items()
         ]
-        return self.parse_text_to_nodes(markdown(("implementation", "computation", *CAN.values()), rows))
+        return self.parse_text_to_nodes(
+            markdown(("implementation", "computation", *CAN.values()), rows)
+        )
 
 
 class Recipes(Evidence):
@@ -174,7 +180,9 @@ class Recipes(Evidence):
         for path in (ROOT / "tpu_configs").glob(f"{self.arguments[0]}.yaml"):
             if row := HEADER.search(path.read_text(encoding="utf-8")):
                 core_hours = f"{int(row['cores']) * float(row['hours']):.0f}"
-                lines.append((f"`{path.stem}`", *row.group("cores", "hours"), core_hours, row["top1"]))
+                lines.append(
+                    (f"`{path.stem}`", *row.group("cores", "hours"), core_hours, row["top1"])
+                )
         lines.sort(key=lambda line: float(line[2]))
         head = ("`--config`", "TPU v3 cores", "hours", "core-hours", "published top-1")
         return self.parse_text_to_nodes(markdown(head, lines))
@@ -220,7 +228,9 @@ class Coverage(Evidence):
     def link(self, name: str) -> Sequence[nodes.Node]:
         """A test with its source, a page of the docs, or a command."""
         if match := TEST.fullmatch(name):
-            page = self.env.app.builder.get_relative_uri(self.env.docname, f"_tests/{match['file']}")
+            page = self.env.app.builder.get_relative_uri(
+                self.env.docname, f"_tests/{match['file']}"
+            )
             text = nodes.literal("", match["name"].removeprefix("test_") + (match["case"] or ""))
             return [nodes.reference("", "", text, refuri=f"{page}#{match['name']}", internal=True)]
         if name.startswith("docs/"):
@@ -246,15 +256,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Sequence[nodes.Node]]]) -
 def pages_of_tests(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     """Yields a page for each test file that the coverage names, with an anchor for each test."""
     del app
-    named = {match["file"] for row in read_coverage() for match in map(TEST.match, row.shown_by) if match}
+    named = {
+        match["file"] for row in read_coverage() for match in map(TEST.match, row.shown_by) if match
+    }
     for name in sorted(named):
         text = (ROOT / "tests" / f"{name}.py").read_text(encoding="utf-8")
         body = highlight(text, PythonLexer(), HtmlFormatter())
-        body = re.sub(
-            r'(<span class="k">def</span><span class="w"> </span><span class="nf">(test_\w+)</span>)',
-            r'<span id="\2">\1</span>',
-            body,
-        )
+        body = re.sub(r'<span class="nf">(?=(test_\w+)<)', r'<span class="nf" id="\1">', body)
         title = f"tests/{name}.py"
         yield f"_tests/{name}", {"title": title, "body": f"<h1>{title}</h1>{body}"}, "page.html"
 

@@ -29,7 +29,7 @@ WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorfl
 # Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
 # numbers. The first row counts that suits a case and whose implementation is capable.
 CHOICES = {
-    # Measured on TensorFlow, with and without XLA: see docs/measurements.md.
+    # Measured on TensorFlow, with and without XLA: see docs/evidence/measurements.md.
     "cpu": [
         UNKNOWN_GRID,
         # Small scopes in inference, where convolutions come from a library.
@@ -67,7 +67,7 @@ CHOICES = {
         ("dense_matmul", {}),
         ("query_first", {}),  # pairs of each example's own
     ],
-    # Compiled by XLA for a TPU v5e, not run: see docs/measurements.md.
+    # Compiled by XLA for a TPU v5e, not run: see docs/evidence/compiled.md.
     "tpu": [
         UNKNOWN_GRID,
         # Of a small batch, values and spectra stay on the chip.

@@ -1,0 +1,25 @@
+"""docs/own_code.md: its blocks run as they stand, on the backend that they set."""
+
+import re
+from pathlib import Path
+
+import keras
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "own_code.md"
+BACKEND = keras.backend.backend()
+BLOCKS = [
+    block
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    if f'"KERAS_BACKEND"] = "{BACKEND}"' in block
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_block_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(compile(block, str(PAGE), "exec"), names)
+    assert all(path.stat().st_size for path in tmp_path.iterdir())
+    if (loss := names.get({"jax": "value", "torch": "loss"}[BACKEND])) is not None:
+        assert 0 < float(loss) < 2.3  # of the third step on one batch
