@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from datetime import date, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from docutils import nodes
@@ -121,7 +121,7 @@ def _day(day: date) -> str:
 class Plot(Evidence):
     """`{plot} FILE`: the figure of docs/benchmarks/FILE.json."""
 
-    option_spec = dict(alt=directives.unchanged)
+    option_spec: ClassVar = {"alt": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         (name,) = self.names()
