@@ -132,10 +132,10 @@ def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
     """Adds the arguments of their groups to the docstrings of constructors, as Keras does."""
     for name in names:
         row = next(row for row in specs.ROWS if row.constructor == name)
-        if module[name].__doc__:  # python -OO removes docstrings.
+        if text := inspect.getdoc(module[name]):  # python -OO removes docstrings.
             defaults = ", ".join(f"{k}={v!r}" for k, v in asdict(row.spec.lambda_layer).items())
-            text = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", name)
-            module[name].__doc__ += "\n" + text.replace("DEFAULTS", defaults)
+            more = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", name)
+            module[name].__doc__ = text + "\n\n" + more.replace("DEFAULTS", defaults)
 
 
 def _changed(spec: Spec, options: Mapping[str, Any]) -> Spec:

@@ -37,7 +37,6 @@ SHORTER = {
     r'"photo\.jpg"': "photo",
     r"tpu = tf.*": "",  # the default strategy in place of a TPU's
     r"tf\.distribute\.TPUStrategy\(tpu\)": "tf.distribute.get_strategy()",
-    r"\.repeat\(64\)\.batch\(64, ": ".batch(4, ",
     r"160, 160": "32, 32",
     r'train\("lambda_resnet14_digits"': """train(model={"image_size": 16},
         optimizer={"warmup_epochs": 0}, training={"epochs": 1}""",
