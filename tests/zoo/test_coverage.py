@@ -66,15 +66,6 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_page_has_the_statements_that_are_printed(capsys):
-    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    ((arguments, text),) = re.findall(
-        r"<!-- python -m zoo\.list (--coverage .*?) -->\n(.*?)<!-- end -->", page, re.DOTALL
-    )
-    main(arguments.split())
-    assert capsys.readouterr().out == text
-
-
 def test_counts_are_at_the_end(capsys):
     counts = {state: sum(row.state == state for row in ROWS) for state in STATES}
     total = "{works} work, {partly} partly, {contradicted} contradicted, {not} not".format(**counts)
