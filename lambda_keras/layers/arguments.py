@@ -1,8 +1,9 @@
 """Checks of arguments, with errors of one line: the expected and the received value."""
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import keras
 
@@ -34,12 +35,6 @@ def check(condition, expected: str, **given):
         raise ValueError(f"expected {expected}. {received(**given)}")
 
 
-def check_positive_integers(**arguments):
-    """Checks that all arguments are integers above 0."""
-    for name, value in arguments.items():
-        check(type(value) is int and value >= 1, "a positive integer", **{name: value})
-
-
 def check_bools(**arguments):
     """Checks that all arguments are True or False."""
     for name, value in arguments.items():
@@ -57,12 +52,6 @@ def check_number(condition, expected: str, **argument):
     """Checks that an argument is a number that meets a condition; NaN never does."""
     (value,) = argument.values()
     check(is_number(value) and condition(value), expected, **argument)
-
-
-def check_batch_norm(momentum, epsilon):
-    """Checks the arguments of the batch normalizations within a layer."""
-    check_number(lambda x: 0 <= x <= 1, "a number from 0 to 1", momentum=momentum)
-    check_number(lambda x: 0 < x < math.inf, "a positive number", epsilon=epsilon)
 
 
 def check_functional(model):
@@ -93,3 +82,39 @@ def _check_tensor(name, tensor, *shapes):
         for shape in shapes
     )
     check(fits, f"{name} of shape {' or '.join(map(str, shapes))}", shape=given)
+
+
+class Constraint(NamedTuple):
+    """Values that an argument of a layer may have."""
+
+    expected: str
+    fits: Callable[[Any], bool]
+
+
+def number(expected: str, condition: Callable[[Any], bool]) -> Constraint:
+    """Real numbers that meet a condition; NaN never does."""
+    return Constraint(expected, lambda x: is_number(x) and condition(x))
+
+
+def one_of(name: str, choices) -> Constraint:
+    """Values of an argument that are among some choices."""
+    among = ", ".join(map(str, choices))
+    return Constraint(f"{name} to be one of {among}", lambda x: x in tuple(choices))
+
+
+POSITIVE = Constraint("a positive integer", lambda x: type(x) is int and x >= 1)
+COUNT = Constraint("an integer of at least 0", lambda x: type(x) is int and x >= 0)
+FLAG = Constraint("True or False", lambda x: isinstance(x, bool))
+RATIO = number("a ratio in (0, 1]", lambda x: 0 < x <= 1)
+# Arguments of the batch normalizations within a layer.
+MOMENTUM = number("a number from 0 to 1", lambda x: 0 <= x <= 1)
+EPSILON = number("a positive number", lambda x: 0 < x < math.inf)
+
+
+def constraint_of(name: str, annotation: Any) -> Constraint | None:
+    """The constraint by an annotation: a positive `int`, or `None`, a `bool`, or a `Literal`."""
+    if get_origin(annotation) is Literal:
+        return one_of(name, get_args(annotation))
+    if annotation == int | None:
+        return Constraint(POSITIVE.expected, lambda x: x is None or POSITIVE.fits(x))
+    return {int: POSITIVE, bool: FLAG}.get(annotation)

@@ -2,10 +2,14 @@
 
 import inspect
 import itertools
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar, get_type_hints
 
 import keras
-from keras import initializers, ops
+from keras import initializers, ops, regularizers
+
+from lambda_keras.layers.arguments import Constraint, check, constraint_of
 
 # Kinds of operations in the results of `count_flops`; then parts of lambda and attention layers.
 CONVOLUTION, DENSE, EXCITATION = "convolution", "dense", "SE"
@@ -13,7 +17,14 @@ PROJECTIONS, CONTENT, POSITION = "projections", "content", "position"
 
 
 class Layer(keras.layers.Layer):
-    """A layer that keeps each argument as an attribute, from which `get_config` reads it."""
+    """A layer that keeps each argument as an attribute, from which `get_config` reads it.
+
+    `__init__` calls `self.keep(locals())`, which checks the arguments by their annotations and by
+    `constraints`: an `int` is a positive integer, a `bool` is True or False.
+    """
+
+    # Values of arguments that are not told by their annotations.
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
 
     @classmethod
     def arguments(cls) -> dict[str, Any]:
@@ -27,12 +38,42 @@ class Layer(keras.layers.Layer):
                         found.setdefault(one.name, one.default)
         return found
 
+    def keep(self, given: Mapping[str, Any]):
+        """Checks the arguments among the names of a scope, and keeps them as attributes."""
+        of_class: Any = type(self)
+        for name, constraint in constraints_of(of_class).items():
+            if name not in given:
+                continue
+            value = given[name]
+            if constraint is not None:
+                check(constraint.fits(value), constraint.expected, **{name: value})
+            for kind, get in (("initializer", initializers.get), ("regularizer", regularizers.get)):
+                value = get(value) if name.endswith(f"_{kind}") else value
+            setattr(self, name, value)
+
+    def require(self, condition, expected: str, *names: str):
+        """Refuses arguments that do not fit one another, by their names."""
+        check(condition, expected, **{name: getattr(self, name) for name in names})
+
     def get_config(self):
         config = {name: getattr(self, name) for name in self.arguments()}
         for name, value in config.items():
             if name.endswith(("_initializer", "_regularizer")):
                 config[name] = keras.saving.serialize_keras_object(value)
         return {**super().get_config(), **config}
+
+
+@cache
+def constraints_of(cls: type[Layer]) -> dict[str, Constraint | None]:
+    """What the arguments of a layer may be, by name; `None` stands for anything."""
+    hints: dict[str, Any] = {}
+    declared: dict[str, Constraint] = {}
+    for base in reversed(cls.__mro__[: cls.__mro__.index(keras.layers.Layer)]):
+        hints |= get_type_hints(vars(base).get("__init__", object))
+        declared |= vars(base).get("constraints", {})
+    return {
+        name: declared.get(name) or constraint_of(name, hints.get(name)) for name in cls.arguments()
+    }
 
 
 def fan_in(scale: float = 1.0):

@@ -1,6 +1,6 @@
-"""Content lambdas applied to their queries (Eq. 1 and 2, content part).
+"""Content lambdas (Eq. 1, content part).
 
-    outputs[b, n, h, v] = sum_k queries[b, n, h, k] sum_m,u keys[b, m, k, u] values[b, m, v, u]
+    lambda[b, k, v] = sum_m,u keys[b, m, k, u] values[b, m, v, u]
 
 with keys normalized over the context positions m (Table 12). Letters as in `position_lambdas`.
 The normalization is computed in float32 whatever the dtype of the tensors.
@@ -14,13 +14,11 @@ from keras import ops
 from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.tiles import part
 
-KEY_NORMALIZATIONS = ("softmax", "l2", None)
 # Key of a hidden context position, far below all others.
 HIDDEN = -1e30
 
 
-def content_outputs(
-    queries,
+def content_lambdas(
     keys,
     values,
     normalization: str | None = "softmax",
@@ -29,9 +27,10 @@ def content_outputs(
     causal: bool = False,
     queried=None,
 ):
-    """Normalizes keys, computes content lambdas, applies them: returns `(b, n, h, v)`.
+    """Normalizes keys and computes content lambdas: returns their axes and the tensor.
 
-    Queries are `(b, n, h, k)`, keys `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is
+    Axes are `"bkv"` where all queries share a lambda, or else `"bnkv"` or `"bknv"`, in float32.
+    Keys are `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is
     false where an example has no context element, a mask `(n, m)` or `(b, n, m)` where a query does
     not see it (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys.
     `queried`, int `(n,)`, are the positions of causal queries in the context; by default they are
@@ -43,14 +42,13 @@ def content_outputs(
         lambdas = _causal_softmax_lambdas(keys, values, padding, mask)
         if queried is not None and mask is None:
             lambdas = ops.take(lambdas, queried, axis=2)
-        return contract("bnhk,bknv->bnhv", queries, ops.cast(lambdas, queries.dtype))
+        return "bknv", lambdas
     weights = _unnormalized(keys, normalization, padding)
     if mask is None and not causal:
         normalized = weights / _denominator(
             weights, normalization, lambda terms: ops.sum(terms, axis=1, keepdims=True)
         )
-        content_lambda = contract("bmku,bmvu->bkv", ops.cast(normalized, values.dtype), values)
-        return contract("bnhk,bkv->bnhv", queries, content_lambda)
+        return "bkv", contract("bmku,bmvu->bkv", ops.cast(normalized, values.dtype), values)
 
     # Every query has a lambda, with keys normalized over the positions that it sees (B.2).
     def over_visible(terms):
@@ -64,7 +62,7 @@ def content_outputs(
     lambdas = ops.sum(over_visible(terms) / denominator[:, :, :, None, :], axis=-1)
     if queried is not None and mask is None:
         lambdas = ops.take(lambdas, queried, axis=1)
-    return contract("bnhk,bnkv->bnhv", queries, ops.cast(lambdas, queries.dtype))
+    return "bnkv", lambdas
 
 
 def up_to_own(queried, n, m):

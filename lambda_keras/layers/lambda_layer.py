@@ -1,41 +1,22 @@
 """The lambda layer (Bello, ICLR 2021, arXiv:2102.08602)."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import keras
-from keras import initializers, ops, regularizers
+from keras import ops
 
 from lambda_keras.layers import position_lambdas
-from lambda_keras.layers.arguments import (
-    check,
-    check_batch_norm,
-    check_bools,
-    check_choices,
-    check_integers,
-    check_mask,
-    check_positive_integers,
-)
+from lambda_keras.layers.arguments import EPSILON, MOMENTUM, check, one_of
 from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
 from lambda_keras.layers.batch_normalization import inner_batch_norm
-from lambda_keras.layers.content_lambdas import KEY_NORMALIZATIONS, content_outputs, up_to_own
+from lambda_keras.layers.content_lambdas import content_lambdas
+from lambda_keras.layers.contraction import contract
+from lambda_keras.layers.lambda_call import check_pairs, check_tensors
 from lambda_keras.layers.pooling import average_pool
-from lambda_keras.layers.position_embeddings import (
-    relative_positions,
-    standardize_scope,
-    unit_normal,
-)
+from lambda_keras.layers.position_embeddings import standardize_scope, unit_normal
+from lambda_keras.layers.positions import KINDS, Pairs
 from lambda_keras.layers.tiles import every, strided
-
-CHOICES = {
-    "position_embedding": ("relative", "absolute", "relation", "shared", None),
-    "query_normalization": ("batch", "softmax", "batch_softmax", None),
-    "key_normalization": KEY_NORMALIZATIONS,
-    "value_normalization": ("batch", None),
-    "implementation": ("auto", *position_lambdas.IMPLEMENTATIONS),
-}
-# Position embeddings that are those of any pairs of positions, and have no scope.
-OF_PAIRS = ("absolute", "relation")
 
 
 class Group(NamedTuple):
@@ -79,16 +60,19 @@ class LambdaLayer(Layer):
             every offset in the grid that the layer is built for. Defaults to `23`.
         strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
             convolution (E.1), which causal layers cannot have. Defaults to `1`.
+        strided_queries: Bool, whether `strides` are taken by the queries (3.4): only the first of
+            every `strides` positions of an axis has queries, and nothing is pooled. The context
+            stays the whole grid. In inference, outputs are those of `strides=1` at these positions;
+            batch statistics are those of the queries that are computed. Defaults to `False`.
         dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
         multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
         use_content: Bool, whether there is a content lambda (Table 10). Defaults to `True`.
-        position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions,
-            for contexts without structure (the scope is ignored); `"relation"`, one embedding for
-            each of `num_relations` kinds of pairs, which the call is given as `relations`, such as
-            edges of graphs, distances or time lags (2, 3.3; the scope is ignored); `"shared"`,
-            relative ones of a `RelativePositionEmbedding` given to the call (Table 4); or `None`
-            for no position lambdas (Table 10). Defaults to `"relative"`.
+        position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions;
+            `"relation"`, one for each of `num_relations` kinds of pairs, the `relations` of the
+            call, such as edges of graphs, distances or time lags (2, 3.3); `"shared"`, relative
+            ones of a `RelativePositionEmbedding` given to the call (Table 4); or `None` for no
+            position lambdas (Table 10). The scope is of relative ones. Defaults to `"relative"`.
         num_relations: Int, number r of relations, for `position_embedding="relation"` only.
             Defaults to `None`.
         use_bias: Bool, whether all position lambdas have a learned bias of depth k, as those of
@@ -115,18 +99,11 @@ class LambdaLayer(Layer):
         value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         embeddings_initializer: Defaults to `N(0, 1)` (E.1). In training, outputs of a new layer
             then have a standard deviation of `sqrt(key_dim * intra_depth * positions in the
-            scope)`, less at borders: 26 with `scope=7` on 28x28 positions, 73 with `23`, 112 with
-            `None`. In the networks a normalization follows. For a layer with a local scope that
-            stands alone, an initializer that makes it about 1 is
+            scope)`, less at borders, such as 26 with `scope=7` on 28x28 positions. In the networks
+            a normalization follows. For a layer that stands alone it is about 1 with
             `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`.
         kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
-        strided_queries: Bool, whether `strides` are taken by the queries (3.4): only the first of
-            every `strides` positions of an axis has queries, and nothing is pooled. The context
-            stays the whole grid, and the weights are the same. In inference, outputs are those of
-            `strides=1` at these positions, and position lambdas cost 1 / `strides` for each axis.
-            In training, batch statistics of queries are those of the queries that are computed.
-            Defaults to `False`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -141,14 +118,12 @@ class LambdaLayer(Layer):
             positions each query sees (Figure 6), as long as the others are finite; n counts the
             queries that are computed. Keys are normalized over these only. Under a softmax, keys
             more than about 80 below the largest one, hidden ones too, weigh nothing; `causal=True`
-            lifts this limit, for memory of `n m k u` numbers per example. Content lambdas of each
-            query take `n k v u` numbers per example; positions take `n m u h` with masks of each
-            example's own.
+            lifts this limit, for memory of `n m k u` numbers per example. Otherwise content takes
+            `n k v u`, and position `n m u h` numbers with masks of each example's own.
         relations: Integers `(n, m)`, shared by the batch, or `(batch, n, m)`, if
             `position_embedding="relation"`: the relation of each query to each context position,
-            from 0. Pairs with -1 have none, and no position lambda. A graph cannot check values:
-            any other number out of range counts as none, too. Shared relations take `n m (r + u k)`
-            numbers, others `n m (r + u h)` per example.
+            from 0. Pairs with -1, or any number out of range, have none, and no position lambda.
+            Shared relations take `n m (r + u k)` numbers, others `n m (r + u h)` per example.
         mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
@@ -168,25 +143,35 @@ class LambdaLayer(Layer):
     (2, 14, 10, 64)
     """
 
+    constraints: ClassVar = {
+        "implementation": one_of("implementation", ("auto", *position_lambdas.IMPLEMENTATIONS)),
+        "momentum": MOMENTUM,
+        "epsilon": EPSILON,
+    }
+
     def __init__(
         self,
         filters: int,
+        *,
         num_heads: int = 4,
         key_dim: int = 16,
         intra_depth: int = 1,
         scope: int | tuple[int, ...] | None = 23,
         strides: int = 1,
+        strided_queries: bool = False,
         dilation_rate: int = 1,
         multi_query: bool = True,
         use_content: bool = True,
-        position_embedding: str | None = "relative",
+        position_embedding: Literal[
+            "relative", "absolute", "relation", "shared", None
+        ] = "relative",
         num_relations: int | None = None,
         use_bias: bool = False,
         use_projection_bias: bool = False,
         causal: bool = False,
-        query_normalization: str | None = "batch",
-        key_normalization: str | None = "softmax",
-        value_normalization: str | None = "batch",
+        query_normalization: Literal["batch", "softmax", "batch_softmax", None] = "batch",
+        key_normalization: Literal["softmax", "l2", None] = "softmax",
+        value_normalization: Literal["batch", None] = "batch",
         implementation: str = "auto",
         momentum: float = 0.99,
         epsilon: float = 1e-5,
@@ -196,90 +181,52 @@ class LambdaLayer(Layer):
         embeddings_initializer=None,
         kernel_regularizer=None,
         embeddings_regularizer=None,
-        strided_queries: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.filters = filters
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.intra_depth = intra_depth
-        self.scope = standardize_scope(scope)
-        self.strides = strides
-        self.strided_queries = strided_queries
-        self.dilation_rate = dilation_rate
-        self.multi_query = multi_query
-        self.use_content = use_content
-        self.position_embedding = position_embedding
-        self.num_relations = num_relations
-        self.use_bias = use_bias
-        self.use_projection_bias = use_projection_bias
-        self.causal = causal
-        self.query_normalization = query_normalization
-        self.key_normalization = key_normalization
-        self.value_normalization = value_normalization
-        self.implementation = implementation
-        self.momentum = momentum
-        self.epsilon = epsilon
-        self._check_arguments()
-        self.query_initializer = initializers.get(query_initializer or fan_in(1 / key_dim))
-        self.key_initializer = initializers.get(key_initializer or fan_in(1.0))
-        self.value_initializer = initializers.get(value_initializer or fan_in(1.0))
-        self.embeddings_initializer = unit_normal(embeddings_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
-        self.supports_masking = True
-
-    def _check_arguments(self):
-        def named(*names):
-            return {name: getattr(self, name) for name in names}
-
-        check_positive_integers(
-            **named("filters", "num_heads", "key_dim", "intra_depth", "strides", "dilation_rate")
+        scope = standardize_scope(scope)
+        self.keep(locals())
+        positions, kind = position_embedding is not None, "position_embedding"
+        self.require(
+            filters % num_heads == 0, "filters divisible by num_heads", "filters", "num_heads"
         )
-        flags = ("multi_query", "use_content", "use_bias", "use_projection_bias", "causal")
-        check_bools(**named(*flags, "strided_queries"))
-        check_batch_norm(**named("momentum", "epsilon"))
-        divides = self.filters % self.num_heads == 0
-        check(divides, "filters divisible by num_heads", **named("filters", "num_heads"))
-        for name, choices in CHOICES.items():
-            check_choices(choices, **named(name))
-        position = named("position_embedding")
-        has_positions = self.position_embedding is not None
-        is_shared = self.position_embedding == "shared"
-        lambdas = "a content lambda or position lambdas"
-        check(self.use_content or has_positions, lambdas, **named("use_content"), **position)
-        biased = "position lambdas for use_bias=True, which is their bias"
-        check(has_positions or not self.use_bias, biased, **position)
-        number = self.num_relations
-        of_relations = type(number) is int and number >= 1
-        fits = of_relations if self.position_embedding == "relation" else number is None
+        expected = "a content lambda or position lambdas"
+        self.require(use_content or positions, expected, "use_content", kind)
+        expected = "position lambdas for use_bias=True, which is their bias"
+        self.require(positions or not use_bias, expected, kind)
+        fits = (position_embedding == "relation") == (num_relations is not None)
         expected = "num_relations, a positive integer, for position_embedding='relation' only"
-        check(fits, expected, **named("num_relations"), **position)
-        multi_query = "multi_query=True for shared embeddings"
-        check(self.multi_query or not is_shared, multi_query, **named("multi_query"))
-        unpooled = "strides=1 for causal=True, or strided_queries=True, as pooling sees the future"
-        pooled = self.strides > self._query_strides
-        check(not (pooled and self.causal), unpooled, **named("strides", "strided_queries"))
-        if self.position_embedding in OF_PAIRS:
-            self._check_implementation(f"{self.position_embedding} embeddings", any_pairs=True)
-        if self.causal:
-            self._check_implementation("causal=True", causal=True)
-        self._check_implementation(f"intra_depth={self.intra_depth}", intra_depth=self.intra_depth)
-
-    def _check_implementation(self, purpose, **needs):
-        capable = position_lambdas.capable(**needs)
-        fits = self.position_embedding is None or self.implementation in capable
-        expected = f"one of the implementations {capable} for {purpose}"
-        check(fits, expected, implementation=self.implementation)
+        self.require(fits, expected, "num_relations", kind)
+        fits = multi_query or position_embedding != "shared"
+        self.require(fits, "multi_query=True for shared embeddings", "multi_query")
+        fits = not causal or strides == 1 or strided_queries
+        expected = "strides=1 for causal=True, or strided_queries=True, as pooling sees the future"
+        self.require(fits, expected, "strides", "strided_queries")
+        self.query_initializer = self.query_initializer or fan_in(1 / key_dim)
+        self.key_initializer = self.key_initializer or fan_in()
+        self.value_initializer = self.value_initializer or fan_in()
+        self.embeddings_initializer = unit_normal(self.embeddings_initializer)
+        self.value_dim = filters // num_heads
+        self.query_strides = strides if strided_queries else 1
+        self.positions: Any = KINDS[position_embedding](self) if positions else None
+        any_pairs = positions and self.positions.any_pairs
+        self.check_capable(f"{position_embedding} embeddings", any_pairs=any_pairs)
+        self.check_capable(f"causal={causal}", causal=causal)
+        self.check_capable(f"intra_depth={intra_depth}", intra_depth=intra_depth)
+        self.supports_masking = True
 
     def build(self, inputs_shape, context_shape=None):
         context_shape = inputs_shape if context_shape is None else context_shape
         self.check_shapes(inputs_shape, context_shape)
         grid, context_grid = tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1])
-        tables = () if self.multi_query else (self.num_heads,)
-        positions = self._embedded_positions(grid, context_grid)
-        self.position_embeddings = None
+        self.built_grids = (grid, context_grid)
+        # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
+        self.groups = 1 if self.multi_query else self.num_heads
+        tables = () if self.multi_query else (self.groups,)
+        positions = None if self.positions is None else self.positions.table(grid, context_grid)
+        self.position_embeddings = self.position_bias = self.key_kernel = None
+        self.query_bias = self.value_bias = None
+        self.query_batch_norm = self.value_batch_norm = None
         if positions is not None:
             self.position_embeddings = self.add_weight(
                 name="position_embeddings",
@@ -287,27 +234,18 @@ class LambdaLayer(Layer):
                 initializer=self.embeddings_initializer,
                 regularizer=self.embeddings_regularizer,
             )
-        self.position_bias = None
         if self.use_bias:
-            shape = (*tables, self.key_dim)
-            self.position_bias = self.add_weight(
-                shape=shape, initializer="zeros", name="position_bias"
-            )
-        self.built_grids = (grid, context_grid)
-        self._groups = math.prod(tables)
-        units = self._groups * self.intra_depth
+            self.position_bias = self._add_bias("position_bias", *tables, self.key_dim)
+        units = self.groups * self.intra_depth
+        query_units, value_units = self.num_heads * self.key_dim, units * self.value_dim
         depth, context_depth = inputs_shape[-1], context_shape[-1]
-        query_units, value_units = self.num_heads * self.key_dim, units * self._value_dim
         self.query_kernel = self._add_kernel("query", depth, query_units)
         self.value_kernel = self._add_kernel("value", context_depth, value_units)
-        self.key_kernel = None
         if self.use_content:
             self.key_kernel = self._add_kernel("key", context_depth, units * self.key_dim)
-        self.query_bias = self.value_bias = None
         if self.use_projection_bias:
             self.query_bias = self._add_bias("query_bias", query_units)
             self.value_bias = self._add_bias("value_bias", value_units)
-        self.query_batch_norm = self.value_batch_norm = None
         if self.query_normalization in ("batch", "batch_softmax"):
             shape = (None, None, query_units)
             self.query_batch_norm = inner_batch_norm(self, "query_batch_norm", shape)
@@ -327,44 +265,56 @@ class LambdaLayer(Layer):
         training=None,
     ):
         own_context = context is None
-        self._check_call(inputs, context, position_embeddings, attention_mask, relations)
-        self._check_batch(inputs, context, mask, context_mask)
+        check_tensors(self, inputs, context, mask, context_mask)
+        check_pairs(self, inputs, context, position_embeddings, attention_mask, relations)
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         batch, *grid, _ = ops.shape(inputs)
         context_grid = grid if own_context else ops.shape(context)[1:-1]
         padding = _flatten_mask(mask if own_context else context_mask)  # (b, m)
-        strides = self._query_strides
+        strides, axes = self.query_strides, range(1, len(grid) + 1)
         if strides > 1:
-            context, axes = (inputs if own_context else context), range(1, len(grid) + 1)
+            context = inputs if own_context else context
             inputs = every(inputs, strides, axes)
             mask = None if mask is None else every(mask, strides, axes)
-        mask = _flatten_mask(mask)  # (b, n)
         if attention_mask is not None:
             attention_mask = ops.cast(attention_mask, "bool")
-        common = (padding, attention_mask, grid, context_grid, training, strides, relations)
-        outputs = [
-            self.apply_lambdas(group, *common)
-            for group in self.project_inputs(
-                inputs, context, position_embeddings, mask, padding, training
-            )
-        ]
-        outputs = outputs[0] if self._groups == 1 else ops.concatenate(outputs, axis=2)
-        grid = strided(grid, strides)
-        outputs = ops.reshape(outputs, (batch, *grid, self.filters))  # (b, n, h, v) to a map
-        if self.strides > strides:
-            outputs = average_pool(outputs, 3, self.strides)
+        pairs = Pairs(grid, context_grid, strides, padding, attention_mask, relations, training)
+        groups = self.project_inputs(
+            inputs, context, position_embeddings, _flatten_mask(mask), padding, training
+        )
+        outputs = [self.apply_lambdas(group, pairs) for group in groups]  # (b, n, h, v)
+        outputs = outputs[0] if self.groups == 1 else ops.concatenate(outputs, axis=2)
+        outputs = ops.reshape(outputs, (batch, *strided(grid, strides), self.filters))
+        return average_pool(outputs, 3, self.strides) if self.strides > strides else outputs
+
+    def apply_lambdas(self, group: Group, pairs: Pairs):
+        """Applies the content and position lambdas of a head group (Figure 3): `(b, n, h, v)`."""
+        # b batch, n queries, m context, h heads, k query/key depth, u intra-depth, v value depth
+        queries, keys, values, embeddings, bias = group
+        outputs = 0
+        if keys is not None:  # content lambda: softmax(K)^T V
+            queried = pairs.queried() if self.causal and pairs.strides > 1 else None
+            how = (self.key_normalization, pairs.padding, pairs.mask, self.causal, queried)
+            axes, content_lambda = content_lambdas(keys, values, *how)  # bkv, or of every query
+            content_lambda = ops.cast(content_lambda, queries.dtype)
+            outputs = contract(f"bnhk,{axes}->bnhv", queries, content_lambda)
+        if embeddings is not None:  # position lambdas: E_n^T V, in the order of the implementation
+            embeddings = ops.cast(embeddings, values.dtype)
+            outputs = outputs + self.positions.outputs(queries, values, embeddings, pairs)
+        if bias is not None:  # of every position lambda, for every v
+            outputs = outputs + ops.matmul(queries, bias[:, None])
         return outputs
 
     def project_inputs(
         self, inputs, context=None, position_embeddings=None, mask=None, padding=None, training=None
-    ):
+    ) -> list[Group]:
         """Projects and splits queries, keys, values and embeddings by head group.
 
         Masks `(b, n)` of queries and `(b, m)` of the context, `padding`, are false where an example
         has none. There is one `Group`, or with `multi_query=False` one per head.
         """
-        batch, groups = ops.shape(inputs)[0], self._groups
+        batch, groups = ops.shape(inputs)[0], self.groups
         kernels = [self.query_kernel, self.value_kernel]
         kernels += [] if self.key_kernel is None else [self.key_kernel]
         if context is None:
@@ -382,14 +332,13 @@ class LambdaLayer(Layer):
         if padding is not None:
             values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
 
-        # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
         def split(tensor, *shape):
             return ops.unstack(ops.reshape(tensor, (batch, -1, groups, *shape)), groups, axis=2)
 
         queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
         if self.query_normalization in ("softmax", "batch_softmax"):
             queries = [ops.cast(ops.softmax(ops.cast(q, "float32")), q.dtype) for q in queries]
-        values = split(values, self._value_dim, self.intra_depth)  # (b, m, v, u)
+        values = split(values, self.value_dim, self.intra_depth)  # (b, m, v, u)
         if keys:
             keys = split(keys[0], self.key_dim, self.intra_depth)  # (b, m, k, u)
         embeddings, bias = position_embeddings, self.position_bias
@@ -406,75 +355,9 @@ class LambdaLayer(Layer):
         parts = (queries, keys or [None] * groups, values, per_group(embeddings), per_group(bias))
         return list(map(Group, *parts))
 
-    def apply_lambdas(
-        self, group: Group, padding, mask, grid, context_grid, training, strides=1, relations=None
-    ):
-        """Applies the content and position lambdas of one head group; returns `(b, n, h, v)`.
-
-        Masks `(b, m)` (`padding`) and `(n, m)` or `(b, n, m)` are false where there is no context
-        element, and where a query does not see it. Grids are the axes that n, before strides, and m
-        are made of.
-        """
-        queries, keys, values, embeddings, bias = group
-        outputs = 0
-        if keys is not None:
-            queried = _raster(grid, strides) if self.causal and strides > 1 else None
-            outputs = content_outputs(
-                queries, keys, values, self.key_normalization, padding, mask, self.causal, queried
-            )  # (b, n, h, v)
-        if embeddings is not None:
-            embeddings = ops.cast(embeddings, values.dtype)
-            outputs = outputs + self._position_outputs(
-                queries, values, embeddings, mask, grid, context_grid, training, strides, relations
-            )  # (b, n, h, v)
-        if bias is not None:
-            outputs = outputs + ops.matmul(queries, bias[:, None])  # (b, n, h, 1), for every v
-        return outputs
-
-    def _position_outputs(
-        self, queries, values, embeddings, mask, grid, context_grid, training, strides, relations
-    ):
-        of_pairs = self.position_embedding in OF_PAIRS
-        if not of_pairs:
-            embeddings = position_lambdas.dilate(embeddings, self.dilation_rate)
-            if self.causal:
-                embeddings = position_lambdas.mask_future(embeddings)  # (*r, u, k)
-        elif self.causal:
-            past = up_to_own(_raster(grid, strides), math.prod(grid), math.prod(context_grid))
-            mask = past if mask is None else ops.logical_and(mask, past)
-        any_pairs = of_pairs or mask is not None
-        implementation = self.implementation
-        if implementation == "auto":
-            implementation = position_lambdas.fastest(
-                position_lambdas.known_common_grid(grid, context_grid),
-                None if any_pairs else embeddings.shape[:-2],
-                self._value_dim,
-                bool(training),
-                values.shape[0],
-                strides,
-                causal=self.causal,
-                intra_depth=self.intra_depth,
-                own_pairs=_of_examples(mask, relations),
-            )
-        if not any_pairs:
-            return position_lambdas.relative_outputs(
-                queries, values, embeddings, grid, context_grid, implementation, strides
-            )
-        if not of_pairs:
-            embeddings = position_lambdas.dense_embeddings(
-                embeddings, grid, context_grid, strides=strides
-            )
-        elif strides > 1 and self.position_embedding == "absolute":
-            table = every(ops.reshape(embeddings, (*grid, -1)), strides, range(len(grid)))
-            embeddings = ops.reshape(table, (-1, *embeddings.shape[1:]))  # (n, m, u, k)
-        return position_lambdas.pair_outputs(
-            queries, values, embeddings, implementation, mask, relations
-        )
-
     def compute_output_shape(self, inputs_shape, context_shape=None):
         del context_shape
-        grid = strided(inputs_shape[1:-1], self.strides)
-        return (inputs_shape[0], *grid, self.filters)
+        return (inputs_shape[0], *strided(inputs_shape[1:-1], self.strides), self.filters)
 
     def compute_mask(self, inputs, previous_mask):
         del inputs
@@ -490,15 +373,15 @@ class LambdaLayer(Layer):
         """
         context_shape = inputs_shape if context_shape is None else context_shape
         (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
-        n, m = math.prod(strided(grid, self._query_strides)), math.prod(context_grid)
-        h, k, v = self.num_heads, self.key_dim, self._value_dim
+        n, m = math.prod(strided(grid, self.query_strides)), math.prod(context_grid)
+        h, k, v = self.num_heads, self.key_dim, self.value_dim
         units = (1 if self.multi_query else h) * self.intra_depth
         embedded = self.count_map_elements(inputs_shape, context_shape)
         applying = n * h * k * v
         products = {
             PROJECTIONS: n * depth * h * k + m * context_depth * units * (k + v),
             CONTENT: (m * units * k * v + applying) * self.use_content,
-            POSITION: (embedded * v + applying) * (self.position_embedding is not None),
+            POSITION: (embedded * v + applying) * (self.positions is not None),
         }
         return {part: 2 * number for part, number in products.items()}
 
@@ -507,26 +390,17 @@ class LambdaLayer(Layer):
 
         A query has as many context positions as the scope, at most all, as in `count_flops`.
         """
-        if self.position_embedding is None:
+        if self.positions is None:
             return 0
         context_shape = inputs_shape if context_shape is None else context_shape
-        grid, seen = tuple(inputs_shape[1:-1]), math.prod(context_shape[1:-1])
-        if self.position_embedding not in OF_PAIRS and self.scope is not None:
-            seen = min(seen, math.prod(relative_positions(self.scope, grid)))
-        tables = 1 if self.multi_query else self.num_heads
-        queries = math.prod(strided(grid, self._query_strides))
-        return queries * seen * self.key_dim * self.intra_depth * tables
+        grid, context_grid = tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1])
+        pairs = math.prod(strided(grid, self.query_strides)) * self.positions.seen(
+            grid, context_grid
+        )
+        return pairs * self.key_dim * self.intra_depth * (1 if self.multi_query else self.num_heads)
 
-    @property
-    def _query_strides(self):
-        return self.strides if self.strided_queries else 1
-
-    @property
-    def _value_dim(self):
-        return self.filters // self.num_heads
-
-    def _add_bias(self, name, units):
-        return self.add_weight(shape=(units,), initializer="zeros", name=name)
+    def _add_bias(self, name, *shape):
+        return self.add_weight(shape=shape, initializer="zeros", name=name)
 
     def _add_kernel(self, of, depth, units):
         return self.add_weight(
@@ -536,97 +410,28 @@ class LambdaLayer(Layer):
             name=f"{of}_kernel",
         )
 
-    def _embedded_positions(self, grid, context_grid) -> tuple[int, ...] | None:
-        """Sizes of the axes of the layer's own position embeddings, `None` if it has none."""
-        if self.position_embedding == "relative":
-            return relative_positions(self.scope, grid)
-        if self.position_embedding == "relation" and self.num_relations is not None:
-            return (self.num_relations,)
-        if self.position_embedding != "absolute":
-            return None
-        expected = "grids of known size, because absolute embeddings are one for each pair"
-        known = None not in grid + context_grid
-        check(known, f"{expected} of positions", grid=grid, context_grid=context_grid)
-        return math.prod(grid), math.prod(context_grid)
+    def check_capable(self, purpose, **needs):
+        """Refuses an implementation that cannot meet needs of `position_lambdas.capable`."""
+        capable = position_lambdas.capable(**needs)
+        fits = self.positions is None or self.implementation in capable
+        expected = f"one of the implementations {capable} for {purpose}"
+        check(fits, expected, implementation=self.implementation)
 
     def check_shapes(self, inputs_shape, context_shape=None):
         """Refuses shapes of inputs and context that the layer cannot be built for."""
         context_shape = inputs_shape if context_shape is None else context_shape
         rank, depths = len(inputs_shape) - 2, (inputs_shape[-1], context_shape[-1])
         given = {"inputs": tuple(inputs_shape), "context": tuple(context_shape)}
+        grids = [shape[1:-1] for shape in given.values()]
         expected = "inputs (batch, *grid, depth) with a grid of 1 to 3 axes and a known depth"
         check(1 <= rank <= 3 and None not in depths, expected, **given)
         sizes = (*inputs_shape[1:], *context_shape[1:])
         check(0 not in sizes, "a grid and a depth of at least 1", **given)
         check(len(context_shape) == rank + 2, "a context of the rank of the inputs", **given)
-        self._check_implementation(f"a grid of {rank} axes", axes=rank)
-        if None in (*inputs_shape[1:-1], *context_shape[1:-1]):
-            self._check_implementation("a grid of unknown size", unknown_grid=True)
-        self._embedded_positions(tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1]))
-
-    def _check_call(self, inputs, context, position_embeddings, attention_mask, relations):
-        context_shape = (inputs if context is None else context).shape
-        self.check_shapes(inputs.shape, context_shape)
-        grids = (tuple(inputs.shape[1:-1]), tuple(context_shape[1:-1]))
-        relative = self.position_embedding == "relative"
-        axes = len(self.built_grids[0])
-        built = f"a grid of {axes} axes, as the position embeddings were built for"
-        check(not relative or len(grids[0]) == axes, built, grid=grids[0])
-        fixed = self.position_embedding == "absolute" or (relative and self.scope is None)
-        built = "grids of inputs and context that the position embeddings were built for"
-        check(not fixed or grids == self.built_grids, f"{built}, {self.built_grids}", grids=grids)
-        same = "a context on the grid of the inputs, because causal=True"
-        check(not self.causal or grids[0] == grids[1], same, grids=grids)
-        if self.position_embedding == "shared":
-            table = (*relative_positions(self.scope, grids[0]), self.intra_depth, self.key_dim)
-            shared = f"position_embeddings of a RelativePositionEmbedding with shape {table}"
-            given = None if position_embeddings is None else tuple(position_embeddings.shape)
-            check(given == table, f"{shared}, because position_embedding='shared'", shape=given)
-        else:
-            unshared = "no position_embeddings in the call unless position_embedding='shared'"
-            own = self.position_embedding
-            check(position_embeddings is None, unshared, position_embedding=own)
-        # (queries, context positions), shared by the batch or of each example's own.
-        of_queries = (strided(grids[0], self._query_strides), grids[1])
-        pairs = tuple(None if None in grid else math.prod(grid) for grid in of_queries)
-        shapes = (pairs, (inputs.shape[0], *pairs))
-        if self.position_embedding == "relation":
-            check_integers("relations", relations, *shapes)
-        else:
-            expected = "no relations in the call unless position_embedding='relation'"
-            check(relations is None, expected, position_embedding=self.position_embedding)
-        if attention_mask is not None:
-            check_mask("attention_mask", attention_mask, *shapes)
-            self._check_implementation("an attention_mask", any_pairs=True)
-        if _of_examples(attention_mask, relations):
-            self._check_implementation("masks or relations of each example", own_pairs=True)
-
-    def _check_batch(self, inputs, context, mask, context_mask):
-        depths = (inputs.shape[-1], (inputs if context is None else context).shape[-1])
-        built = (self.query_kernel.shape[0], self.value_kernel.shape[0])
-        expected = f"the depths of inputs and context that the layer was built for, {built}"
-        check(depths == built, expected, depths=depths)
-        if mask is not None:
-            check_mask("mask", mask, inputs.shape[:-1])
-        if context is None:
-            check(context_mask is None, "a context for the context_mask", context=None)
-            return
-        batches = (inputs.shape[0], context.shape[0])
-        equal = None in batches or batches[0] == batches[1]
-        check(equal, "a context of as many examples as the inputs", examples=batches)
-        if context_mask is not None:
-            check_mask("context_mask", context_mask, context.shape[:-1])
-
-
-def _raster(grid, strides):
-    """Numbers in raster order of the positions with queries: int `(n,)`."""
-    positions = ops.reshape(ops.arange(math.prod(grid), dtype="int32"), grid)
-    return ops.reshape(every(positions, strides, range(len(grid))), (-1,))
-
-
-def _of_examples(*pairs) -> bool:
-    """Whether a mask or relations of pairs are of each example's own, `(b, n, m)`."""
-    return any(one is not None and len(one.shape) == 3 for one in pairs)
+        self.check_capable(f"a grid of {rank} axes", axes=rank)
+        self.check_capable("a grid of unknown size", unknown_grid=None in grids[0] + grids[1])
+        if self.positions is not None:
+            self.positions.table(*grids)
 
 
 def _flatten_mask(mask):

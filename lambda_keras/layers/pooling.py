@@ -35,8 +35,7 @@ class SymmetricMaxPooling2D(Layer):
 
     def __init__(self, pool_size: int = 3, strides: int = 2, **kwargs):
         super().__init__(**kwargs)
-        self.pool_size = pool_size
-        self.strides = strides
+        self.keep(locals())
 
     def call(self, inputs):
         reach = (self.pool_size // 2,) * 2

@@ -1,9 +1,9 @@
 """Relative position embeddings that several lambda layers share (Table 4)."""
 
 import keras
-from keras import initializers, regularizers
+from keras import initializers
 
-from lambda_keras.layers.arguments import check, check_positive_integers
+from lambda_keras.layers.arguments import check
 from lambda_keras.layers.base import Layer
 
 
@@ -73,6 +73,7 @@ class RelativePositionEmbedding(Layer):
 
     def __init__(
         self,
+        *,
         scope: int | tuple[int, ...] | None = 23,
         key_dim: int = 16,
         intra_depth: int = 1,
@@ -81,12 +82,9 @@ class RelativePositionEmbedding(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.scope = standardize_scope(scope)
-        self.key_dim = key_dim
-        self.intra_depth = intra_depth
-        check_positive_integers(key_dim=key_dim, intra_depth=intra_depth)
-        self.embeddings_initializer = unit_normal(embeddings_initializer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        scope = standardize_scope(scope)
+        self.keep(locals())
+        self.embeddings_initializer = unit_normal(self.embeddings_initializer)
 
     def build(self, input_shape):
         self.embeddings = self.add_weight(

@@ -1,9 +1,11 @@
 """Squeeze-and-excitation (Hu et al., 2018, arXiv:1709.01507)."""
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check, check_number
+from lambda_keras.layers.arguments import RATIO, check
 from lambda_keras.layers.base import EXCITATION, Layer, inner_dense
 
 
@@ -30,10 +32,11 @@ class SqueezeExcitation(Layer):
         ValueError: If `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
     """
 
+    constraints: ClassVar = {"ratio": RATIO}
+
     def __init__(self, ratio: float = 0.25, **kwargs):
         super().__init__(**kwargs)
-        check_number(lambda x: 0 < x <= 1, "a squeeze ratio in (0, 1]", ratio=ratio)
-        self.ratio = ratio
+        self.keep(locals())
 
     def build(self, input_shape):
         channels = input_shape[-1]

@@ -1,9 +1,11 @@
 """Stochastic depth (Huang et al., ECCV 2016)."""
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_number
+from lambda_keras.layers.arguments import Constraint, number
 from lambda_keras.layers.base import Layer
 
 
@@ -26,13 +28,14 @@ class StochasticDepth(Layer):
         ValueError: If the rate is out of its range, or the seed no integer.
     """
 
+    constraints: ClassVar = {
+        "rate": number("a rate from 0 to 1, below 1", lambda x: 0 <= x < 1),
+        "seed": Constraint("an integer", lambda x: x is None or type(x) is int),
+    }
+
     def __init__(self, rate: float, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
-        check_number(lambda x: 0 <= x < 1, "a rate from 0 to 1, below 1", rate=rate)
-        if seed is not None:
-            check_number(lambda x: isinstance(x, int), "an integer", seed=seed)
-        self.rate = rate
-        self.seed = seed
+        self.keep(locals())
         # Without a rate there is no state, as in Keras' Dropout.
         self.seed_generator = keras.random.SeedGenerator(seed) if rate else None
         self.supports_masking = True

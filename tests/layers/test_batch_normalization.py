@@ -76,12 +76,6 @@ def test_plain_operations_under_op_determinism(monkeypatch):
     assert not kernels()
 
 
-def test_empty_batch_leaves_the_statistics():
-    layer = BatchNormalization()
-    assert tuple(layer(np.zeros((0, 3, 4), "float32"), training=True).shape) == (0, 3, 4)
-    assert all(np.isfinite(array).all() for array in layer.get_weights())
-
-
 def test_statistics_far_from_zero():
     """The variance is not a difference of large numbers."""
     assert_same(100 + normal(4, 5, 5, 6), tolerance=2e-4)
@@ -105,7 +99,7 @@ def test_mean_a_thousand_times_the_deviation(first):
 @pytest.mark.one_backend
 def test_sums_of_millions():
     """TensorFlow's own variance is off by 1e-3, where channels are the second axis."""
-    x = normal(8, 1, 512, 512)
+    x = normal(2, 1, 1024, 1024)
     layer = BatchNormalization(axis=1, momentum=0.0)
     layer(x, training=True)
     statistics = [float(array[0]) for array in layer.get_weights()[2:]]
@@ -154,7 +148,7 @@ def test_batch_without_examples_leaves_the_statistics(axis):
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("axis", [1, 3])
 def test_compiled_for_maps_of_any_size(axis, jit_compile):
     import tensorflow as tf
@@ -191,12 +185,8 @@ def test_single_images_are_not_joined_with_convolutions(batch, training, joined)
     assert graph.outputs[0].shape.as_list() == [batch, 5, 4, 6]
 
 
-def test_saved_and_loaded(tmp_path):
-    model = keras.Sequential([keras.Input((4, 4, 6)), BatchNormalization(momentum=0.5)])
-    model(normal(2, 4, 4, 6), training=True)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.layers[-1]) is BatchNormalization
-    assert loaded.layers[-1].get_config() == model.layers[-1].get_config()
-    for one, other in zip(model.get_weights(), loaded.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
+def test_config():
+    layer = BatchNormalization(momentum=0.5, epsilon=0.1, axis=1)
+    copy = BatchNormalization.from_config(layer.get_config())
+    assert type(copy) is BatchNormalization
+    assert copy.get_config() == layer.get_config()

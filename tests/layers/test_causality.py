@@ -24,10 +24,16 @@ IMPLEMENTATIONS = {
 }
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e3])
-@pytest.mark.parametrize("normalization", ["softmax", "l2", None])
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_future_has_no_effect(implementation, normalization, scale, record_property):
+NORMALIZATIONS = ("softmax", "l2", None)
+CASES = [
+    (name, NORMALIZATIONS[number % 3], scale)
+    for number, name in enumerate(IMPLEMENTATIONS)
+    for scale in ([1e3] if number % 2 else [1.0])
+] + [("auto", "softmax", 1e3), ("auto", None, 1.0)]
+
+
+@pytest.mark.parametrize(("implementation", "normalization", "scale"), CASES)
+def test_future_has_no_effect(implementation, normalization, scale):
     """Derivatives of outputs[:t] by inputs[t:] are 0, and other inputs[t:] give the same values."""
     arguments, call = IMPLEMENTATIONS[implementation]
     call = {"training": False, **call}
@@ -46,11 +52,9 @@ def test_future_has_no_effect(implementation, normalization, scale, record_prope
     cotangent = np.zeros((1, LENGTH, 8), "float32")
     cotangent[:, :SEEN] = rng.normal(size=(1, SEEN, 8))
     _, (gradient,), _ = backends.output_and_gradients(layer, [x], cotangent, **call)
-    largest = np.abs(gradient[:, SEEN:]).max()
-    record_property("largest derivative across time", float(largest))
     assert np.isfinite(gradient).all()
     assert np.abs(gradient[:, :SEEN]).max() > 0
-    assert largest == 0
+    assert np.abs(gradient[:, SEEN:]).max() == 0
     expected = keras.ops.convert_to_numpy(layer(x, **call))
     for future in (9.0, 1e3 * scale * rng.normal(size=(1, LENGTH - SEEN, 4))):
         changed = x.copy()
@@ -59,7 +63,7 @@ def test_future_has_no_effect(implementation, normalization, scale, record_prope
         np.testing.assert_array_equal(outputs[:, :SEEN], expected[:, :SEEN])
 
 
-@pytest.mark.parametrize("length", [1, 15, 16, 17, 300])
+@pytest.mark.parametrize("length", [1, 16, 17, 270])
 @pytest.mark.parametrize("masked", [False, True], ids=["causal", "causal_and_mask"])
 def test_far_keys_equal_the_reference(length, masked):
     """Keys that rise and fall by hundreds: maxima that come later must not cost the earlier ones.
@@ -101,32 +105,27 @@ def test_far_keys_equal_the_reference(length, masked):
     output, by_inputs, by_weights = backends.output_and_gradients(layer, [x], cotangent, **call)
     expected = expected_output(*arrays)
     assert np.abs(output - expected).max() <= 1e-5 * max(np.abs(expected).max(), 1)
+    if length > 50:  # Derivatives of the reference would take seconds.
+        return
     gradients = by_inputs + [
         by_weights[[v.path.split("/")[-1] for v in layer.trainable_variables].index(name)]
         for name in names
     ]
-    for index, gradient in enumerate(gradients):
-        direction = rng.normal(size=gradient.shape)
-        derivative = reference.derivative(
-            lambda *arrays: (expected_output(*arrays) * cotangent).sum(), arrays, index, direction
-        )
-        scale = np.linalg.norm(gradient) * np.linalg.norm(direction)
-        error = abs((gradient * direction).sum() - derivative)
-        assert error <= 1e-5 * max(scale, np.abs(expected).max())
+    reference.assert_gradients(
+        gradients,
+        lambda *arrays: (expected_output(*arrays) * cotangent).sum(),
+        arrays,
+        rng,
+        np.abs(expected).max(),
+    )
 
 
 def test_causal_sequence_of_unknown_length():
     """The levels of the running sums are then those of any length."""
     layer = LambdaLayer(8, num_heads=2, key_dim=3, position_embedding=None, causal=True)
-    inputs = keras.Input((None, 4))
-    model = keras.Model(inputs, layer(inputs))
-    for length in (1, content_lambdas.BLOCK, 3 * content_lambdas.BLOCK + 1):
+    layer.build((None, None, 4))
+    for length in (1, 3 * content_lambdas.BLOCK + 1):
         x = np.random.default_rng(0).normal(size=(2, length, 4)).astype("float32")
         expected = keras.ops.convert_to_numpy(layer(x))
-        np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-5, atol=1e-6)
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        shape = tf.TensorSpec((None, None, 4))
-        received = tf.function(layer, jit_compile=False).get_concrete_function(shape)(x)
-        np.testing.assert_allclose(received.numpy(), expected, rtol=1e-5, atol=1e-6)
+        received = backends.of_unknown_sizes(layer, x)
+        np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)

@@ -13,11 +13,15 @@ from lambda_keras.models.mixers import MIXERS
 
 CASES = {
     **{
-        f"lambda_{name}": layers.LambdaLayer(8, 2, 3, scope=3, implementation=name)
+        f"lambda_{name}": layers.LambdaLayer(
+            8, num_heads=2, key_dim=3, scope=3, implementation=name
+        )
         for name in position_lambdas.IMPLEMENTATIONS
     },
-    "content": layers.LambdaLayer(8, 2, 3, position_embedding=None),
-    "causal": layers.LambdaLayer(8, 2, 3, scope=3, causal=True, multi_query=False, use_bias=True),
+    "content": layers.LambdaLayer(8, num_heads=2, key_dim=3, position_embedding=None),
+    "causal": layers.LambdaLayer(
+        8, num_heads=2, key_dim=3, scope=3, causal=True, multi_query=False, use_bias=True
+    ),
     "double": layers.DoubleAttention(gamma_initializer="ones"),
     **{
         name: mixer.layer(8, **{**mixer.arguments, "num_heads": 2})

@@ -85,12 +85,8 @@ def test_offsets_as_relations(of_examples, implementation):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {},
         {"causal": True},
-        {"key_normalization": "l2", "intra_depth": 2},
         {"position_embedding": "relative", "num_relations": None, "scope": 3},
-        {"position_embedding": "absolute", "num_relations": None, "causal": True},
-        {"position_embedding": None, "num_relations": None},
     ],
 )
 def test_examples_alone(arguments):
@@ -120,14 +116,12 @@ def test_examples_alone(arguments):
         assert np.abs(received - value).max() <= 1e-5 * np.abs(value).max()
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"multi_query": False, "intra_depth": 2}])
-def test_order_of_nodes(arguments, training):
+def test_order_of_nodes():
     """Permuted nodes, relations and masks permute the outputs."""
     x, relations, mask = forest(0, [7, 5], 7)
     rng = np.random.default_rng(1)
     seen = rng.random((2, 7, 7)) < 0.6
-    one = layer(**arguments)
+    one = layer(multi_query=False, intra_depth=2)
     one.build(x.shape)
 
     def outputs(order):
@@ -138,7 +132,7 @@ def test_order_of_nodes(arguments, training):
                 relations=relations[pairs],
                 attention_mask=seen[pairs],
                 mask=mask[:, order],
-                training=training,
+                training=True,
             )
         )
 
@@ -147,8 +141,7 @@ def test_order_of_nodes(arguments, training):
     np.testing.assert_allclose(outputs(order) / scale, expected[:, order] / scale, atol=1e-5)
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("training", "causal"), [(True, False), (False, True)])
 def test_padding_of_trees_has_no_effect(training, causal):
     """Batch statistics are those of the nodes; what stands at padding does not count."""
     one = layer(causal=causal)
@@ -166,6 +159,7 @@ def test_padding_of_trees_has_no_effect(training, causal):
     np.testing.assert_allclose(outputs[1] / scale, outputs[0] / scale, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_numbers_of_children_are_learned():
     """A small network counts the children of nodes, in trees that it has not seen, too."""
     nodes = 8
@@ -199,35 +193,26 @@ def test_numbers_of_children_are_learned():
     assert error < 0.05
 
 
-def test_saved_and_loaded_functional_model(tmp_path):
-    """Numbers of nodes are unknown until graphs come."""
-    x, kind = keras.Input((None, 5)), keras.Input((None, None), dtype="uint8")
-    mask = keras.Input((None, None), dtype="bool")
-    one = layer(embeddings_regularizer="l2")
-    model = keras.Model([x, kind, mask], one(x, relations=kind, attention_mask=mask))
-    assert model.output_shape == (None, None, 8)
-    table = to_numpy(one.position_embeddings)
-    assert table.shape == (4, 1, 3)
-    (loss,) = model.losses
-    assert to_numpy(loss) == pytest.approx(0.01 * (table**2).sum(), rel=1e-5)
-    config = LambdaLayer.from_config(one.get_config()).get_config()
-    assert config == one.get_config()
-    assert config["num_relations"] == 4
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+def test_numbers_of_nodes_that_are_unknown_until_graphs_come():
+    one = layer()
+    outputs = one(keras.Input((None, 5)), relations=keras.Input((None, None), dtype="uint8"))
+    assert outputs.shape == (None, None, 8)
+    assert one.position_embeddings.shape == (4, 1, 3)
     for nodes in (4, 6):
-        arrays, relations, _ = forest(0, [nodes, nodes - 1], nodes)
-        # As an unsigned number, none is 255.
-        inputs = [arrays, relations.astype("uint8"), relations >= 0]
-        expected = to_numpy(one(arrays, relations=relations, attention_mask=relations >= 0))
-        np.testing.assert_array_equal(to_numpy(loaded(inputs)), to_numpy(model(inputs)))
-        np.testing.assert_allclose(to_numpy(model(inputs)), expected, atol=1e-4)
-    np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=1e-4)
+        x, relations, _ = forest(0, [nodes, nodes - 1], nodes)
+        expected = to_numpy(one(x, relations=relations))
+        # As an unsigned number, none is 255; the last axis of relations is of a known size here.
+        received = backends.of_unknown_sizes(
+            lambda x, r: one(x, relations=keras.ops.cast(r, "uint8")),
+            x,
+            np.where(relations < 0, 255, relations).astype("float32"),
+        )
+        np.testing.assert_allclose(received, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("of_examples", [False, True])
 @pytest.mark.parametrize(
-    ("number", "dtype"), [(-2, "int32"), (4, "int32"), (2**20, "int64"), (255, "uint8")]
+    ("of_examples", "number", "dtype"),
+    [(False, -2, "int32"), (True, 4, "int32"), (False, 2**20, "int64"), (True, 255, "uint8")],
 )
 def test_numbers_out_of_range_are_no_relation(of_examples, number, dtype):
     x, relations, _ = forest(0, [5, 5], 5)
@@ -264,9 +249,13 @@ class PairOutputs(keras.layers.Layer):
         return keras.ops.cast(outputs, "float32")
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize(
-    ("of_examples", "implementation"), [case for case in CASES if case[1] != "auto"]
+    ("of_examples", "implementation", "dtype"),
+    [
+        (*case, ("mixed_bfloat16", "mixed_float16")[number % 2])
+        for number, case in enumerate(CASES)
+        if case[1] != "auto"
+    ],
 )
 def test_half_precision_is_near_float32(of_examples, implementation, dtype):
     """Outputs and gradients; those of the embeddings sum over thousands of pairs."""

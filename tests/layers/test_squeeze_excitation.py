@@ -73,25 +73,6 @@ class KerasLayerTest(testing.TestCase):
         )
 
 
-def test_config_round_trip():
-    layer = built(8, ratio=0.5, name="gate")
-    copy = SqueezeExcitation.from_config(layer.get_config())
-    assert copy.get_config() == layer.get_config()
-    assert (copy.ratio, copy.name) == (0.5, "gate")
-    inputs = networks.images(2, 3, 3, 8)
-    copy.build(inputs.shape)
-    copy.set_weights(layer.get_weights())
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(copy(inputs)), ops.convert_to_numpy(layer(inputs))
-    )
-
-
-@pytest.mark.parametrize("ratio", [0, -0.25, 1.5, float("nan")])
-def test_wrong_ratio_raises(ratio):
-    with pytest.raises(ValueError, match=f"squeeze ratio in .*Received: ratio={ratio}"):
-        SqueezeExcitation(ratio)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16"])
 def test_bfloat16(dtype):
     layer = built(8, dtype=dtype)

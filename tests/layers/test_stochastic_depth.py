@@ -44,9 +44,3 @@ def test_half_precision_and_config():
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
     copy = StochasticDepth.from_config(layer.get_config())
     assert (copy.rate, copy.seed) == (0.25, 4)
-
-
-@pytest.mark.parametrize("rate", [1, -0.1, 1.5])
-def test_wrong_rate_raises(rate):
-    with pytest.raises(ValueError, match=rf"from 0 to 1, below 1. Received: rate={rate}"):
-        StochasticDepth(rate)

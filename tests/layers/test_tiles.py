@@ -95,7 +95,9 @@ def test_tiles_equal_the_whole(monkeypatch, name, grid, arguments):
     tiled = []
 
     def outputs(implementation):
-        layer = LambdaLayer(8, 2, 3, implementation=implementation, name="same", **arguments)
+        layer = LambdaLayer(
+            8, num_heads=2, key_dim=3, implementation=implementation, name="same", **arguments
+        )
         keras.utils.set_random_seed(0)
         layer.build(x.shape)
         output, by_inputs, by_weights = backends.output_and_gradients(layer, [x], cotangent)
@@ -122,6 +124,8 @@ def test_contexts_of_another_size(monkeypatch, grid, context_grid, training):
     outputs = []
     for implementation in ("auto", "einsum"):
         keras.utils.set_random_seed(0)
-        layer = LambdaLayer(8, 2, 3, scope=5, implementation=implementation, name="same")
+        layer = LambdaLayer(
+            8, num_heads=2, key_dim=3, scope=5, implementation=implementation, name="same"
+        )
         outputs.append(ops.convert_to_numpy(layer(x, context, training=training)))
     np.testing.assert_allclose(*outputs, atol=1e-5 * np.abs(outputs[0]).max())

@@ -6,15 +6,6 @@ import pytest
 from support import backends, networks
 
 from lambda_keras.applications import LambdaResNet14
-from lambda_keras.layers import (
-    AugmentedConvolution,
-    AxialAttention,
-    GlobalAttention,
-    HaloAttention,
-    LambdaLayer,
-    LinearAttention,
-    LocalAttention,
-)
 from lambda_keras.models.mixers import MIXERS, of_stage
 from lambda_keras.models.specs import LambdaSpec
 from zoo.registry import create_model
@@ -22,25 +13,17 @@ from zoo.registry import create_model
 ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
 
 
-# Classes, and arguments that are not the defaults of their layers in a ResNet, written out.
-KINDS = {
-    "lambda": (LambdaLayer, {}),
-    "content": (LambdaLayer, {"position_embedding": None, "use_bias": False}),
-    "global": (GlobalAttention, {}),
-    "local": (LocalAttention, {}),
-    "halo": (HaloAttention, {"block_size": 7}),
-    "axial": (AxialAttention, {}),
-    "augmented": (AugmentedConvolution, {"attention_pool": (1, 2, 1, 1)}),
-    "efficient": (LinearAttention, {"feature_map": "softmax"}),
-    "linear": (LinearAttention, {"feature_map": "elu"}),
-    "favor": (LinearAttention, {"feature_map": "favor"}),
-    "relu": (LinearAttention, {"feature_map": "relu"}),
-}
-
-
 @pytest.mark.one_backend
-def test_names_of_mixers():
-    assert {name: (kind.layer, kind.arguments) for name, kind in MIXERS.items()} == KINDS
+def test_arguments_that_are_not_the_defaults_of_layers():
+    assert {name: kind.arguments for name, kind in MIXERS.items() if kind.arguments} == {
+        "content": {"position_embedding": None, "use_bias": False},
+        "halo": {"block_size": 7},
+        "augmented": {"attention_pool": (1, 2, 1, 1)},
+        "efficient": {"feature_map": "softmax"},
+        "linear": {"feature_map": "elu"},
+        "favor": {"feature_map": "favor"},
+        "relu": {"feature_map": "relu"},
+    }
 
 
 def small(mixer: str, **arguments) -> keras.Model:
@@ -66,7 +49,7 @@ def test_attention_takes_the_place_of_lambda_layers(mixer):
             assert received[name] == expected[name], name
 
 
-@pytest.mark.parametrize("mixer", backends.elsewhere(ATTENTION, ["global", "efficient"]))
+@pytest.mark.parametrize("mixer", backends.elsewhere(["halo", "axial"], ["halo"]))
 def test_every_trainable_variable_has_a_gradient(mixer):
     model = small(mixer, classifier_activation=None, num_heads=2)
     networks.randomize(model)

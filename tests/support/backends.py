@@ -19,6 +19,22 @@ def slow_elsewhere(test):
     return test if keras.backend.backend() == "tensorflow" else pytest.mark.very_slow(test)
 
 
+def of_unknown_sizes(function, *arrays) -> np.ndarray:
+    """Output for arrays whose axes but the last are of any size to a graph, where there are graphs.
+
+    As an exported model has it.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return keras.ops.convert_to_numpy(function(*arrays))
+    import tensorflow as tf
+
+    shapes = [(*[None] * (array.ndim - 1), array.shape[-1]) for array in arrays]
+    call = tf.function(function, autograph=False)
+    return call.get_concrete_function(*map(tf.TensorSpec, shapes))(
+        *map(tf.constant, arrays)
+    ).numpy()
+
+
 def output_and_gradients(layer, inputs, cotangent, **call):
     """Output of `layer(*inputs, **call)`, and gradients of `sum(cotangent * output)`.
 

@@ -180,8 +180,32 @@ def _arrays(weights):
         yield from _arrays(value) if isinstance(value, dict) else [value]
 
 
-def derivative(function, arrays, index, direction):
-    """Derivative of a scalar function of a list of arrays, along a direction of one of them."""
-    arrays = [np.asarray(array, "float64") for array in arrays]
-    arrays[index] = arrays[index] + 1j * STEP * direction
-    return function(*arrays).imag / STEP
+def derivative(function, arrays, directions):
+    """Derivative of a scalar function of arrays, along directions of all of them at once."""
+    pairs = zip(arrays, directions, strict=True)
+    return function(*(array + 1j * STEP * direction for array, direction in pairs)).imag / STEP
+
+
+def assert_gradients(gradients, function, arrays, rng, least, tolerance=1e-5):
+    """Gradients of a scalar function equal its derivative along random directions.
+
+    Args:
+        gradients: NumPy arrays, `None` for arrays that have no gradient.
+        function: of float64 arrays.
+        arrays: where the gradients were taken.
+        rng: of the directions.
+        least: scale of the terms, where gradients vanish up to their rounding.
+        tolerance: float, relative to the products of gradients and directions.
+    """
+    known = [(0.0 if gradient is None else gradient) for gradient in gradients]
+    directions = [
+        np.zeros(array.shape) if gradient is None else rng.normal(size=array.shape)
+        for array, gradient in zip(arrays, gradients, strict=True)
+    ]
+    products = [(one * along).sum() for one, along in zip(known, directions, strict=True)]
+    norms = [
+        np.linalg.norm(one) * np.linalg.norm(along)
+        for one, along in zip(known, directions, strict=True)
+    ]
+    error = abs(sum(products) - derivative(function, arrays, directions))
+    assert error <= tolerance * max(*norms, least)

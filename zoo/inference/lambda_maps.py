@@ -13,6 +13,7 @@ from lambda_keras.layers import GlobalAttention, LambdaLayer, LocalAttention
 from lambda_keras.layers.arguments import is_integer
 from lambda_keras.layers.base import project
 from lambda_keras.layers.lambda_layer import Group
+from lambda_keras.layers.positions import Pairs
 from zoo.errors import unknown
 
 
@@ -52,7 +53,7 @@ def lambda_maps(
     def weights(part: Group) -> np.ndarray:
         def outputs(values):
             group = part._replace(values=values)
-            return layer.apply_lambdas(group, None, None, grid, grid, training=False)[0, place]
+            return layer.apply_lambdas(group, Pairs(grid, grid))[0, place]
 
         queries = part.queries
         shape = (1, grid[0] * grid[1], queries.shape[2], layer.intra_depth)
@@ -91,9 +92,7 @@ def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: 
         # As many queries as they are deep, each of which picks one row of the lambda.
         each = tf.eye(layer.key_dim, dtype=group.queries.dtype)
         each = tf.tile(each[None, None], (1, grid[0] * grid[1], 1, 1))
-        rows = layer.apply_lambdas(
-            group._replace(queries=each), None, None, grid, grid, training=False
-        )
+        rows = layer.apply_lambdas(group._replace(queries=each), Pairs(grid, grid))
         found.append(tf.cast(rows[0, place], "float32").numpy())
     return np.stack(found)
 
@@ -143,7 +142,7 @@ class _AllMaps(keras.layers.Layer):
             each = ops.eye(places, dtype=part.queries.dtype)[None, :, :, None]  # (1, m, m, 1)
             each = ops.tile(each, (ops.shape(features)[0], 1, 1, layer.intra_depth))
             group = part._replace(values=each)
-            maps = layer.apply_lambdas(group, None, None, grid, grid, training=False)
+            maps = layer.apply_lambdas(group, Pairs(grid, grid))
             heads = part.queries.shape[2]
             return ops.cast(ops.reshape(maps, (-1, *grid, heads, *grid)), "float32")
 

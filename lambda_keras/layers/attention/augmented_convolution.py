@@ -6,15 +6,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import check, check_positive_integers
-from lambda_keras.layers.attention.base import check_call
+from lambda_keras.layers.attention.base import MapLayer
 from lambda_keras.layers.attention.relative_attention import GlobalAttention
-from lambda_keras.layers.base import CONVOLUTION, Layer
+from lambda_keras.layers.base import CONVOLUTION
 from lambda_keras.layers.pooling import average_pool
+from lambda_keras.layers.tiles import strided
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class AugmentedConvolution(Layer):
+class AugmentedConvolution(MapLayer):
     r"""3x3 convolution and global self-attention side by side.
 
     .. math::
@@ -77,15 +77,15 @@ class AugmentedConvolution(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive_integers(
-            filters=filters, num_heads=num_heads, strides=strides, attention_pool=attention_pool
-        )
+        self.keep(locals())
         if value_filters is None:
             value_filters = max(round(filters / 10 / num_heads), 1) * num_heads
-        check_positive_integers(value_filters=value_filters)
-        given = {"value_filters": value_filters, "filters": filters}
-        check(value_filters < filters, "value_filters to be less than filters", **given)
-        key_dim = max(filters // 5, 20 * num_heads) // num_heads if key_dim is None else key_dim
+        self.value_filters: int = value_filters
+        expected = "value_filters to be less than filters"
+        self.require(value_filters < filters, expected, "value_filters", "filters")
+        if key_dim is None:
+            key_dim = max(filters // 5, 20 * num_heads) // num_heads
+        self.key_dim: int = key_dim
         own = {
             "kernel_regularizer": kernel_regularizer,
             "trainable": self.trainable,
@@ -111,26 +111,15 @@ class AugmentedConvolution(Layer):
             name="convolution",
             **own,
         )
-        self.filters = filters
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_filters = value_filters
-        self.strides = strides
-        self.attention_pool = attention_pool
         self.kernel_initializer = self.attention.kernel_initializer
-        self.kernel_regularizer = self.attention.kernel_regularizer
 
     def build(self, inputs_shape):
-        self.check_shapes(inputs_shape)
-        self.built_for = tuple(inputs_shape[1:])
+        super().build(inputs_shape)
         self.convolution.build(inputs_shape)
         self.attention.build(self._attended_shape(inputs_shape))
 
-    def call(self, inputs, training=None):
+    def outputs(self, inputs, training):
         del training
-        check_call(self, inputs.shape)
-        if inputs.shape[0] == 0:  # Empty batches crash some backends.
-            return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
         convolved = self.convolution(inputs)  # (b, height, width, filters - value_filters)
         reduction = self.strides * self.attention_pool
         attended = average_pool(inputs, 3, reduction) if reduction > 1 else inputs
@@ -139,14 +128,8 @@ class AugmentedConvolution(Layer):
             attended = _enlarged(_enlarged(attended, 1, convolved.shape[1]), 2, convolved.shape[2])
         return ops.concatenate([convolved, attended], axis=-1)
 
-    def compute_output_shape(self, inputs_shape):
-        return (inputs_shape[0], *_reduced(inputs_shape, self.strides), self.filters)
-
-    def check_shapes(self, inputs_shape):
-        self.attention.check_shapes(inputs_shape)
-
     def count_flops(self, inputs_shape) -> dict[str, int]:
-        height, width = _reduced(inputs_shape, self.strides)
+        height, width = strided(inputs_shape[1:3], self.strides)
         kernel = 9 * inputs_shape[-1] * (self.filters - self.value_filters)
         attended = self.attention.count_flops(self._attended_shape(inputs_shape))
         return {CONVOLUTION: 2 * height * width * kernel, **attended}
@@ -155,7 +138,7 @@ class AugmentedConvolution(Layer):
         return self.attention.count_map_elements(self._attended_shape(inputs_shape))
 
     def _attended_shape(self, inputs_shape):
-        reduced = _reduced(inputs_shape, self.strides * self.attention_pool)
+        reduced = strided(inputs_shape[1:3], self.strides * self.attention_pool)
         return (inputs_shape[0], *reduced, inputs_shape[-1])
 
 
@@ -168,7 +151,3 @@ def _enlarged(maps, axis: int, size: int):
     rows = ops.reshape(maps, (-1, small, math.prod(shape[axis:])))
     rows = ops.matmul(ops.cast(weights, maps.dtype), rows)
     return ops.reshape(rows, (*around, size, *shape[axis:]))
-
-
-def _reduced(inputs_shape, strides: int) -> list[int]:
-    return [-(-size // strides) for size in inputs_shape[1:3]]

@@ -1,55 +1,40 @@
 """Axial attention with position-sensitive logits and values, Axial-DeepLab (arXiv:2003.07853)."""
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check_batch_norm
+from lambda_keras.layers.arguments import EPSILON, MOMENTUM
 from lambda_keras.layers.attention.base import (
+    MapLayer,
     RelativeAttentionLayer,
-    check_call,
     join_heads,
     relative_embeddings,
     softmax,
     split_heads,
 )
-from lambda_keras.layers.base import CONTENT, POSITION, Layer
+from lambda_keras.layers.base import CONTENT, POSITION
 from lambda_keras.layers.batch_normalization import inner_batch_norm
 from lambda_keras.layers.contraction import contract
 
 
 class RowAttention(RelativeAttentionLayer):
-    r"""Position-sensitive self-attention within each row of a map (Wang et al., 2020, Eq. 4).
-
-    .. math::
-
-        A_{op} = \operatorname{softmax}_p(\operatorname{BN}(q_o \cdot k_p)
-        + \operatorname{BN}(q_o \cdot r^q_{p-o}) + \operatorname{BN}(k_p \cdot r^k_{p-o}))
-
-    .. math::
-
-        y_o = \operatorname{BN}(\sum_p A_{op} v_p) + \operatorname{BN}(\sum_p A_{op} r^v_{p-o})
-
-    Queries, keys and values pass a batch normalization, too. There is no scale. The heads share
-    the three tables.
-    """
+    """The attention of `AxialAttention` within each row of a map, whose heads share the tables."""
 
     fixed_grid = True
-    values_per_key = 2
-    embeddings_scale = "value_dim"
 
-    def __init__(self, filters: int, *, momentum: float = 0.99, epsilon: float = 1e-5, **kwargs):
+    def __init__(self, filters: int, *, momentum: float, epsilon: float, **kwargs):
         super().__init__(filters, **kwargs)
-        check_batch_norm(momentum, epsilon)
-        self.momentum = momentum
-        self.epsilon = epsilon
+        self.keep(locals())
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
         batch, height, width, _ = inputs_shape
         offsets = 2 * width - 1
-        self.query_embeddings = self.add_matrix("query_embeddings", offsets, self.key_dim)
-        self.key_embeddings = self.add_matrix("key_embeddings", offsets, self.key_dim)
-        self.value_embeddings = self.add_matrix("value_embeddings", offsets, self.value_dim)
+        self.query_embeddings = self.add_table("query_embeddings", offsets, self.key_dim)
+        self.key_embeddings = self.add_table("key_embeddings", offsets, self.key_dim)
+        self.value_embeddings = self.add_table("value_embeddings", offsets, self.value_dim)
 
         def norm_of_map(name, channels):
             return inner_batch_norm(self, name, (batch, height, width, channels))
@@ -118,7 +103,7 @@ class RowAttention(RelativeAttentionLayer):
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
-class AxialAttention(Layer):
+class AxialAttention(MapLayer):
     r"""Position-sensitive attention along the height, then along the width of the map.
 
     Along each axis, attention A weighs values and embeddings r of relative positions:
@@ -134,17 +119,24 @@ class AxialAttention(Layer):
 
     (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are those of its code). The second
     axis projects the outputs of the first anew. Nothing stands between the axes; the pooling comes
-    after both.
+    after both. Queries, keys and values pass a batch normalization, too. There is no scale.
 
     Args:
         filters: Int, depth of the outputs of both axes, divisible by `num_heads`.
+        num_heads: Int, number of heads. Defaults to `8`.
         key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
+        strides: Int, of the 3-wide average pooling after both axes. Defaults to `1`.
+        output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias.
+            Defaults to `False`.
         momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
+        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
+            projected.
+        kernel_regularizer: Of all projections. Defaults to `None`.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
-        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` (but `multi_query`) and
-            `keras.layers.Layer`.
+        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
+        **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)` of known height and width.
@@ -164,51 +156,64 @@ class AxialAttention(Layer):
     """
 
     fixed_grid = True
+    constraints: ClassVar = {"momentum": MOMENTUM, "epsilon": EPSILON}
 
     def __init__(
-        self, filters: int, *, strides: int = 1, output_projection: bool = False, **kwargs
+        self,
+        filters: int,
+        *,
+        num_heads: int = 8,
+        key_dim: int | None = None,
+        strides: int = 1,
+        output_projection: bool = False,
+        momentum: float = 0.99,
+        epsilon: float = 1e-5,
+        kernel_initializer=None,
+        kernel_regularizer=None,
+        embeddings_initializer=None,
+        embeddings_regularizer=None,
+        **kwargs,
     ):
-        arguments = {name: kwargs.pop(name) for name in self.arguments() if name in kwargs}
         super().__init__(**kwargs)
-        arguments |= {"trainable": self.trainable, "dtype": self.dtype_policy}
+        self.keep(locals())
+        value_dim = filters // num_heads
+        normal = keras.initializers.RandomNormal(stddev=value_dim**-0.5)
+        self.embeddings_initializer = self.embeddings_initializer or normal
+        self.key_dim: int = value_dim // 2 if key_dim is None else key_dim
+        own = {
+            "num_heads": num_heads,
+            "key_dim": self.key_dim,
+            "momentum": momentum,
+            "epsilon": epsilon,
+            "kernel_initializer": self.kernel_initializer,
+            "kernel_regularizer": self.kernel_regularizer,
+            "embeddings_initializer": self.embeddings_initializer,
+            "embeddings_regularizer": self.embeddings_regularizer,
+            "trainable": self.trainable,
+            "dtype": self.dtype_policy,
+        }
         # The map is transposed for it, so that rows are columns.
-        self.height_attention = RowAttention(filters, **arguments, name="height_attention")
-        pooled = {"strides": strides, "output_projection": output_projection}
-        self.width_attention = RowAttention(filters, **arguments, **pooled, name="width_attention")
-        for name in self.arguments():
-            setattr(self, name, getattr(self.width_attention, name))
-
-    @classmethod
-    def arguments(cls):
-        arguments = RowAttention.arguments()
-        del arguments["multi_query"]
-        return arguments
+        self.height_attention = RowAttention(filters, **own, name="height_attention")
+        own |= {"strides": strides, "output_projection": output_projection}
+        self.width_attention = RowAttention(filters, **own, name="width_attention")
+        self.kernel_initializer = self.width_attention.kernel_initializer
 
     def build(self, inputs_shape):
-        self.check_shapes(inputs_shape)
+        super().build(inputs_shape)
         batch, height, width, depth = inputs_shape
-        self.built_for = (height, width, depth)
         self.height_attention.build((batch, width, height, depth))
-        self.width_attention.build((batch, height, width, self.width_attention.filters))
+        self.width_attention.build((batch, height, width, self.filters))
 
-    def call(self, inputs, training=None):
-        check_call(self, inputs.shape)
+    def outputs(self, inputs, training):
         columns = ops.transpose(inputs, (0, 2, 1, 3))  # (b, width, height, depth)
         columns = self.height_attention(columns, training=training)
         rows = ops.transpose(columns, (0, 2, 1, 3))  # (b, height, width, filters)
         return self.width_attention(rows, training=training)
 
-    def compute_output_shape(self, inputs_shape):
-        return self.width_attention.compute_output_shape(inputs_shape)
-
-    def check_shapes(self, inputs_shape):
-        self.width_attention.check_shapes(inputs_shape)
-
     def count_flops(self, inputs_shape) -> dict[str, int]:
         batch, height, width, depth = inputs_shape
         columns = self.height_attention.count_flops((batch, width, height, depth))
-        filters = self.width_attention.filters
-        rows = self.width_attention.count_flops((batch, height, width, filters))
+        rows = self.width_attention.count_flops((batch, height, width, self.filters))
         return {part: columns[part] + rows[part] for part in rows}
 
     def count_map_elements(self, inputs_shape) -> int:

@@ -10,32 +10,113 @@ Query n is in row i and column j of its map or block, context position m in row 
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from keras import initializers, ops, regularizers
+from keras import initializers, ops
 
-from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
+from lambda_keras.layers.arguments import check
 from lambda_keras.layers.base import CONTENT, POSITION, PROJECTIONS, Layer, fan_in, project
 from lambda_keras.layers.content_lambdas import HIDDEN
 from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.pooling import average_pool
+from lambda_keras.layers.tiles import strided
 
 
-class AttentionLayer(Layer, ABC):
+class MapLayer(Layer, ABC):
+    """Base of layers of maps `(batch, height, width, depth)`, with checks of their sizes."""
+
+    filters: int
+    strides: int
+    # Whether there are weights for every offset of the map that the layer is built for.
+    fixed_grid = False
+
+    @abstractmethod
+    def outputs(self, inputs, training):
+        """Outputs for maps of the size that the layer is built for, which are not empty."""
+
+    def build(self, inputs_shape):
+        self.check_shapes(inputs_shape)
+        self.built_for = tuple(inputs_shape[1:])
+
+    def call(self, inputs, training=None):
+        self.check_shapes(inputs.shape)
+        given, built_for, kept = tuple(inputs.shape[1:]), self.built_for, "map and the depth"
+        if not self.fixed_grid:  # Only the depth has to stay.
+            given, built_for, kept = given[2:], built_for[2:], "depth"
+        expected = f"the {kept} that the layer was built for, {built_for}"
+        check(given == built_for, expected, inputs=given)
+        if inputs.shape[0] == 0:  # Empty batches crash some backends.
+            return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
+        return self.outputs(inputs, training)
+
+    def compute_output_shape(self, inputs_shape):
+        return (inputs_shape[0], *strided(inputs_shape[1:-1], self.strides), self.filters)
+
+    def check_shapes(self, inputs_shape):
+        """Refuses a shape of inputs that the layer cannot be built for."""
+        shape = tuple(inputs_shape)
+        is_map = len(shape) == 4 and shape[-1] is not None
+        check(is_map, "inputs (batch, height, width, depth) of a known depth", inputs=shape)
+        check(0 not in shape[1:], "a map and a depth of at least 1", inputs=shape)
+        known = "a map of known size, because there are embeddings for every offset in it"
+        check(not self.fixed_grid or None not in shape[1:], known, inputs=shape)
+
+
+class AttentionArguments(TypedDict, total=False):
+    """Keyword arguments that subclasses of `AttentionLayer` pass on to it and to Keras."""
+
+    num_heads: int
+    key_dim: int | None
+    strides: int
+    multi_query: bool
+    output_projection: bool
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    name: str | None
+    dtype: Any
+    trainable: bool
+    autocast: bool
+    activity_regularizer: Any
+
+
+class RelativeAttentionArguments(AttentionArguments, total=False):
+    """Keyword arguments that subclasses of `RelativeAttentionLayer` pass on."""
+
+    embeddings_initializer: Any
+    embeddings_regularizer: Any
+
+
+class AttentionLayer(MapLayer):
     """Base of the attention layers: everything but the attention itself.
 
     Inputs are projected to queries, keys and values without biases, attended to by the layer at
     hand, and pooled: the call and the shapes of `LambdaLayer`. The softmax is computed in float32
     under any dtype policy. A layer documents what it adds to these arguments, inputs and errors.
 
+    A subclass has its equation, and at most three methods:
+
+    * `attend(queries, keys, values, training)` is the equation, on maps `(batch, height, width,
+      heads * depth of a head)`. It returns `(batch, height, width, filters)`.
+    * `attention_products(height, width)` counts its multiply-accumulates for one example, by
+      part: a dict with the keys `CONTENT` and `POSITION` of `lambda_keras.layers.base`.
+    * `build(inputs_shape)`, where it has weights beyond the projections: `super().build`, then
+      `add_weight`. `fixed_grid = True` says that their sizes are those of the map.
+
+    With embeddings of relative positions it is a `RelativeAttentionLayer`, which has `add_table`
+    for `build`, and the method `pairs(height, width)`: the numbers of queries and of context
+    positions that each of them sees.
+
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
             `filters / num_heads`.
-        num_heads: Int, number of heads. Defaults to `8`.
+        num_heads: Int, number of heads. Defaults to `8`, as in the layers' papers and in footnote
+            2 of LambdaNetworks; `LambdaLayer` has 4 (E.1).
         key_dim: Int, query and key depth of a head. Defaults to `filters / num_heads`.
         strides: Int, of the 3-wide average pooling that follows the attention in place of a
             strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
-        multi_query: Bool, whether heads share keys and values (Shazeer, 2019). Defaults to `False`.
+        multi_query: Bool, whether heads share keys and values (Shazeer, 2019). Defaults to
+            `False`, multi-head attention, as in the layers' papers.
         output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
             which mixes the heads. Defaults to `False`.
         kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
@@ -54,11 +135,6 @@ class AttentionLayer(Layer, ABC):
         ValueError: If an argument is out of its range, or does not fit another one or the inputs.
     """
 
-    # Whether there are weights for every offset of the map that the layer is built for.
-    fixed_grid = False
-    # Value depth of a head in parts of its query and key depth, if the latter is not given.
-    values_per_key = 1
-
     def __init__(
         self,
         filters: int,
@@ -73,39 +149,30 @@ class AttentionLayer(Layer, ABC):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_positive_integers(filters=filters, num_heads=num_heads, strides=strides)
-        check_bools(multi_query=multi_query, output_projection=output_projection)
+        self.keep(locals())
         divides = filters % num_heads == 0
-        check(divides, "filters divisible by num_heads", filters=filters, num_heads=num_heads)
+        self.require(divides, "filters divisible by num_heads", "filters", "num_heads")
         self.value_dim = filters // num_heads  # of a head
-        key_dim = self.value_dim // self.values_per_key if key_dim is None else key_dim
-        check_positive_integers(key_dim=key_dim)
-        self.filters = filters
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.strides = strides
+        self.key_dim: int = self.value_dim if key_dim is None else key_dim
+        self.kernel_initializer = self.kernel_initializer or fan_in()
         self.pool_strides = strides  # of the pooling after the attention
-        self.multi_query = multi_query
         self.groups = 1 if multi_query else num_heads  # heads of keys and values
-        self.output_projection = output_projection
-        self.kernel_initializer = initializers.get(kernel_initializer or fan_in())
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
 
     def build(self, inputs_shape):
-        self.check_shapes(inputs_shape)
+        super().build(inputs_shape)
         depth = inputs_shape[-1]
-        self.built_for = tuple(inputs_shape[1:])
-        self.query_kernel = self.add_matrix("query_kernel", depth, self.num_heads * self.key_dim)
-        self.key_kernel = self.add_matrix("key_kernel", depth, self.groups * self.key_dim)
-        self.value_kernel = self.add_matrix("value_kernel", depth, self.groups * self.value_dim)
+        self.query_kernel = self._add_kernel("query_kernel", depth, self.num_heads * self.key_dim)
+        self.key_kernel = self._add_kernel("key_kernel", depth, self.groups * self.key_dim)
+        self.value_kernel = self._add_kernel("value_kernel", depth, self.groups * self.value_dim)
         self.output_kernel = None
         if self.output_projection:
-            self.output_kernel = self.add_matrix("output_kernel", self.filters, self.filters)
+            self.output_kernel = self._add_kernel("output_kernel", self.filters, self.filters)
 
-    def call(self, inputs, training=None):
-        check_call(self, inputs.shape)
-        if inputs.shape[0] == 0:  # Empty batches crash some backends.
-            return ops.zeros(self.compute_output_shape(inputs.shape), self.compute_dtype)
+    def _add_kernel(self, name: str, *shape: int):
+        initializer, regularizer = copy_of(self.kernel_initializer), self.kernel_regularizer
+        return self.add_weight(shape, initializer, name=name, regularizer=regularizer)
+
+    def outputs(self, inputs, training):
         batch, height, width, _ = ops.shape(inputs)
         kernels = [self.query_kernel, self.key_kernel, self.value_kernel]
         queries, keys, values = (
@@ -144,29 +211,6 @@ class AttentionLayer(Layer, ABC):
         parts = {PROJECTIONS: products, **self.attention_products(height, width)}
         return {part: 2 * number for part, number in parts.items()}
 
-    def compute_output_shape(self, inputs_shape):
-        grid = [size and -(-size // self.strides) for size in inputs_shape[1:-1]]
-        return (inputs_shape[0], *grid, self.filters)
-
-    def check_shapes(self, inputs_shape):
-        """Refuses a shape of inputs that the layer cannot be built for."""
-        shape = tuple(inputs_shape)
-        is_map = len(shape) == 4 and shape[-1] is not None
-        check(is_map, "inputs (batch, height, width, depth) of a known depth", inputs=shape)
-        check(0 not in shape[1:], "a map and a depth of at least 1", inputs=shape)
-        known = "a map of known size, because there are embeddings for every offset in it"
-        check(not self.fixed_grid or None not in shape[1:], known, inputs=shape)
-
-    def add_matrix(self, name: str, rows: int, columns: int):
-        """Adds a weight, initialized and regularized by its kind, the last word of its name."""
-        kind = name.rpartition("_")[2]
-        initializer = getattr(self, f"{kind}_initializer")
-        # One object draws equal numbers for equal shapes, so each weight has a copy.
-        initializer = initializer.clone() if hasattr(initializer, "clone") else initializer
-        regularizer = getattr(self, f"{kind}_regularizer")
-        given = {"initializer": initializer, "regularizer": regularizer, "name": name}
-        return self.add_weight(shape=(rows, columns), **given)
-
 
 class RelativeAttentionLayer(AttentionLayer):
     """Base of the attention layers with embeddings of relative positions.
@@ -178,23 +222,23 @@ class RelativeAttentionLayer(AttentionLayer):
         **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
     """
 
-    # Attribute whose inverse root is the standard deviation of the embeddings, unless given.
-    embeddings_scale = "key_dim"
-
     def __init__(
-        self, filters: int, *, embeddings_initializer=None, embeddings_regularizer=None, **kwargs
+        self,
+        filters: int,
+        *,
+        embeddings_initializer=None,
+        embeddings_regularizer=None,
+        **kwargs: Unpack[AttentionArguments],
     ):
         super().__init__(filters, **kwargs)
-        stddev = getattr(self, self.embeddings_scale) ** -0.5
-        self.embeddings_initializer = initializers.get(
-            embeddings_initializer or initializers.RandomNormal(stddev=stddev)
-        )
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        self.keep(locals())
+        normal = initializers.RandomNormal(stddev=self.key_dim**-0.5)
+        self.embeddings_initializer = self.embeddings_initializer or normal
 
-    def add_tables(self, rows: int, columns: int, depth: int):
-        """Adds the embeddings of relative rows and columns, which all heads share."""
-        self.row_embeddings = self.add_matrix("row_embeddings", rows, depth)
-        self.column_embeddings = self.add_matrix("column_embeddings", columns, depth)
+    def add_table(self, name: str, offsets: int, depth: int):
+        """Adds embeddings of relative positions, which all heads share, for `build`."""
+        initializer, regularizer = copy_of(self.embeddings_initializer), self.embeddings_regularizer
+        return self.add_weight((offsets, depth), initializer, name=name, regularizer=regularizer)
 
     @abstractmethod
     def pairs(self, height: int, width: int) -> tuple[int, int]:
@@ -214,14 +258,9 @@ class RelativeAttentionLayer(AttentionLayer):
         }
 
 
-def check_call(layer, inputs_shape):
-    """Refuses inputs of other sizes than those that the weights of a layer are for."""
-    layer.check_shapes(inputs_shape)
-    given, built_for, what = tuple(inputs_shape[1:]), layer.built_for, "map and the depth"
-    if not layer.fixed_grid:  # Only the depth has to stay.
-        given, built_for, what = given[2:], built_for[2:], "depth"
-    expected = f"the {what} that the layer was built for, {built_for}"
-    check(given == built_for, expected, inputs=given)
+def copy_of(initializer):
+    """A copy of an initializer: one object draws equal numbers for equal shapes."""
+    return initializer.clone() if hasattr(initializer, "clone") else initializer
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):

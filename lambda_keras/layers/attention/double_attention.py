@@ -1,9 +1,11 @@
 """Double attention (Chen et al., 2018, arXiv:1810.11579)."""
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import check, check_batch_norm, check_number
+from lambda_keras.layers.arguments import EPSILON, MOMENTUM, RATIO, check
 from lambda_keras.layers.attention.base import softmax
 from lambda_keras.layers.base import CONTENT, PROJECTIONS, Layer, inner_dense
 from lambda_keras.layers.batch_normalization import inner_batch_norm
@@ -57,6 +59,8 @@ class DoubleAttention(Layer):
     (2, 14, 10, 32)
     """
 
+    constraints: ClassVar = {"ratio": RATIO, "momentum": MOMENTUM, "epsilon": EPSILON}
+
     def __init__(
         self,
         ratio: float = 0.5,
@@ -68,13 +72,7 @@ class DoubleAttention(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_number(lambda x: 0 < x <= 1, "a ratio in (0, 1]", ratio=ratio)
-        check_batch_norm(momentum, epsilon)
-        self.ratio = ratio
-        self.momentum = momentum
-        self.epsilon = epsilon
-        self.gamma_initializer = keras.initializers.get(gamma_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.keep(locals())
 
     def build(self, inputs_shape):
         channels = inputs_shape[-1]

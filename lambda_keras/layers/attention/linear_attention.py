@@ -1,18 +1,20 @@
 """Linear attention: efficient attention, linear transformers and Performers."""
 
 import math
+from typing import ClassVar, Literal, Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import (
-    check,
-    check_choices,
-    check_number,
-    check_positive_integers,
+from lambda_keras.layers.arguments import COUNT, Constraint, is_number
+from lambda_keras.layers.attention.base import (
+    AttentionArguments,
+    AttentionLayer,
+    join_heads,
+    softmax,
+    split_heads,
 )
-from lambda_keras.layers.attention.base import AttentionLayer, join_heads, softmax, split_heads
 from lambda_keras.layers.base import CONTENT
 from lambda_keras.layers.contraction import contract
 
@@ -71,26 +73,26 @@ class LinearAttention(AttentionLayer):
     (2, 14, 10, 64)
     """
 
+    constraints: ClassVar = {
+        "epsilon": Constraint(
+            "a number of at least 0", lambda x: x is None or (is_number(x) and 0 <= x < math.inf)
+        ),
+        "seed": COUNT,
+    }
+
     def __init__(
         self,
         filters: int,
         *,
-        feature_map: str = "softmax",
+        feature_map: Literal["softmax", "elu", "favor", "relu"] = "softmax",
         num_features: int = 256,
         epsilon: float | None = None,
         seed: int = 0,
-        **kwargs,
+        **kwargs: Unpack[AttentionArguments],
     ):
         super().__init__(filters, **kwargs)
-        check_choices(EPSILONS, feature_map=feature_map)
-        check_positive_integers(num_features=num_features)
-        epsilon = EPSILONS[feature_map] if epsilon is None else epsilon
-        check_number(lambda x: 0 <= x < math.inf, "a number of at least 0", epsilon=epsilon)
-        check(type(seed) is int and seed >= 0, "an integer of at least 0", seed=seed)
-        self.feature_map = feature_map
-        self.num_features = num_features
-        self.epsilon = epsilon
-        self.seed = seed
+        self.keep(locals())
+        self.epsilon: float = EPSILONS[feature_map] if epsilon is None else epsilon
 
     def build(self, inputs_shape):
         super().build(inputs_shape)

@@ -5,13 +5,15 @@ Ramachandran et al. (arXiv:1906.05909).
 """
 
 import math
+from typing import ClassVar, Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import check, check_bools, check_positive_integers
+from lambda_keras.layers.arguments import COUNT, check
 from lambda_keras.layers.attention.base import (
+    RelativeAttentionArguments,
     RelativeAttentionLayer,
     join_heads,
     position_logits,
@@ -66,15 +68,22 @@ class GlobalAttention(RelativeAttentionLayer):
 
     fixed_grid = True
 
-    def __init__(self, filters: int, *, scale_positions: bool = True, **kwargs):
+    def __init__(
+        self,
+        filters: int,
+        *,
+        scale_positions: bool = True,
+        **kwargs: Unpack[RelativeAttentionArguments],
+    ):
         super().__init__(filters, **kwargs)
-        check_bools(scale_positions=scale_positions)
-        self.scale_positions = scale_positions
+        self.keep(locals())
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
         _, height, width, _ = inputs_shape
-        self.add_tables(*self.offsets(height, width), self.key_dim)
+        rows, columns = self.offsets(height, width)
+        self.row_embeddings = self.add_table("row_embeddings", rows, self.key_dim)
+        self.column_embeddings = self.add_table("column_embeddings", columns, self.key_dim)
 
     def offsets(self, height, width) -> tuple[int, int]:
         """Numbers of relative rows and columns."""
@@ -150,6 +159,7 @@ class HaloAttention(GlobalAttention):
     """
 
     fixed_grid = False
+    constraints: ClassVar = {"halo_size": COUNT}
 
     def __init__(
         self,
@@ -158,21 +168,15 @@ class HaloAttention(GlobalAttention):
         block_size: int = 8,
         halo_size: int = 3,
         mask_padding: bool = True,
+        scale_positions: bool = True,
         strided_queries: bool = False,
-        **kwargs,
+        **kwargs: Unpack[RelativeAttentionArguments],
     ):
-        super().__init__(filters, **kwargs)
-        check_positive_integers(block_size=block_size)
-        is_size = type(halo_size) is int and halo_size >= 0
-        check(is_size, "an integer of at least 0", halo_size=halo_size)
-        check_bools(mask_padding=mask_padding, strided_queries=strided_queries)
+        super().__init__(filters, scale_positions=scale_positions, **kwargs)
+        self.keep(locals())
         divides = not strided_queries or block_size % self.strides == 0
         expected = "block_size to be divisible by strides for strided_queries=True"
-        check(divides, expected, block_size=block_size, strides=self.strides)
-        self.block_size = block_size
-        self.halo_size = halo_size
-        self.mask_padding = mask_padding
-        self.strided_queries = strided_queries
+        self.require(divides, expected, "block_size", "strides")
         self.pool_strides = 1 if strided_queries else self.strides
 
     def offsets(self, height, width):
@@ -236,19 +240,25 @@ class LocalAttention(RelativeAttentionLayer):
     (2, 14, 10, 64)
     """
 
-    def __init__(self, filters: int, *, scope: int = 7, mask_padding: bool = True, **kwargs):
+    def __init__(
+        self,
+        filters: int,
+        *,
+        scope: int = 7,
+        mask_padding: bool = True,
+        **kwargs: Unpack[RelativeAttentionArguments],
+    ):
         super().__init__(filters, **kwargs)
         check(isinstance(scope, int), "scope to be a positive odd integer", scope=scope)
         standardize_scope(scope)
-        check_bools(mask_padding=mask_padding)
+        self.keep(locals())
         halves = "an even key_dim, one half for rows and one for columns"
-        check(self.key_dim % 2 == 0, halves, key_dim=self.key_dim)
-        self.scope = scope
-        self.mask_padding = mask_padding
+        self.require(self.key_dim % 2 == 0, halves, "key_dim")
 
     def build(self, inputs_shape):
         super().build(inputs_shape)
-        self.add_tables(self.scope, self.scope, self.key_dim // 2)
+        self.row_embeddings = self.add_table("row_embeddings", self.scope, self.key_dim // 2)
+        self.column_embeddings = self.add_table("column_embeddings", self.scope, self.key_dim // 2)
 
     def attend(self, queries, keys, values, training):
         del training

@@ -39,7 +39,10 @@ def test_layer_follows_the_kind_of_device(monkeypatch, kind):
         lambda *given, **needs: chosen.append(fastest(*given, **needs)) or chosen[-1],
     )
     x = np.random.default_rng(0).normal(size=(33, 29, 28, 6)).astype("float32")
-    layers = [LambdaLayer(8, 2, 3, scope=3, implementation=name) for name in ("auto", "einsum")]
+    layers = [
+        LambdaLayer(8, num_heads=2, key_dim=3, scope=3, implementation=name)
+        for name in ("auto", "einsum")
+    ]
     for layer in layers:
         layer.build(x.shape)
     layers[0].set_weights(layers[1].get_weights())
@@ -57,7 +60,9 @@ def test_choice_is_for_the_strides_of_the_queries(monkeypatch, strided):
         "lambda_keras.layers.position_lambdas.fastest",
         lambda *arguments, **needs: given.append(arguments) or "einsum",
     )
-    LambdaLayer(8, 2, 3, scope=3, strides=2, strided_queries=strided)(np.zeros((1, 6, 4, 5)))
+    LambdaLayer(8, num_heads=2, key_dim=3, scope=3, strides=2, strided_queries=strided)(
+        np.zeros((1, 6, 4, 5))
+    )
     assert given == [((6, 4), (3, 3), 4, False, 1, 2 if strided else 1)]
 
 

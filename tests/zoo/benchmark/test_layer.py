@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lambda_keras.layers.lambda_layer import CHOICES
+from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import layer
 from zoo.benchmark.layer import MODES, Implementation, LayerSettings
@@ -43,7 +43,7 @@ def test_baseline_is_always_measured_and_first_and_auto_last():
         return [case.name for case in cases]
 
     assert names(implementations=("auto", "conv")) == ["einsum", "conv", "auto"]
-    assert sorted(names()) == sorted(CHOICES["implementation"])
+    assert sorted(names()) == sorted(["auto", *IMPLEMENTATIONS])
     assert (names()[0], names()[-1]) == ("einsum", "auto")
 
 
