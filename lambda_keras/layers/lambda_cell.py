@@ -85,9 +85,8 @@ class LambdaCell(Layer):
         check(is_grid, "a grid of positive integers, or None where a size is unknown", grid=grid)
         self.layer: Any = layer
         self.grid: tuple[Any, ...] = tuple(grid)
-        groups = 1 if layer.multi_query else layer.num_heads
-        keys = (groups, layer.key_dim, layer.intra_depth)
-        values = (groups, layer.filters // layer.num_heads, layer.intra_depth)
+        keys = (layer.groups, layer.key_dim, layer.intra_depth)
+        values = (layer.groups, layer.value_dim, layer.intra_depth)
         self._shapes: dict[str, tuple[int, ...]] = {"position": (1,)}
         self._products = math.prod(values) * layer.key_dim  # of one position in the scope
         self._row = 1  # positions after which borders are where they were

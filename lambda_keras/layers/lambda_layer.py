@@ -18,6 +18,8 @@ from lambda_keras.layers.position_embeddings import standardize_scope, unit_norm
 from lambda_keras.layers.positions import KINDS, Pairs
 from lambda_keras.layers.tiles import every, strided
 
+PositionKind = Literal["relative", "absolute", "relation", "shared", None]
+
 
 class Group(NamedTuple):
     """Queries, keys, values and position embeddings of one head group; `None` where it has none."""
@@ -162,9 +164,7 @@ class LambdaLayer(Layer):
         dilation_rate: int = 1,
         multi_query: bool = True,
         use_content: bool = True,
-        position_embedding: Literal[
-            "relative", "absolute", "relation", "shared", None
-        ] = "relative",
+        position_embedding: PositionKind = "relative",
         num_relations: int | None = None,
         use_bias: bool = False,
         use_projection_bias: bool = False,
@@ -207,6 +207,8 @@ class LambdaLayer(Layer):
         self.value_initializer = self.value_initializer or fan_in()
         self.embeddings_initializer = unit_normal(self.embeddings_initializer)
         self.value_dim = filters // num_heads
+        # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
+        self.groups = 1 if multi_query else num_heads
         self.query_strides = strides if strided_queries else 1
         self.positions: Any = KINDS[position_embedding](self) if positions else None
         any_pairs = positions and self.positions.any_pairs
@@ -220,8 +222,6 @@ class LambdaLayer(Layer):
         self.check_shapes(inputs_shape, context_shape)
         grid, context_grid = tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1])
         self.built_grids = (grid, context_grid)
-        # Multi-head: every head is a lambda layer of its own, with one query (Figure 7).
-        self.groups = 1 if self.multi_query else self.num_heads
         tables = () if self.multi_query else (self.groups,)
         positions = None if self.positions is None else self.positions.table(grid, context_grid)
         self.position_embeddings = self.position_bias = self.key_kernel = None
@@ -375,7 +375,7 @@ class LambdaLayer(Layer):
         (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
         n, m = math.prod(strided(grid, self.query_strides)), math.prod(context_grid)
         h, k, v = self.num_heads, self.key_dim, self.value_dim
-        units = (1 if self.multi_query else h) * self.intra_depth
+        units = self.groups * self.intra_depth
         embedded = self.count_map_elements(inputs_shape, context_shape)
         applying = n * h * k * v
         products = {
@@ -394,10 +394,9 @@ class LambdaLayer(Layer):
             return 0
         context_shape = inputs_shape if context_shape is None else context_shape
         grid, context_grid = tuple(inputs_shape[1:-1]), tuple(context_shape[1:-1])
-        pairs = math.prod(strided(grid, self.query_strides)) * self.positions.seen(
-            grid, context_grid
-        )
-        return pairs * self.key_dim * self.intra_depth * (1 if self.multi_query else self.num_heads)
+        queries = math.prod(strided(grid, self.query_strides))
+        seen = self.positions.seen(grid, context_grid)
+        return queries * seen * self.key_dim * self.intra_depth * self.groups
 
     def _add_bias(self, name, *shape):
         return self.add_weight(shape=shape, initializer="zeros", name=name)

@@ -110,14 +110,6 @@ def test_equals_the_layer(name):
     assert_near(in_steps(LambdaCell(layer), x), whole(layer, x))
 
 
-@pytest.mark.slow
-def test_equals_the_layer_on_1024_positions_of_a_map():
-    if keras.backend.backend() == "torch":
-        pytest.skip("minutes, operation by operation")
-    layer, x = built((32, 32), scope=7)
-    assert_near(in_steps(LambdaCell(layer), x), whole(layer, x))
-
-
 @pytest.mark.parametrize("normalization", ["softmax", "l2", None])
 def test_far_keys(normalization):
     """Keys that rise and fall by hundreds, and a later maximum."""
@@ -168,20 +160,12 @@ def test_goes_on_from_returned_states():
     assert_near(received, whole(layer, x))
 
 
-def test_shares_the_weights_of_the_layer():
-    layer, x = built((10,), scope=3)
-    cell = LambdaCell(layer)
-    assert [id(one) for one in cell.variables] == [id(one) for one in layer.variables]
-    assert cell.count_params() == layer.count_params()
-    layer.query_kernel.assign(2 * layer.query_kernel)
-    assert_near(in_steps(cell, x), whole(layer, x))
-
-
-def test_builds_its_layer():
+def test_builds_its_layer_and_shares_its_weights():
     layer, x = built((6, 5), scope=5)
     copy = small(scope=5)
     cell = LambdaCell(copy, grid=[6, 5])
     cell.build((None, 5))
+    assert [id(one) for one in cell.variables] == [id(one) for one in copy.variables]
     copy.set_weights(layer.get_weights())
     assert_near(in_steps(cell, x), whole(layer, x))
 

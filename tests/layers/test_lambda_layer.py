@@ -45,6 +45,7 @@ def to_numpy(tensor):
     return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", backends.elsewhere(VARIANTS, ["causal_multi_head"]))
 def test_as_a_keras_layer(name):
     """Keras' own checks: config, build, symbolic and eager shapes, fit, mixed precision."""
@@ -60,6 +61,22 @@ def test_as_a_keras_layer(name):
         expected_num_losses=4 if "regularizers" in name else 0,
         supports_masking=True,
     )
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_weights_losses_and_config(name):
+    arguments, example, trainable, statistics = VARIANTS[name]
+    layer = small(**arguments)
+    layer(normal(2, *example))
+    weights = len(layer.trainable_weights), len(layer.non_trainable_weights)
+    assert weights == (trainable, statistics)
+    regularized = [v for v in layer.trainable_weights if len(v.shape) > 1 and "reg" in name]
+    assert len(layer.losses) == len(regularized) == (4 if "regularizers" in name else 0)
+    expected = 0.01 * sum((to_numpy(weight) ** 2).sum() for weight in regularized)
+    assert float(sum(layer.losses)) == pytest.approx(float(expected), rel=1e-5)
+    config = layer.get_config()
+    assert {**SMALL, **arguments}.keys() <= config.keys()
+    assert LambdaLayer.from_config(config).get_config() == config
 
 
 HALVES = ("mixed_bfloat16", "mixed_float16", "bfloat16")

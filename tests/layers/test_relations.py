@@ -116,31 +116,6 @@ def test_examples_alone(arguments):
         assert np.abs(received - value).max() <= 1e-5 * np.abs(value).max()
 
 
-def test_order_of_nodes():
-    """Permuted nodes, relations and masks permute the outputs."""
-    x, relations, mask = forest(0, [7, 5], 7)
-    rng = np.random.default_rng(1)
-    seen = rng.random((2, 7, 7)) < 0.6
-    one = layer(multi_query=False, intra_depth=2)
-    one.build(x.shape)
-
-    def outputs(order):
-        pairs = np.ix_((0, 1), order, order)
-        return to_numpy(
-            one(
-                x[:, order],
-                relations=relations[pairs],
-                attention_mask=seen[pairs],
-                mask=mask[:, order],
-                training=True,
-            )
-        )
-
-    expected, order = outputs(range(7)), rng.permutation(7)
-    scale = np.abs(expected).max()
-    np.testing.assert_allclose(outputs(order) / scale, expected[:, order] / scale, atol=1e-5)
-
-
 @pytest.mark.parametrize(("training", "causal"), [(True, False), (False, True)])
 def test_padding_of_trees_has_no_effect(training, causal):
     """Batch statistics are those of the nodes; what stands at padding does not count."""
@@ -157,40 +132,6 @@ def test_padding_of_trees_has_no_effect(training, causal):
         outputs.append(to_numpy(one(x, **call))[mask])
     scale = np.abs(outputs[0]).max()
     np.testing.assert_allclose(outputs[1] / scale, outputs[0] / scale, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_numbers_of_children_are_learned():
-    """A small network counts the children of nodes, in trees that it has not seen, too."""
-    nodes = 8
-    x, kind = keras.Input((nodes, 5)), keras.Input((nodes, nodes), dtype="int32")
-    mask = keras.Input((nodes,), dtype="bool")
-    found = layer(
-        filters=16,
-        key_dim=8,
-        use_content=False,
-        query_normalization=None,
-        value_normalization=None,
-        embeddings_initializer=keras.initializers.RandomNormal(stddev=0.3),
-    )(x, relations=kind, mask=mask)
-    model = keras.Model([x, kind, mask], keras.layers.Dense(1)(found))
-    model.compile(keras.optimizers.Adam(0.05), "mse")
-
-    def examples(seed, number):
-        sizes = np.random.default_rng(seed).integers(2, nodes + 1, number)
-        x, relations, mask = forest(seed, sizes, nodes)
-        x[..., 0] = 1.0  # What is summed over the children to count them.
-        children = (relations == CHILD).sum(-1, keepdims=True).astype("float32")
-        return [x, relations, mask], children, mask.astype("float32")[..., None]
-
-    arrays, children, weights = examples(0, 64)
-    for _ in range(40):
-        model.train_on_batch(arrays, children, sample_weight=weights)
-    arrays, children, weights = examples(1, 64)
-    counted = to_numpy(model(arrays))
-    seen = weights > 0
-    error = np.mean((counted - children)[seen] ** 2) / np.var(children[seen])
-    assert error < 0.05
 
 
 def test_numbers_of_nodes_that_are_unknown_until_graphs_come():

@@ -6,12 +6,9 @@ As in `reference`, nothing is fast, and a complex step gives exact derivatives. 
 
 import itertools
 
-import keras
 import numpy as np
 
-from support import backends, reference
-
-TOLERANCE = 1e-5
+from support import reference
 
 
 def project(inputs, weights, num_heads, multi_query=False):
@@ -276,71 +273,3 @@ def features(x, feature_map, random, epsilon, axes_of_maximum):
 
 def on_map(place, height, width):
     return 0 <= place[0] < height and 0 <= place[1] < width
-
-
-def randomize(layer, rng):
-    """Sets every weight, statistics too, to a value that no initialization has.
-
-    Not so large that the softmax has a single term left, nor so much rounding.
-    """
-    for variable in layer.variables:
-        draw = rng.normal(size=variable.shape) * variable.shape[0] ** -0.5
-        if "variance" in variable.path or "gamma" in variable.path:
-            draw = rng.uniform(0.5, 1.5, size=variable.shape)
-        variable.assign(draw.astype("float32"))
-
-
-def weights_of(layer, arrays):
-    """Arrays as nested dictionaries, by the names of the variables and of their layers."""
-    weights: dict = {}
-    for variable, array in zip(layer.variables, arrays, strict=True):
-        *owners, name = variable.path.split("/")[1:]
-        place = weights
-        for owner in owners:
-            place = place.setdefault(owner, {})
-        place[name] = array
-    return weights
-
-
-def assert_near(received, expected, scale=None):
-    """Equal up to TOLERANCE relative to the largest value, or to a scale."""
-    scale = np.abs(expected).max() if scale is None else scale
-    assert np.abs(received - expected).max() <= TOLERANCE * scale
-
-
-def assert_equals_equations(layer, shape, equations, training=False):
-    """Outputs, and gradients by inputs and every weight along a random direction.
-
-    Args:
-        layer: not yet built.
-        shape: of the inputs.
-        equations: function of inputs and weights.
-        training: bool, of the call.
-    """
-    rng = np.random.default_rng(0)
-    inputs = rng.normal(size=shape).astype("float32")
-    layer.build(shape)
-    randomize(layer, rng)
-    arrays = [inputs, *(keras.ops.convert_to_numpy(variable) for variable in layer.variables)]
-    arrays = [np.array(array, "float64") for array in arrays]
-
-    def outputs_of(*arrays):
-        return equations(arrays[0], weights_of(layer, arrays[1:]))
-
-    expected = outputs_of(*arrays).real
-    cotangent = rng.normal(size=expected.shape).astype("float32")
-    received, (by_inputs,), by_weights = backends.output_and_gradients(
-        layer, [inputs], cotangent, training=training
-    )
-    assert received.shape == layer.compute_output_shape(shape)
-    assert_near(received, expected)
-    trainable = {
-        variable.path: gradient
-        for variable, gradient in zip(layer.trainable_variables, by_weights, strict=True)
-    }
-    gradients = [by_inputs, *(trainable.get(variable.path) for variable in layer.variables)]
-    # Batch statistics make some gradients vanish; rounding is then relative to the terms.
-    least = np.linalg.norm(cotangent)
-    reference.assert_gradients(
-        gradients, lambda *arrays: (outputs_of(*arrays) * cotangent).sum(), arrays, rng, least
-    )

@@ -7,9 +7,12 @@ difference of near numbers (Squire and Trapp, 1998).
 
 import itertools
 
+import keras
 import numpy as np
 
-STEP = 1e-30
+from support import backends
+
+STEP, TOLERANCE = 1e-30, 1e-5
 
 
 def embed(embeddings, query_grid, context_grid, dilation=1):
@@ -180,13 +183,81 @@ def _arrays(weights):
         yield from _arrays(value) if isinstance(value, dict) else [value]
 
 
+def randomize(layer, rng):
+    """Sets every weight, statistics too, to a value that no initialization has.
+
+    Not so large that the softmax has a single term left, nor so much rounding.
+    """
+    for variable in layer.variables:
+        draw = rng.normal(size=variable.shape) * variable.shape[0] ** -0.5
+        if "variance" in variable.path or "gamma" in variable.path:
+            draw = rng.uniform(0.5, 1.5, size=variable.shape)
+        variable.assign(draw.astype("float32"))
+
+
+def weights_of(layer, arrays):
+    """Arrays as nested dictionaries, by the names of the variables and of their layers."""
+    weights: dict = {}
+    for variable, array in zip(layer.variables, arrays, strict=True):
+        *owners, name = variable.path.split("/")[1:]
+        place = weights
+        for owner in owners:
+            place = place.setdefault(owner, {})
+        place[name] = array
+    return weights
+
+
+def assert_near(received, expected):
+    """Equal up to TOLERANCE relative to the largest value."""
+    assert received.shape == expected.shape
+    assert np.abs(received - expected).max() <= TOLERANCE * np.abs(expected).max()
+
+
+def assert_equals_equations(layer, inputs, equations, training=False, **call):
+    """Outputs of a layer, and gradients by inputs and all weights along a random direction.
+
+    Args:
+        layer: not yet built.
+        inputs: list of float32 arrays.
+        equations: function of the inputs and a dictionary of weights.
+        training: bool, of the call.
+        **call: further arguments of the call.
+    """
+    rng = np.random.default_rng(0)
+    layer.build(*[array.shape for array in inputs])
+    randomize(layer, rng)
+    arrays = [*inputs, *(keras.ops.convert_to_numpy(variable) for variable in layer.variables)]
+    arrays = [np.array(array, "float64") for array in arrays]
+    count = len(inputs)
+
+    def outputs_of(*arrays):
+        return equations(*arrays[:count], weights_of(layer, arrays[count:]))
+
+    expected = outputs_of(*arrays).real
+    assert expected.shape == layer.compute_output_shape(inputs[0].shape)
+    cotangent = rng.normal(size=expected.shape).astype("float32")
+    received, by_inputs, by_weights = backends.output_and_gradients(
+        layer, inputs, cotangent, training=training, **call
+    )
+    assert_near(received, expected)
+    paths = [variable.path for variable in layer.trainable_variables]
+    trainable = dict(zip(paths, by_weights, strict=True))
+    # Moving statistics and random features have none.
+    gradients = [*by_inputs, *(trainable.get(variable.path) for variable in layer.variables)]
+    # Batch statistics make some gradients vanish; rounding is then relative to the terms.
+    least = np.linalg.norm(cotangent)
+    assert_gradients(
+        gradients, lambda *arrays: (outputs_of(*arrays) * cotangent).sum(), arrays, rng, least
+    )
+
+
 def derivative(function, arrays, directions):
     """Derivative of a scalar function of arrays, along directions of all of them at once."""
     pairs = zip(arrays, directions, strict=True)
     return function(*(array + 1j * STEP * direction for array, direction in pairs)).imag / STEP
 
 
-def assert_gradients(gradients, function, arrays, rng, least, tolerance=1e-5):
+def assert_gradients(gradients, function, arrays, rng, least):
     """Gradients of a scalar function equal its derivative along random directions.
 
     Args:
@@ -195,17 +266,12 @@ def assert_gradients(gradients, function, arrays, rng, least, tolerance=1e-5):
         arrays: where the gradients were taken.
         rng: of the directions.
         least: scale of the terms, where gradients vanish up to their rounding.
-        tolerance: float, relative to the products of gradients and directions.
     """
-    known = [(0.0 if gradient is None else gradient) for gradient in gradients]
-    directions = [
-        np.zeros(array.shape) if gradient is None else rng.normal(size=array.shape)
-        for array, gradient in zip(arrays, gradients, strict=True)
-    ]
-    products = [(one * along).sum() for one, along in zip(known, directions, strict=True)]
-    norms = [
-        np.linalg.norm(one) * np.linalg.norm(along)
-        for one, along in zip(known, directions, strict=True)
-    ]
+    directions = [0 if one is None else rng.normal(size=one.shape) for one in gradients]
+    products, norms = [], [least]
+    for gradient, along in zip(gradients, directions, strict=True):
+        if gradient is not None:
+            products.append((gradient * along).sum())
+            norms.append(np.linalg.norm(gradient) * np.linalg.norm(along))
     error = abs(sum(products) - derivative(function, arrays, directions))
-    assert error <= tolerance * max(*norms, least)
+    assert error <= TOLERANCE * max(norms)

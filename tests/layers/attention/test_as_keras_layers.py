@@ -59,12 +59,8 @@ def to_numpy(tensor):
     return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n if n in ("global", "axial") else pytest.param(n, marks=pytest.mark.slow) for n in SOME]
-    if keras.backend.backend() == "tensorflow"
-    else SOME,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOME)
 def test_as_a_keras_layer(name):
     """Keras' own checks: config, build, symbolic and eager shapes, fit, mixed precision."""
     layer, arguments, *_ = VARIANTS[name]
@@ -142,7 +138,7 @@ def test_half_precision_is_near_float32(name, arguments, dtype):
     assert np.abs(to_numpy(output) - expected).max() <= tolerance * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "favor"])
+@pytest.mark.parametrize("name", ["global", "local", "axial", "softmax", "double"])
 def test_softmax_is_computed_in_float32(name, monkeypatch):
     """Backends may do so themselves for bfloat16; the layers do not rely on it."""
     layer = small(name, dtype="bfloat16")

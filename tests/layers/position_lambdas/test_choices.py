@@ -67,30 +67,31 @@ def test_choices_on_cpus(
     assert chosen == (with_xla if as_in_xla else without)
 
 
-def test_products_of_wide_values_in_inference(monkeypatch):
-    """Measured on TensorFlow: at 20x20 they take 0.8 of the time of transforms."""
-    found = []
-    for backend in ("tensorflow", "torch"):
-        monkeypatch.setattr(keras.backend, "backend", lambda backend=backend: backend)
-        monkeypatch.setattr(choices, "inside_xla", lambda: False)
-        with compiling_for("cpu"):
-            found.append(fastest((20, 20), (23, 23), 64, False, causal=False, intra_depth=1))
-    assert found == ["query_first", "fourier"]
-
-
-def test_strided_queries_on_cpus(monkeypatch):
-    """Measured on TensorFlow at 28x28, in the time of transforms: in training products take 0.7,
-    in inference convolutions 0.6 to 0.9.
-    """
+@pytest.mark.parametrize(
+    ("backend", "size", "value_dim", "training", "strides", "chosen"),
+    [
+        # Measured on TensorFlow: at 20x20 they take 0.8 of the time of transforms.
+        ("tensorflow", 20, 64, False, 1, "query_first"),
+        ("tensorflow", 20, 63, False, 1, "fourier"),
+        ("tensorflow", 21, 64, False, 1, "fourier"),
+        ("torch", 20, 64, False, 1, "fourier"),
+        # At 28x28, in the time of transforms: in training products take 0.7, in inference
+        # convolutions 0.6 to 0.9.
+        ("tensorflow", 28, 32, True, 1, "fourier"),
+        ("tensorflow", 28, 32, True, 2, "query_first"),
+        ("tensorflow", 28, 32, False, 2, "conv"),
+        ("tensorflow", 29, 32, True, 2, "fourier"),
+    ],
+)
+def test_wide_values_and_strided_queries_on_cpus(
+    monkeypatch, backend, size, value_dim, training, strides, chosen
+):
+    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
     monkeypatch.setattr(choices, "inside_xla", lambda: False)
-    monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
     needs = {"causal": False, "intra_depth": 1}
     with compiling_for("cpu"):
-        found = [
-            fastest((28, 28), (23, 23), 32, training, None, strides, **needs)
-            for training, strides in [(True, 1), (True, 2), (False, 2)]
-        ]
-    assert found == ["fourier", "query_first", "conv"]
+        sizes = (size, size), (23, 23), value_dim
+        assert fastest(*sizes, training, None, strides, **needs) == chosen
 
 
 # grid, scope, causal, choices on a GPU and on a TPU; in a tuple forward and training.
@@ -126,48 +127,32 @@ def test_choices_on_accelerators(monkeypatch, grid, scope, causal, on_gpu, on_tp
 
 
 @pytest.mark.parametrize(
-    ("grid", "causal", "chosen"),
+    ("kind", "grid", "scope", "batch", "causal", "xla", "forward", "training"),
     [
-        ((56, 56), False, "toeplitz_conv"),
-        ((28, 28), True, "toeplitz_conv"),
-        ((16, 16), False, "dense_matmul"),
-        ((8, 28, 28), False, "fourier"),
+        # PyTorch's 3-d convolution makes lambda networks half as fast as attention networks.
+        ("gpu", (56, 56), 7, None, False, False, "toeplitz_conv", "toeplitz_conv"),
+        ("gpu", (28, 28), 7, None, True, False, "toeplitz_conv", "toeplitz_conv"),
+        ("gpu", (16, 16), 7, None, False, False, "dense_matmul", "dense_matmul"),
+        ("gpu", (8, 28, 28), 7, None, False, False, "fourier", "fourier"),
+        # Small batches.
+        ("gpu", (14, 14), 7, 8, False, True, "dense_matmul", "toeplitz_conv"),
+        ("gpu", (14, 14), 7, 33, False, True, "dense_matmul", "dense_matmul"),
+        ("gpu", (12, 12), 7, 8, False, True, "dense_matmul", "dense_matmul"),
+        ("tpu", (56, 56), 23, 8, False, True, "fourier", "fourier"),
+        ("tpu", (56, 56), 7, 8, False, True, "fourier", "fourier"),
+        ("tpu", (20, 20), 23, 8, False, True, "toeplitz_conv", "fourier"),
+        ("tpu", (14, 14), 23, 8, False, True, "toeplitz_conv", "fourier"),
+        ("tpu", (7, 7), 23, 8, False, True, "query_first", "query_first"),
     ],
 )
-def test_no_convolution_of_one_channel_on_gpus_without_xla(monkeypatch, grid, causal, chosen):
-    """PyTorch's 3-d convolution makes lambda networks half as fast as attention networks."""
-    monkeypatch.setattr(choices, "inside_xla", lambda: False)
-    with compiling_for("gpu"):
-        for training in (False, True):
-            scope = (7,) * len(grid)
-            assert fastest(grid, scope, 32, training, causal=causal, intra_depth=1) == chosen
-
-
-@pytest.mark.parametrize(
-    ("size", "batch", "chosen"),
-    [(14, 8, "toeplitz_conv"), (14, 128, "dense_matmul"), (12, 8, "dense_matmul")],
-)
-def test_small_batches_on_gpus(size, batch, chosen):
-    with compiling_for("gpu"):
-        found = fastest((size, size), (7, 7), 32, True, batch, causal=False, intra_depth=1)
-    assert found == chosen
-
-
-@pytest.mark.parametrize(
-    ("size", "scope", "forward", "training"),
-    [
-        (56, 23, "fourier", "fourier"),
-        (56, 7, "fourier", "fourier"),
-        (20, 23, "toeplitz_conv", "fourier"),
-        (14, 23, "toeplitz_conv", "fourier"),
-        (7, 23, "query_first", "query_first"),
-    ],
-)
-def test_small_batches_on_tpus(size, scope, forward, training):
-    with compiling_for("tpu"):
-        for trains, chosen in ((False, forward), (True, training)):
-            needs = {"causal": False, "intra_depth": 1}
-            assert fastest((size, size), (scope, scope), 32, trains, 8, **needs) == chosen
+def test_choices_without_xla_or_for_small_batches(
+    monkeypatch, kind, grid, scope, batch, causal, xla, forward, training
+):
+    monkeypatch.setattr(choices, "inside_xla", lambda: xla)
+    sizes, needs = (grid, (scope,) * len(grid), 32), {"causal": causal, "intra_depth": 1}
+    with compiling_for(kind):
+        found = [fastest(*sizes, trains, batch, **needs) for trains in (False, True)]
+    assert found == [forward, training]
 
 
 @pytest.mark.parametrize("kind", CHOICES)
