@@ -3,7 +3,7 @@
 import math
 
 from lambda_keras.layers.arguments import check, check_mask
-from lambda_keras.layers.positions.base import of_examples
+from lambda_keras.layers.positions import of_examples
 from lambda_keras.layers.tiles import strided
 
 

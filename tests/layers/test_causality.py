@@ -120,6 +120,7 @@ def test_far_keys_equal_the_reference(length, masked):
     )
 
 
+@pytest.mark.slow
 def test_causal_sequence_of_unknown_length():
     """The levels of the running sums are then those of any length."""
     layer = LambdaLayer(8, num_heads=2, key_dim=3, position_embedding=None, causal=True)

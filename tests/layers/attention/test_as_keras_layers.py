@@ -80,12 +80,15 @@ def test_as_a_keras_layer(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_weights_and_losses(name):
-    _, _, trainable, others, losses = VARIANTS[name]
-    layer = small(name)
+    _, arguments, trainable, others, losses = VARIANTS[name]
+    layer, kinds = (
+        small(name),
+        ("kernel", "embeddings" if REGULARIZED.keys() <= arguments.keys() else "-"),
+    )
     outputs = layer(normal(2, *EXAMPLE))
     assert tuple(outputs.shape) == layer.compute_output_shape((2, *EXAMPLE))
     assert (len(layer.trainable_weights), len(layer.non_trainable_weights)) == (trainable, others)
-    kernels = [v for v in layer.trainable_weights if len(v.shape) > 1]
+    kernels = [v for v in layer.trainable_weights if v.name.endswith(kinds)]
     assert len(layer.losses) == losses
     if losses:
         expected = 0.01 * sum((to_numpy(kernel) ** 2).sum() for kernel in kernels)
@@ -238,14 +241,42 @@ def test_double_attention_starts_as_the_identity():
         np.testing.assert_array_equal(to_numpy(layer(x, training=training)), x)
 
 
+HEADS_OF_8 = {"num_heads": 8, "key_dim": 8, "multi_query": False, "strides": 1}
+# Layer, its arguments, and what it is with its defaults.
+DEFAULTS = [
+    (GlobalAttention(64), {**HEADS_OF_8, "scale_positions": True}),
+    (LocalAttention(64), {**HEADS_OF_8, "scope": 7, "mask_padding": True}),
+    (HaloAttention(64), {**HEADS_OF_8, "block_size": 8, "halo_size": 3, "mask_padding": True}),
+    (AxialAttention(72), {"num_heads": 8, "key_dim": 4, "momentum": 0.99, "epsilon": 1e-5}),
+    (LinearAttention(64), {**HEADS_OF_8, "feature_map": "softmax", "num_features": 256}),
+    (LinearAttention(64, feature_map="elu"), {"epsilon": 1e-6, "seed": 0}),
+    (LinearAttention(64, feature_map="favor"), {"epsilon": 1e-6}),
+    (LinearAttention(64, feature_map="relu"), {"epsilon": 1e-3}),
+    (DoubleAttention(), {"ratio": 0.5, "momentum": 0.99, "epsilon": 1e-5}),
+    # Values nearest to a tenth: as many as `resnet50_augmented` is counted with.
+    (AugmentedConvolution(64), {"value_filters": 8, "key_dim": 20, "attention_pool": 1}),
+    (AugmentedConvolution(128), {"value_filters": 16, "key_dim": 20}),
+    (AugmentedConvolution(256), {"value_filters": 24, "key_dim": 20}),
+    (AugmentedConvolution(512), {"value_filters": 48, "key_dim": 20}),
+    (AugmentedConvolution(1024), {"value_filters": 104, "key_dim": 25}),
+    (AugmentedConvolution(32), {"value_filters": 8}),
+]
+
+
 @pytest.mark.one_backend
-@pytest.mark.parametrize("filters", [64, 128, 256, 512, 72])
-def test_defaults_of_an_augmented_convolution(filters):
-    """Values nearest to a tenth: as many as `resnet50_augmented` is counted with."""
-    layer = AugmentedConvolution(filters)
-    values, keys = {64: (8, 20), 128: (16, 20), 256: (24, 20), 512: (48, 20), 72: (8, 20)}[filters]
-    assert (layer.value_filters, layer.key_dim) == (values, keys)
-    assert AugmentedConvolution(1024).key_dim == 25
+@pytest.mark.parametrize(("layer", "expected"), DEFAULTS)
+def test_defaults(layer, expected):
+    config = layer.get_config()
+    assert {name: config[name] for name in expected} == expected
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(("ratio", "units"), [(0.5, 3), (0.4, 2), (0.1, 1), (1, 6)])
+def test_units_of_double_attention(ratio, units):
+    layer = DoubleAttention(ratio)
+    layer.build((None, 4, 4, 6))
+    shapes = [layer.features.kernel.shape, layer.project.kernel.shape]
+    assert shapes == [(6, units), (units, 6)]
 
 
 @pytest.mark.one_backend

@@ -29,7 +29,7 @@ def test_unknown_kind_of_device():
         compiling_for("cuda").__enter__()
 
 
-@pytest.mark.parametrize("kind", ["gpu", "tpu"])
+@pytest.mark.parametrize("kind", ["gpu", pytest.param("tpu", marks=pytest.mark.slow)])
 def test_layer_follows_the_kind_of_device(monkeypatch, kind):
     """`auto` equals the paper's order with the choices of every device, here of a large batch."""
     chosen = []
@@ -52,21 +52,43 @@ def test_layer_follows_the_kind_of_device(monkeypatch, kind):
     np.testing.assert_allclose(*outputs, atol=1e-5 * np.abs(outputs[1]).max())
 
 
+STRIDED = {"strides": 2, "strided_queries": True}
+NEEDS = {"causal": False, "intra_depth": 1, "own_pairs": False}
+
+
 @pytest.mark.one_backend
-@pytest.mark.parametrize("strided", [True, False])
-def test_choice_is_for_the_strides_of_the_queries(monkeypatch, strided):
+@pytest.mark.parametrize(
+    ("arguments", "call", "sizes", "needs"),
+    [
+        ({"strides": 2}, {}, ((3, 3), 4, False, 2, 1), {}),
+        (STRIDED, {"training": True}, ((3, 3), 4, True, 2, 2), {}),
+        (
+            {"causal": True, "intra_depth": 2, "dilation_rate": 2},
+            {},
+            ((5, 5), 4, False, 2, 1),
+            {"causal": True, "intra_depth": 2},
+        ),
+        (
+            {"num_heads": 4},
+            {"attention_mask": np.ones((2, 24, 24), bool)},
+            (None, 2, False, 2, 1),
+            {"own_pairs": True},
+        ),
+    ],
+)
+def test_what_is_asked_for_the_fastest(monkeypatch, arguments, call, sizes, needs):
+    """Grid, scope, value depth, training, batch and strides of the queries; needs."""
     given = []
     monkeypatch.setattr(
         "lambda_keras.layers.position_lambdas.fastest",
-        lambda *arguments, **needs: given.append(arguments) or "einsum",
+        lambda *arguments, **needs: given.append((arguments, needs)) or "query_first",
     )
-    LambdaLayer(8, num_heads=2, key_dim=3, scope=3, strides=2, strided_queries=strided)(
-        np.zeros((1, 6, 4, 5))
-    )
-    assert given == [((6, 4), (3, 3), 4, False, 1, 2 if strided else 1)]
+    layer = LambdaLayer(**{"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3, **arguments})
+    layer(np.zeros((2, 6, 4, 5), "float32"), **call)
+    assert given == [(((6, 4), *sizes), {**NEEDS, **needs})]
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("jit_compile", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_inside_xla_follows_jit_compile(jit_compile):
     """It is asked while the layer is traced, in Keras' own training and prediction functions."""
     seen = []

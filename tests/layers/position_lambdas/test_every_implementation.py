@@ -178,6 +178,7 @@ def test_gradient_of_embeddings_in_bfloat16(implementation):
     assert np.linalg.norm(received - exact) <= bound * np.linalg.norm(exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "scope", "implementation"),
     [

@@ -9,7 +9,11 @@ from lambda_keras.layers import LambdaLayer
 
 @pytest.mark.parametrize(
     ("size", "scope"),
-    [((28, 28), 7), ((28, 28), 23), ((31, 18), 23), ((13, 18), None), ((56, 56), 23)],
+    [
+        ((31, 18), 23),
+        ((13, 18), None),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (((28, 28), 7), ((56, 56), 23))),
+    ],
 )
 def test_fourier_equals_the_convolution_on_feature_maps(size, scope):
     """At real sizes, even and odd periods: rounding stays far below that of half precision."""
