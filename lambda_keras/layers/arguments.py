@@ -60,19 +60,8 @@ def check_functional(model):
         raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
 
 
-def check_mask(name: str, mask, *shapes):
-    """Checks that a mask is a boolean tensor of one of the shapes, as far as these are known."""
-    _check_tensor(name, mask, *shapes)
-    check("bool" in str(mask.dtype), f"{name} of dtype bool", dtype=mask.dtype)
-
-
-def check_integers(name: str, tensor, *shapes):
-    """Checks that a tensor is one of integers, of one of the shapes, as far as these are known."""
-    _check_tensor(name, tensor, *shapes)
-    check("int" in str(tensor.dtype), f"{name} of an integer dtype", dtype=tensor.dtype)
-
-
-def _check_tensor(name, tensor, *shapes):
+def check_tensor(name: str, tensor, kind: Literal["bool", "int"], *shapes):
+    """Checks dtype and shape of a tensor, one of several shapes, as far as these are known."""
     given: Any = getattr(tensor, "shape", None)
     check(given is not None, f"{name} to be a tensor", **{name: tensor})
     given, shapes = tuple(given), [tuple(shape) for shape in shapes]
@@ -82,6 +71,8 @@ def _check_tensor(name, tensor, *shapes):
         for shape in shapes
     )
     check(fits, f"{name} of shape {' or '.join(map(str, shapes))}", shape=given)
+    expected = {"bool": "dtype bool", "int": "an integer dtype"}[kind]
+    check(kind in str(tensor.dtype), f"{name} of {expected}", dtype=tensor.dtype)
 
 
 class Constraint(NamedTuple):

@@ -2,7 +2,7 @@
 
 import math
 
-from lambda_keras.layers.arguments import check, check_mask
+from lambda_keras.layers.arguments import check, check_tensor
 from lambda_keras.layers.positions import of_examples
 from lambda_keras.layers.tiles import strided
 
@@ -19,10 +19,10 @@ def check_tensors(layer, inputs, context, mask, context_mask):
     equal = None in batches or batches[0] == batches[1]
     check(equal, "a context of as many examples as the inputs", examples=batches)
     if mask is not None:
-        check_mask("mask", mask, inputs.shape[:-1])
+        check_tensor("mask", mask, "bool", inputs.shape[:-1])
     if context_mask is not None:
         check(context is not None, "a context for the context_mask", context=None)
-        check_mask("context_mask", context_mask, given.shape[:-1])
+        check_tensor("context_mask", context_mask, "bool", given.shape[:-1])
 
 
 def check_pairs(layer, inputs, context, position_embeddings, attention_mask, relations):
@@ -45,7 +45,7 @@ def check_pairs(layer, inputs, context, position_embeddings, attention_mask, rel
     if layer.positions is not None:
         layer.positions.check_call(grids, position_embeddings, relations, shapes)
     if attention_mask is not None:
-        check_mask("attention_mask", attention_mask, *shapes)
+        check_tensor("attention_mask", attention_mask, "bool", *shapes)
     layer.check_capable("an attention_mask", any_pairs=attention_mask is not None)
     own_pairs = of_examples(attention_mask, relations)
     layer.check_capable("masks or relations of each example", own_pairs=own_pairs)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from support import backends
 
 import lambda_keras.layers  # noqa: F401 (registers the classes)
 
 SAVED = Path(__file__).parents[1] / "fixtures/saved_layers"
 
 
+@backends.slow_elsewhere
 def test_saved_layers_give_the_same_outputs():
     model = keras.models.load_model(SAVED / "layers.keras")
     with np.load(SAVED / "arrays.npz") as arrays:

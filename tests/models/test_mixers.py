@@ -90,7 +90,7 @@ def test_strided_queries_replace_the_pooling():
     assert (layer.strides, layer.pool_strides) == (2, 1)
 
 
-@pytest.mark.parametrize("mixer", backends.elsewhere(["local", "halo", "linear"], ["linear"]))
+@pytest.mark.parametrize("mixer", backends.elsewhere(["halo", "linear"], ["linear"]))
 def test_networks_for_images_of_every_size(mixer):
     model = LambdaResNet14(mixer=mixer, include_top=False)
     outputs = model(networks.images(1, 19, 26, 3), training=False)

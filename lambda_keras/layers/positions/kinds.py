@@ -5,7 +5,7 @@ import math
 from keras import ops
 
 from lambda_keras.layers import position_lambdas
-from lambda_keras.layers.arguments import check, check_integers
+from lambda_keras.layers.arguments import check, check_tensor
 from lambda_keras.layers.position_embeddings import relative_positions
 from lambda_keras.layers.positions.base import Positions
 from lambda_keras.layers.tiles import every
@@ -86,7 +86,7 @@ class Relation(Positions):
         return (self.layer.num_relations,)
 
     def check_call(self, grids, embeddings, relations, shapes):
-        check_integers("relations", relations, *shapes)
+        check_tensor("relations", relations, "int", *shapes)
 
     def outputs(self, queries, values, embeddings, pairs):
         return self.outputs_of_pairs(queries, values, embeddings, pairs)
