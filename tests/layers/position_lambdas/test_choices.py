@@ -5,7 +5,6 @@ import pytest
 
 from lambda_keras.layers.position_lambdas import (
     CHOICES,
-    IMPLEMENTATIONS,
     capable,
     choices,
     compiling_for,
