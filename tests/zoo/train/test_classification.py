@@ -79,6 +79,7 @@ def test_metrics_are_those_of_the_saved_model(finished):
     probabilities = predict(model, images)
     accuracy = (probabilities.argmax(-1) == labels).mean()
     assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    assert metrics["test"].keys() == {"accuracy", "loss", "top5_accuracy"}
     # Of images, not of batches, of which 104 images and padding are the last one.
     smoothed = 0.9 * np.eye(10)[labels] + 0.1 / 10
     loss = -(smoothed * np.log(probabilities)).sum(-1).mean()

@@ -1,5 +1,7 @@
 """Changes of a network by its recipe before training."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from lambda_keras.weights import hub
 from zoo.config import DistillationConfig, ModelConfig, TrainConfig
 from zoo.registry import create_model
 from zoo.train import classification
+from zoo.train import network as network_module
 from zoo.train.network import create_network, load_teacher, prepare
 from zoo.train.optimizer import add_weight_decay
 
@@ -182,20 +185,34 @@ def test_network_of_the_zoo_answers_with_logits(tmp_path):
     answers = np.asarray(keras.ops.convert_to_numpy(keras.ops.softmax(logits)))
     np.testing.assert_allclose(answers, networks.predict(model, images), atol=1e-5)
     assert abs(logits.sum(-1) - 1).min() > 1e-3
-    with pytest.raises(ValueError, match=r"^distillation: "):
-        load_teacher(DistillationConfig(**settings), (*NAMES, "d"), 16)
     with pytest.raises(ValueError, match=r"^distillation: .*dropout_rate"):
         load_teacher(DistillationConfig(**settings, overrides={"dropout_rat": 1}), NAMES, 16)
 
 
-@pytest.mark.slow
-def test_run_of_the_same_classes_and_pixels(run, tmp_path):
-    digits = tuple("0123456789")
-    config = DistillationConfig(run=run, temperature=4)
-    assert load_teacher(config, digits, 16).output_shape == (None, 10)
-    with pytest.raises(ValueError, match=r"distillation: expected a teacher of the 10 classes"):
-        load_teacher(config, (*digits[:9], "nine"), 16)
-    with pytest.raises(ValueError, match=r"images of 32 pixels.*Received: 16 pixels"):
-        load_teacher(config, digits, 32)
+@pytest.mark.parametrize(
+    ("names", "size", "message"),
+    [
+        (NAMES, 8, None),
+        (
+            ("a", "b", "d"),
+            8,
+            r"distillation: expected a teacher of the 3 classes of the data \(a, b",
+        ),
+        (NAMES, 9, "a teacher of images of 9 pixels, as model.image_size has it. Received: 8"),
+    ],
+)
+def test_teacher_has_the_classes_and_pixels_of_the_data(monkeypatch, names, size, message):
+    loaded = SimpleNamespace(model=networks.linear_model(classes=3), class_names=NAMES)
+    source = SimpleNamespace(load=lambda: loaded)
+    source.for_data = lambda *data: source if data == (names, size) else None
+    monkeypatch.setattr(network_module, "choose", lambda config: source)
+    if message is None:
+        assert load_teacher(DistillationConfig(run="run"), names, size) is loaded.model
+        return
+    with pytest.raises(ValueError, match=message):
+        load_teacher(DistillationConfig(run="run"), names, size)
+
+
+def test_run_that_is_no_teacher(tmp_path):
     with pytest.raises(ValueError, match=r"distillation: run: expected the folder of a finished"):
-        load_teacher(DistillationConfig(run=tmp_path), digits, 16)
+        load_teacher(DistillationConfig(run=tmp_path), NAMES, 16)

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import random_shift
 from zoo.data.load import load_data
@@ -24,7 +25,8 @@ def test_split_is_disjoint_fixed_and_even():
 
 
 def test_images_of_training_and_tests():
-    data = load_data(DataConfig(), image_size=8)
+    # Whatever crop the network was trained with.
+    data = load_data(DataConfig(), 8, preprocessing=Preprocessing(8, 0.5))
     assert data.class_names == tuple("0123456789")
     images, labels = data.test.sample(1000)
     _, (expected, expected_labels) = Source(DataConfig()).arrays()
