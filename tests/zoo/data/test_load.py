@@ -219,7 +219,7 @@ def test_unreadable_image_is_named_and_the_run_goes_on(tmp_path, capfd):
     capfd.readouterr()
 
 
-@pytest.mark.parametrize("source", ["tfrecord", "tfds"])
+@pytest.mark.parametrize("source", ["tfrecord", pytest.param("tfds", marks=pytest.mark.slow)])
 def test_unreadable_image_ends_the_run_with_its_name(source, tmp_path):
     config = truncated(tmp_path, source)
     data = load_data(config, 24)

@@ -52,7 +52,7 @@ def test_resumed_stream_equals_an_undisturbed_one(source, host):
     steps, size = source.count // 6, host.size(6)
     expected = names(source, steps + 20, 6, host=host)
     tf.random.set_seed(7)
-    for first_step in (1, steps // 3, steps - 1, steps, steps + 5):
+    for first_step in (steps // 3, steps - 1, steps + 5):
         got = names(source, steps + 20 - first_step, 6, first_step=first_step, host=host)
         assert got == expected[first_step * size :], first_step
     first = expected[: steps * size]

@@ -4,7 +4,7 @@ import logging
 import math
 from difflib import get_close_matches
 from glob import has_magic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,9 +16,6 @@ from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Record, Split
 from zoo.devices import ONLY_HOST
 from zoo.errors import needs_extra
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
 
 # The license of ImageNet forbids to download it automatically.
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
@@ -96,12 +93,16 @@ class Source(DataSource):
         parts = builder.info.splits[split].file_instructions
         files = [RecordFile(str(one.filename), one.skip, one.take) for one in parts]
         stream = StreamSource(files, parse, self.config.shuffle_buffer)
-        with naming_errors(stream.files):  # labels are -1 where they are secret
-            next(iter(stream.read(ONLY_HOST)))
+        try:
+            with naming_errors(stream.files):  # labels are -1 where they are secret
+                next(iter(stream.read(ONLY_HOST)))
+        except tf.errors.OpError as error:
+            why = f"{self.config.name} cannot be read: {reason(error)}"
+            raise ValueError(f"data.dir: {why}") from None
         return stream
 
 
-def find_builder(tfds: Any, name: str, folder: str | None) -> "tfds.core.DatasetBuilder":
+def find_builder(tfds: Any, name: str, folder: str | None) -> Any:
     """Returns the builder of a prepared dataset."""
     logging.getLogger("absl").setLevel("ERROR")  # warnings of folders without a description
     try:
