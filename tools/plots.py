@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic_settings import CliPositionalArg
 
-from zoo.benchmark.accelerator import timm_rows
+from tools.choices import timm_rows
 from zoo.benchmark.report import read_report
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, place
 from zoo.cli.run import run_command
@@ -23,7 +23,7 @@ with needs_extra("train"):
 LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
-class Config(Settings, cli_prog_name="python -m tools.plots"):
+class Config(Settings):
     """Draws a figure beside each JSON file of layer, attention, steps, accelerator or compiled."""
 
     files: CliPositionalArg[list[Path]]
@@ -32,7 +32,7 @@ class Config(Settings, cli_prog_name="python -m tools.plots"):
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the reports and draws."""
-    for path in Config.from_command_line(arguments).files:
+    for path in Config.from_command_line(arguments, "python -m tools.plots").files:
         draw(read_report(path), path.with_suffix(".png"))
 
 

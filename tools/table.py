@@ -15,7 +15,7 @@ from zoo.model_card import table
 Row = Mapping[str, Any]
 
 
-class Config(Settings, cli_prog_name="python -m tools.table"):
+class Config(Settings):
     """Prints a Markdown table of the JSON files of zoo.benchmark and tools.compiled.
 
     Columns are keys of rows, such as forward.ms for nested ones, or of the whole report, such as
@@ -38,7 +38,7 @@ class Config(Settings, cli_prog_name="python -m tools.table"):
 
 def main(arguments: Sequence[str]) -> None:
     """Reads the reports and prints the table."""
-    config = Config.from_command_line(arguments)
+    config = Config.from_command_line(arguments, "python -m tools.table")
     rows = [row for path in config.files for row in read(path)]
     wanted = [condition.partition("=") for condition in config.where]
     used = [*config.columns, *config.values, *(key for key, *_ in wanted)]

@@ -1,25 +1,18 @@
 """Measures layers and networks on the accelerator of this machine."""
 
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from zoo.benchmark import layer
-from zoo.benchmark.models import COLUMNS as NETWORK_COLUMNS
-from zoo.benchmark.models import MODES as NETWORK_MODES
-from zoo.benchmark.models import compare as compare_networks
-from zoo.benchmark.models import halved, parse
-from zoo.benchmark.report import columns, print_table, read_report
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BackendSettings, MixedDtype
+from zoo.benchmark import models as networks
+from zoo.benchmark.settings import BackendSettings, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.fields import BatchSize, checked_by
-from zoo.files import atomic_write
 
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
 MODELS += ("lambda_resnet101@192", "resnet_rs101_no_se@192", "keras.EfficientNetB3@300")
@@ -27,18 +20,15 @@ MODELS += ("lambda_resnet152@224", "resnet_rs152_no_se@224", "keras.EfficientNet
 OF_TIMM = ("lambda_resnet26t@256", "timm.lambda_resnet26t@256:compile=true")
 OF_TIMM += ("halonet26t@256", "timm.halonet26t@256:compile=true")
 OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
-TOLERATED = 1.05  # time of `auto`, relative to the fastest implementation
-COMPARED = ("positions", "scope", "batch", "mode", "best", "auto_of_best")
 
 
 class Config(layer.LayerSettings, BackendSettings):
     """Measures the layer and whole networks on a GPU or TPU, within minutes, and goes on later.
 
     Times every implementation of the layer, then training and inference of networks with the
-    largest batch that fits. The loop over calls is part of the compiled program on JAX and
-    TensorFlow. Results in the JSON file of --output are not measured again; beside it comes a CSV
-    file in timm's columns. Prints how far auto is from the fastest implementation,
-    and the rows that correct its table. Needs Keras and one of JAX, PyTorch and TensorFlow:
+    largest batch that fits. The loop over calls is part of the compiled program on JAX. Results in
+    the JSON file of --output are not measured again. Needs Keras and one of JAX, PyTorch and
+    TensorFlow:
 
       python -m zoo.benchmark accelerator --backend jax --output h100.json
     """
@@ -50,38 +40,23 @@ class Config(layer.LayerSettings, BackendSettings):
     scopes: layer.Scopes = (23, 7)
     sizes: layer.Sizes = (*layer.STAGES, *(f"{size}x8" for size in layer.STAGES))
     batch: layer.Batch = 128
-    models: tuple[Annotated[str, checked_by(parse)], ...] | None = None
+    models: tuple[Annotated[str, checked_by(networks.parse)], ...] | None = None
     """Networks, as for `models`. None: LambdaResNets, ResNet-RS and EfficientNets; on PyTorch with
     timm also timm's compiled networks."""
     largest_batch: BatchSize = 256
     """Batch size of networks, halved until they fit."""
-    minutes: float = Field(default=8, ge=0)
-    """Time limit. 0: only print what is in the file."""
-
-    @field_validator("xla")
-    @classmethod
-    def _xla_of_jax(cls, xla: bool) -> bool:
-        if xla:
-            raise ValueError("expected --backend jax in place of --xla. Received: true")
-        return xla
+    minutes: float = Field(default=8, gt=0)
+    """Time limit; the same command goes on."""
 
 
 def run(config: Config) -> None:
     """Measures until the time is up, then prints and writes."""
-    if config.minutes:
-        bench = AcceleratorBench(config)
-        for _ in bench.measurements():
-            if not bench.time_left():
-                print("\nThe time is up: the same command measures the rest.")
-                break
-        content = bench.content
-    elif config.output is None:
-        raise ValueError("expected --output FILE with --minutes 0. Received: none")
-    else:
-        content = read_report(config.output)
-    print_choices(content)
-    if config.output is not None:
-        write_beside(content, config.output)
+    bench = AcceleratorBench(config)
+    for _ in bench.measurements():
+        if not bench.time_left():
+            print("\nThe time is up: the same command measures the rest.")
+            break
+    bench.finish()
 
 
 class AcceleratorBench(Bench):
@@ -115,81 +90,15 @@ class AcceleratorBench(Bench):
             with_timm = self.backend.package == "torch" and find_spec("timm")
             models = MODELS + OF_TIMM * bool(with_timm)
         for text in models:
-            for mode in NETWORK_MODES:
+            for mode in networks.MODES:
                 yield from self._halve(text, mode)
 
     def _halve(self, text: str, mode: str) -> Iterator[None]:
         """Measures a network with the largest batch that fits."""
-        one = [parse(text, self.settings.largest_batch, self.settings.dtype)]
+        one = [networks.parse(text, self.settings.largest_batch, self.settings.dtype)]
         while one:
             if not self.found(mode, entry=one[0].name, batch=one[0].batch):
-                head, beside = f"batch {one[0].batch}, ", partial(compare_networks, one)
-                self.measure(one, [mode], NETWORK_COLUMNS, beside, head)
+                head, beside = f"batch {one[0].batch}, ", partial(networks.compare, one)
+                self.measure(one, [mode], networks.COLUMNS, beside, head)
                 yield
-            one = halved(one, mode, self)
-
-
-def choices(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Compares `auto` with the fastest implementation of each size and mode."""
-    cases: dict[tuple, dict[str, float]] = {}
-    for row in rows:
-        for mode in layer.MODES:
-            if "implementation" in row and row.get(mode, {}).get("ms"):
-                key = (row["size"] ** row["axes"], row["scope"], row["batch"], mode)
-                cases.setdefault(key, {})[row["implementation"]] = row[mode]["ms"]
-    found = []
-    for case, times in cases.items():
-        auto = times.pop("auto", None)
-        if auto and times:
-            best = min(times, key=times.__getitem__)
-            values = (*case, best, auto / times[best])
-            found.append(dict(zip(COMPARED, values, strict=True)))
-    return found
-
-
-def corrections(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields rows for `CHOICES` of `position_lambdas` where `auto` is not the fastest."""
-    for one in found:
-        if one["auto_of_best"] > TOLERATED:
-            ranges = {key: (one[key], one[key]) for key in ("positions", "scope", "batch")}
-            yield one["best"], {**ranges, "training": one["mode"] == FORWARD_BACKWARD}
-
-
-def print_choices(content: Mapping[str, Any]) -> None:
-    """Prints `auto` beside the fastest implementations, and the rows that correct its table."""
-    if found := choices(content["rows"]):
-        print_table(
-            "auto beside the fastest implementation", "positions", columns(*COMPARED[1:]), found
-        )
-        if rows := list(corrections(found)):
-            print("\nRows to put first in CHOICES (lambda_keras/layers/position_lambdas):")
-            print(*(f"    {row}," for row in rows), sep="\n")
-
-
-def timm_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Lists networks in the columns of timm's benchmark results."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        for mode, kind in ((FORWARD, "infer"), (TRAINING, "train")):
-            if "entry" in row and (one := row.get(mode, {})).get("ms"):
-                name = re.sub(r"@\d+(x\d+)?", "", row["entry"])
-                entry = found.setdefault(row["entry"], {"model": name})
-                entry[f"{kind}_samples_per_sec"] = round(one["images_per_second"], 2)
-                entry[f"{kind}_step_time"] = round(one["ms"], 3)
-                entry[f"{kind}_batch_size"] = row["batch"]
-                entry[f"{kind}_img_size"] = row["image_size"]
-                entry["param_count"] = round(row["parameters"] / 1e6, 2)
-    return list(found.values())
-
-
-def write_beside(content: Mapping[str, Any], output: Path) -> None:
-    """Writes the CSV file."""
-    rows = timm_rows(content["rows"])
-    written = [output]
-    if rows:
-        written.append(output.with_suffix(".csv"))
-        names = dict.fromkeys(name for row in rows for name in row)
-        lines = [names, *([str(row.get(name, "")) for name in names] for row in rows)]
-        with atomic_write(written[-1]) as beside:
-            beside.write_text("".join(f"{','.join(line)}\n" for line in lines), encoding="utf-8")
-    print(f"\nwrote {', '.join(map(str, written))}")
+            one = networks.halved(one, mode, self)

@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops, tree
+from keras import ops
 
 # Passes that would move out of a loop what is the same in all turns: everything.
 HOISTING = "while-loop-invariant-code-motion,while-loop-expensive-invariant-code-motion"
@@ -80,26 +80,19 @@ class Backend(ABC):
     def wait(self, outputs: Any) -> None:
         """Waits until the outputs are computed."""
 
-    @abstractmethod
-    def temporary_bytes(self, step: Step) -> int:
-        """Peak memory of a step in addition to its inputs and weights."""
-
-
-class Allocating(Backend):
-    """A backend whose allocator counts its peak."""
-
-    @abstractmethod
     def memory(self, reset: bool = False) -> int:
         """Peak memory since the last reset, or the memory now if it resets the peak."""
+        raise NotImplementedError
 
-    def temporary_bytes(self, step):
+    def temporary_bytes(self, step: Step) -> int:
+        """Peak memory of a step in addition to its inputs and weights."""
         self.wait(step.start())
         before = self.memory(reset=True)
         self.wait(step.start())
         return self.memory() - before
 
 
-class TensorFlow(Allocating):
+class TensorFlow(Backend):
     """TensorFlow: `tf.function`, with or without XLA."""
 
     package = "tensorflow"
@@ -131,25 +124,21 @@ class TensorFlow(Allocating):
             self.module.test.experimental.sync_devices()
 
     @property
-    def _device(self) -> str:
-        return "GPU:0" if self.accelerator else "CPU:0"
-
-    @property
     def memory_method(self):
         try:
             self.memory()
         except (RuntimeError, ValueError):  # without oneDNN, the CPU allocator is malloc
             return None
         return (
-            f"peak of TensorFlow's allocator on {self._device} in a call, outputs included; "
-            "on a CPU, tensors below 256 KiB are not counted"
+            f"peak of TensorFlow's allocator on {'GPU:0' if self.accelerator else 'CPU:0'} in a "
+            "call, outputs included; on a CPU, tensors below 256 KiB are not counted"
         )
 
     def memory(self, reset=False):
-        known = self.module.config.experimental
+        known, device = self.module.config.experimental, "GPU:0" if self.accelerator else "CPU:0"
         if reset:
-            known.reset_memory_stats(self._device)
-        return known.get_memory_info(self._device)["current" if reset else "peak"]
+            known.reset_memory_stats(device)
+        return known.get_memory_info(device)["current" if reset else "peak"]
 
 
 class Jax(Backend):
@@ -200,7 +189,7 @@ class Jax(Backend):
         return step.program.memory_analysis().temp_size_in_bytes
 
 
-class Torch(Allocating):
+class Torch(Backend):
     """PyTorch, eager."""
 
     package = "torch"
@@ -278,30 +267,6 @@ class JaxLoop(Jax):
         return Step(start, self, program, looping=True)
 
 
-class TensorFlowLoop(TensorFlow):
-    """TensorFlow: a `tf.while_loop` in one `tf.function`."""
-
-    def compile(self, function, *tensors):
-        tf = self.module
-
-        def outputs(*inputs):
-            return [one for one in tree.flatten(function(*inputs)) if one is not None]
-
-        traced = tf.function(outputs, autograph=False).get_concrete_function(*tensors)
-        zeros = [tf.zeros(one.shape, one.dtype) for one in traced.structured_outputs]
-
-        def turn(i, last):
-            with tf.control_dependencies(last):
-                again = [tf.identity(tensor) for tensor in tensors]
-            return i + 1, outputs(*again)
-
-        def repeat(calls, last):
-            return tf.while_loop(lambda i, _: i < calls, turn, (0, last))[1]
-
-        repeat = tf.function(repeat, autograph=False).get_concrete_function(tf.constant(1), zeros)
-        return Step(lambda calls=1: repeat(tf.constant(calls), zeros), self, looping=True)
-
-
 def _weights(layer: keras.layers.Layer) -> list[list]:
     groups = (layer.trainable_variables, layer.non_trainable_variables)
     return [[weight.value for weight in group] for group in groups]
@@ -322,10 +287,7 @@ def stateless_call(
 
 
 def current_backend(xla: bool = False, looping: bool = False) -> Backend:
-    """Returns the backend that Keras runs on; `looping` for programs that repeat themselves.
-
-    PyTorch's calls stay calls from Python.
-    """
-    kinds = (TensorFlowLoop, JaxLoop, Torch) if looping else (TensorFlow, Jax, Torch)
+    """Returns the backend that Keras runs on; JAX's programs repeat themselves with `looping`."""
+    kinds = (TensorFlow, JaxLoop if looping else Jax, Torch)
     name = keras.backend.backend()
     return next(kind for kind in kinds if kind.package == name)(xla)

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,7 @@ class Column:
 
     title: str
     key: str  # `forward.ms` is row["forward"]["ms"]
-    form: Callable[[Any], str] = digits
+    factor: float | None = None  # None: of numbers that are not integers 1, others as they are
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Looks up the value of a row; None where there is none."""
@@ -53,18 +52,20 @@ class Column:
     def cell(self, row: Mapping[str, Any]) -> str:
         """Formats the cell of a row."""
         value = self.value(row)
-        return "-" if value is None else self.form(value)
+        if value is None:
+            return "-"
+        is_plain = self.factor is None and not isinstance(value, float)
+        return str(value) if is_plain else digits(value, self.factor or 1.0)
 
 
-_mega, _giga = partial(digits, factor=1e-6), partial(digits, factor=1e-9)
-# Titles and formats of measurements; other columns have their keys as titles.
+# Titles and factors of measurements; other columns have their keys as titles.
 _KNOWN = {
-    "images_per_second": ("images/s", digits),
-    "us_per_position": ("µs/position", digits),
-    "ms_per_step": ("ms/step", digits),
-    "parameters": ("M parameters", _mega),
-    "operations": ("GFLOP", _giga),
-    "bytes_accessed": ("accessed MB", _mega),
+    "images_per_second": ("images/s", 1.0),
+    "us_per_position": ("µs/position", 1.0),
+    "ms_per_step": ("ms/step", 1.0),
+    "parameters": ("M parameters", 1e-6),
+    "operations": ("GFLOP", 1e-9),
+    "bytes_accessed": ("accessed MB", 1e-6),
 }
 
 
@@ -73,12 +74,11 @@ def column(key: str) -> Column:
     mode, _, rest = key.partition(".")
     if mode in (FORWARD, FORWARD_BACKWARD, TRAINING) and rest:
         inner = column(rest)
-        return Column(f"{mode.replace('_', ' + ')}, {inner.title}", key, inner.form)
+        return Column(f"{mode.replace('_', ' + ')}, {inner.title}", key, inner.factor)
     title = key.rpartition(".")[-1].replace("_", " ")
-    is_size = title.endswith(" bytes")
-    default = (title.replace(" bytes", " MB"), _mega) if is_size else (title, _plain)
-    title, form = _KNOWN.get(key, default)
-    return Column(title, key, form)
+    default = (title.replace(" bytes", " MB"), 1e-6 if title.endswith(" bytes") else None)
+    title, factor = _KNOWN.get(key, default)
+    return Column(title, key, factor)
 
 
 def columns(*keys: str) -> tuple[Column, ...]:
@@ -86,15 +86,11 @@ def columns(*keys: str) -> tuple[Column, ...]:
     return tuple(map(column, keys))
 
 
-def _plain(value: Any) -> str:
-    return digits(value) if isinstance(value, float) else str(value)
-
-
 def print_table(
     title: str, name: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> None:
     """Prints a Markdown table, `name` first, and the reasons of rows without measurements."""
-    rows, columns = list(rows), (Column(name, name, str), *columns)
+    rows, columns = list(rows), (Column(name, name), *columns)
     cells = ([one.cell(row) for one in columns] for row in rows)
     print(f"\n{title}\n\n{table([one.title for one in columns], cells)}")
     for row in rows:
@@ -215,10 +211,14 @@ class CaseReport(Report, ABC):
 
         `compare` adds comparisons to the results of a mode; `title` begins the headings.
         """
-        rows = {}
+        rows: dict[str, dict[str, Any]] = {}
         for case in cases:
             progress(f"building {case.name}")
-            rows[case.name] = self._row(case.identity)
+            identity = case.identity
+            known = (row for row in self.rows if identity.items() <= row.items())
+            rows[case.name] = next(known, identity)
+            if rows[case.name] is identity:
+                self.rows.append(identity)
         for mode in modes:
             head = f"{title}{mode.replace('_', ' + ')}"
             found = self.results(cases, mode, head)
@@ -250,17 +250,9 @@ class CaseReport(Report, ABC):
         of_case = (row for row in self.rows if known.items() <= row.items())
         return next((row[mode] for row in of_case if mode in row), {})
 
-    def _row(self, identity: dict[str, Any]) -> dict[str, Any]:
-        """Returns the row of a case, a new one if there is none."""
-        for row in self.rows:
-            if identity.items() <= row.items():
-                return row
-        self.rows.append(identity)
-        return identity
-
     @abstractmethod
     def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:
-        """Measures the steps of cases; returns results by name. `head` begins progress lines."""
+        """Measures the steps of cases, by name. `head` begins progress lines."""
 
 
 def quotient(numerator: float | None, denominator: float | None) -> float | None:
