@@ -3,11 +3,13 @@
 import email
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -69,12 +71,6 @@ def wheel(wheel_path):
         yield archive
 
 
-@pytest.fixture(scope="module")
-def metadata(wheel):
-    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-    return email.message_from_bytes(wheel.read(name))
-
-
 def files_of(*folders: str) -> set[str]:
     """All files of folders of the checkout."""
     return {
@@ -85,12 +81,14 @@ def files_of(*folders: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_source_distribution_is_complete_and_clean(sdist):
     found = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
     generated = {name for name in found if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
     assert found - generated == files_of(*PACKAGES, *FOLDERS) | set(TOP)
 
 
+@pytest.mark.slow
 def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel):
     expected = files_of(*PACKAGES)
     expected |= {f"zoo/{name}" for name in files_of(CONFIGS) if name.endswith(".yaml")}
@@ -98,26 +96,31 @@ def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel):
     assert {f"{package}/py.typed" for package in PACKAGES} <= expected
 
 
-def test_wheel_has_version_and_licence(metadata):
+@pytest.mark.slow
+def test_wheel_has_version_and_licence(wheel):
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(wheel.read(name))
     assert metadata["Version"] == lambda_keras.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("License-File") == ["LICENSE"]
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Typing :: Typed" in metadata.get_all("Classifier")
-
-
-def test_metadata_has_no_address(metadata):
-    """The project has none; one that was made up may become somebody's."""
+    # The project has no address; one that was made up may become somebody's.
     assert not {"Home-page", "Project-URL", "Download-URL", "Author-email"} & set(metadata)
 
 
-def test_installing_needs_no_backend_but_extras_offer_one(metadata):
-    required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
-    names = ["h5py", "huggingface_hub", "keras", "numpy", "safetensors"]
-    assert sorted(line.split(">=")[0] for line in required) == names
+def test_installing_needs_no_backend_but_extras_offer_one():
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    names = [line.split(">=")[0] for line in content["project"]["dependencies"]]
+    assert names == ["h5py", "huggingface_hub", "keras", "numpy", "safetensors"]
+    extras = content["project"]["optional-dependencies"]
     backends = {"tensorflow", "jax", "torch", "gpu", "tpu", "jax-gpu", "jax-tpu"}
     commands = {"commands", "train", "export", "detection", "pseudo", "demo", "serve", "convert"}
-    assert set(metadata.get_all("Provides-Extra")) == backends | commands
+    assert extras.keys() == backends | commands
+    for name in ("train", "serve", "convert"):  # settings of their commands
+        assert re.search(r"lambda_keras\[.*commands\]", extras[name][0])
+    groups = content["dependency-groups"]  # not published
+    assert groups.keys() == {"test", "dev", "docs", "compare", "compiled", "benchmark"}
 
 
 def test_nothing_says_to_install_the_project_by_its_bare_name():

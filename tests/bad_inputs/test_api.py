@@ -20,19 +20,13 @@ SIZE = "image_size: expected an integer from 8 to 2048. Received: "
 # Source, part of the message; both functions refuse it.
 SOURCES = [
     (None, f"{PLACE}None"),
-    (5, f"{PLACE}5"),
-    ([], f"{PLACE}[]"),
-    ({}, f"{PLACE}{{}}"),
     (b"x", f"{PLACE}b'x'"),
     ("", f"{PLACE}''"),
     ("a" * 5000, "aaa' (File name too long)"),
-    ("a/" * 2500, "a/' (File name too long)"),
     ("a\0b", r"'a\x00b' (embedded null byte)"),
     ("\ud800", r"'\ud800' ('utf-8' codec"),
     ("s3://a/b", "Received: 's3://a/b'"),
     ("hf://../x", f"{ADDRESS}'hf://owner/repo@revision'. Received: 'hf://../x'"),
-    ("hf://a/b--c", ADDRESS),
-    ("hf://a/-b", ADDRESS),
     (NAME, f"weights: expected 'imagenet', or a file of weights for {NAME}: without weights it "),
     ("fifo", "the folder of a finished run. Received: 'fifo'"),
 ]
@@ -41,29 +35,20 @@ SOURCES = [
 CLASSIFIERS = [
     ({"weights": 5}, "weights: expected a path. Received: 5"),
     ({"weights": ""}, "weights: expected a path. Received: ''"),
-    ({"weights": "a" * 5000}, "weights: expected a path. Received: 'aaa"),
     ({"weights": "fifo"}, "file that exists. Received: weights='fifo'"),
     ({"weights": "hf://../x"}, ADDRESS),
     *(
         ({"class_names": value}, CLASSES + part)
         for value, part in (
             (5, "5"),
-            ((name for name in NAMES), "<generator"),
-            ([None] * 3, "[None, None, None]"),
             ("abc", "'abc'"),
-            ([], "[]"),
             (["a"], "['a']"),
             (["a", "b", ""], "['a', 'b', '']"),
             (["a", "b", 3], "['a', 'b', 3]"),
-            (set("ab"), "{'a', 'b'}"),
-            (np.zeros(3), "array([0., 0., 0.])"),
             ([None] * 10**5, "[None, None, None, None, None, None, ...]"),
         )
     ),
-    *(
-        ({"image_size": value}, SIZE + str(value))
-        for value in (0, -1, 7, 2049, 10**9, 32.0, True, np.nan)
-    ),
+    *(({"image_size": value}, SIZE + str(value)) for value in (7, 2049, 32.0, True)),
     ({"image_size": "32"}, f"{SIZE}'32'"),
     ({"weights": None, "source": "fifo"}, f"expected class_names {ALONE} 'fifo'"),
 ]
@@ -77,7 +62,6 @@ EVALUATIONS = [
     ({"weights": "nope.h5"}, "existing file. Received: 'nope.h5'"),
     ({"image_size": 0}, "image_size: Input should be greater than or equal to 8. Received: 0"),
     ({"averaged": "x"}, "averaged: expected True or False. Received: 'x'"),
-    ({"averaged": None}, "averaged: expected True or False. Received: None"),
     ({"averaged": False}, "averaged: only a run has other weights than the averaged ones"),
 ]
 
@@ -88,6 +72,12 @@ def weights(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("weights") / "random.weights.h5"
     create_model(NAME, classes=3, input_shape=(32, 32, 3)).save_weights(path)
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def classifier(weights):
+    """A network with those weights."""
+    return load_classifier(NAME, weights, NAMES, 32)
 
 
 @pytest.fixture(autouse=True)
@@ -133,28 +123,26 @@ def test_evaluate(weights, changes, part):
 @pytest.mark.parametrize(
     ("name", "value", "part"),
     [
-        *(("row", row, "a position in the grid") for row in (0.5, "x", None, True, -1, 8)),
-        *(("layer", name, "expected the name of a layer") for name in (3, "", [], "x")),
-        *(("classifier", value, "a classifier of load") for value in (None, "runs/mine", 3)),
+        *(("row", row, "a position in the grid") for row in (0.5, True, -1, 8)),
+        *(("layer", name, "expected the name of a layer") for name in (3, "x")),
+        *(("classifier", value, "a classifier of load") for value in (None, "runs/mine")),
     ],
 )
-def test_lambda_maps(weights, name, value, part):
-    classifier = load_classifier(NAME, weights, NAMES, 32)
+def test_lambda_maps(classifier, name, value, part):
     good = {"classifier": classifier, "image": np.zeros((9, 9, 3), "uint8"), "row": 0, "column": 0}
     refuse(part, lambda_maps, **(good | {name: value}))
 
 
-@pytest.mark.parametrize("images", [{}, {"a": 1}, {"a.png"}, b"a.png", 5], ids=named)
-def test_images_of_a_classifier(weights, images):
-    refuse("expected images. Received: ", load_classifier(NAME, weights, NAMES), images)
+@pytest.mark.parametrize("images", [{"a": 1}, {"a.png"}, b"a.png"], ids=named)
+def test_images_of_a_classifier(classifier, images):
+    refuse("expected images. Received: ", classifier, images)
 
 
-def test_no_images(weights):
-    classifier = load_classifier(NAME, weights, NAMES, 32)
+def test_no_images(classifier):
     assert classifier([]) == classifier(np.zeros((0, 32, 32, 3), "uint8")) == []
 
 
-@pytest.mark.parametrize("limit", [-1, 0, 2.5, "x", True])
+@pytest.mark.parametrize("limit", [0, 2.5, True])
 def test_sample(limit):
     test = load_data(32, source="digits").test
     refuse(f"limit: expected a positive integer. Received: {limit!r}", test.sample, limit)
@@ -166,6 +154,5 @@ def test_names_may_be_an_array(weights):
     assert classifier.image_size == 16
 
 
-def test_an_image_that_is_a_pipe(weights):
-    classifier = load_classifier(NAME, weights, NAMES)
+def test_an_image_that_is_a_pipe(classifier):
     refuse("unreadable image: fifo (not a regular file)", classifier, "fifo")

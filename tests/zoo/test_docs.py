@@ -17,6 +17,7 @@ from zoo.cli import commands
 from zoo.cli.main import Verb
 from zoo.registry import TABLE, list_models
 
+pytestmark = pytest.mark.one_backend
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in FILES}
@@ -43,13 +44,7 @@ SHORTER = {
     r'"runs/digits"': "folder / 'run'",
     r'"published/mine"': "published",
 }
-COMMANDS = [
-    pytest.param(line, id=f"{name}: {line[:70]}")
-    for name, page in PAGES.items()
-    for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
-    for line in block.splitlines()
-]
-# Where the settings of a command are, if not in its own module.
+# Commands whose settings depend on the task.
 BY_TASK = {f"zoo.{verb}" for verb, command in commands.COMMANDS.items() if len(command.places) > 1}
 VARIABLES = r"(?:[A-Z_]+=\S+ )*"  # of the environment, before a command
 # How each command is tested; the first pattern that fits counts.
@@ -89,7 +84,17 @@ def how(line: str) -> str:
     return next(kind for pattern, kind in HOW.items() if re.match(VARIABLES + pattern, line))
 
 
-@pytest.mark.one_backend
+COMMANDS = [
+    pytest.param(
+        line, id=f"{name}: {line[:70]}", marks=pytest.mark.slow if how(line) == RUN else ()
+    )
+    for name, page in PAGES.items()
+    for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "block"), BLOCKS)
 def test_python_runs(name, block, tmp_path, request):
     request.addfinalizer(lambda: keras.config.set_dtype_policy("float32"))
@@ -113,7 +118,6 @@ def test_python_runs(name, block, tmp_path, request):
         assert 0.1 < np.abs(features).mean() < 5
 
 
-@pytest.mark.one_backend
 @pytest.mark.parametrize("line", COMMANDS)
 def test_command(line, request):
     {
@@ -125,7 +129,6 @@ def test_command(line, request):
     }[how(line)](line, request)
 
 
-@pytest.mark.one_backend
 def test_links_lead_somewhere():
     for name, page in PAGES.items():
         folder = ROOT if name == "README.md" else ROOT / "docs"
@@ -133,7 +136,6 @@ def test_links_lead_somewhere():
             assert link.startswith("https://") or (folder / link).exists(), f"{name}: {link}"
 
 
-@pytest.mark.one_backend
 def test_every_network_has_a_card_on_one_page():
     pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "families").iterdir())
     patterns = " ".join(re.findall(r"^```{networks} (.*)$", pages, flags=re.MULTILINE)).split()
@@ -141,7 +143,6 @@ def test_every_network_has_a_card_on_one_page():
     assert sorted(names) == sorted(TABLE)
 
 
-@pytest.mark.one_backend
 def test_configurations_have_the_names_by_which_a_wheel_has_them():
     assert [name for name, page in PAGES.items() if "--config tpu_configs/" in page] == []
 

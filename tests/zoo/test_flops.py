@@ -46,6 +46,12 @@ BASELINE_ROWS = [
 NAMES = {"lambda": "resnet50_llll", "content": None}
 
 
+@pytest.fixture(autouse=True)
+def no_drawing(monkeypatch):
+    """Counts need no weights."""
+    networks.skip_drawing(monkeypatch)
+
+
 def count(name: str, **overrides) -> tuple[int, float]:
     """Parameters of a network for images of 224 pixels, and 10^9 operations to three decimals."""
     model = create_model(name, input_shape=(224, 224, 3), **overrides)
@@ -64,19 +70,17 @@ def test_size_that_is_not_in_the_registry():
 
 
 def few(rows: list[dict]) -> list:
-    """The first and the last row; `make test-slow` has the others, which are the same code."""
-    others = [pytest.param(row, marks=pytest.mark.very_slow) for row in rows[1:-1]]
+    """The first and the last row; `make test-all` has the others, which are the same code."""
+    others = [pytest.param(row, marks=pytest.mark.slow) for row in rows[1:-1]]
     return [rows[0], *others, rows[-1]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", few(GOLDEN["table9_resnet50_LLLL"]))
 def test_table_9(row):
     arguments = {"num_heads": row["h"], "key_dim": row["k"], "intra_depth": row["u"]}
     assert count("resnet50_llll", scope=row["scope"], **arguments) == golden_counts(row)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", GOLDEN["table10_resnet50_LLLL"], ids=lambda r: str(r["gflops"]))
 def test_table_10(row):
     """Content or position lambdas alone; the paper counts the keys' projection in any case."""
@@ -86,7 +90,6 @@ def test_table_10(row):
     assert gflops == row["gflops"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", few(GOLDEN["table11_resnet50_CLLL_scope"]))
 def test_table_11(row):
     scope = None if row["scope"] == "global" else row["scope"]
@@ -112,9 +115,8 @@ def convolutions() -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("row", "mixer", "arguments"), BASELINE_ROWS, ids=str)
-def test_mixers_in_a_resnet50(row, mixer, arguments, convolutions, monkeypatch):
+def test_mixers_in_a_resnet50(row, mixer, arguments, convolutions):
     """Every placement: a stage has the same layers whatever the others are made of."""
-    networks.skip_drawing(monkeypatch)
     mixed, counts = counts_by_stage(placement="LLLL", mixer=mixer, **arguments), {}
     for placement in BASELINES[row]:
         letters = dict(zip(networks.STAGES, placement, strict=True))

@@ -12,7 +12,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import Section, Settings
 from zoo.config import TrainConfig
-from zoo.fields import Count, OutputFile, TypedValues, configurations, load_yaml
+from zoo.fields import Count, OutputFile, TypedValues, configurations, load_yaml, typed
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "tpu_configs"
@@ -110,6 +110,14 @@ def test_words_that_cannot_be_quoted_are_refused(word):
 def test_lists_in_overrides():
     config = Words.from_command_line(["a", "--overrides", "scope=[7,7],x=1e-3", "--overrides=y=[]"])
     assert config.overrides == {"scope": [7, 7], "x": "1e-3", "y": []}
+
+
+def test_values_of_overrides_are_yaml():
+    values = {"scope": "7", "alpha": "0.5", "placement": "CCLL", "pooling": "null", "classes": 3}
+    expected = {"scope": 7, "alpha": 0.5, "placement": "CCLL", "pooling": None, "classes": 3}
+    assert typed(values) == expected
+    with pytest.raises(ValueError, match=r"YAML for scope\. Received: '\[7'"):
+        typed({"scope": "[7"})
 
 
 def test_yaml_has_plain_types_and_no_aliases():
