@@ -31,6 +31,16 @@ def test_auto_on_one_cpu_is_one_device(monkeypatch):
     assert not Devices(8, Host(1, 2), "TPU").chief
 
 
+def test_hosts_share_every_batch():
+    host = Host(1, 2)
+    assert host.size(6) == 3
+    assert [host.number(position, 6) for position in range(5)] == [3, 4, 5, 9, 10]
+    assert host.split(6) == [Host(3, 6), Host(4, 6), Host(5, 6)]
+    assert host.split(3) == [host]
+    with pytest.raises(ValueError, match="expected a multiple of 2, the number of hosts"):
+        host.size(7)
+
+
 @pytest.mark.parametrize(
     ("gpus", "tpu", "expected"),
     [

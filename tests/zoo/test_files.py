@@ -14,8 +14,10 @@ from zoo.files import (
     FullDiskError,
     atomic_write,
     expand,
+    is_litter,
     local_copy,
     location,
+    next_version,
     remove,
     remove_partial,
     restore,
@@ -160,6 +162,25 @@ def test_folder_moved_aside_comes_back(tmp_path):
     ):
         pass
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/b"]
+
+
+def test_versions_are_numbered_while_others_are_written(tmp_path):
+    with next_version(tmp_path / "new") as (first, beside):
+        beside.mkdir()
+        with next_version(tmp_path / "new") as (second, other):
+            other.mkdir()
+    assert (first.name, second.name) == ("1", "2")
+    assert sorted(path.name for path in first.parent.iterdir()) == ["1", "2"]
+    (first.parent / "10").mkdir()
+    with next_version(first.parent) as (folder, beside):
+        beside.mkdir()
+    assert folder.name == "11"
+
+
+@pytest.mark.parametrize("name", [".git", "__MACOSX", "~$a.doc", "Thumbs.db", "@eaDir"])
+def test_litter(name):
+    assert is_litter(name)
+    assert not is_litter(f"a{name}")
 
 
 def test_bucket(bucket, tmp_path):
