@@ -16,8 +16,9 @@ from zoo.detection import experiment
 from zoo.detection.experiment import Backbone, ZooNetwork, build_backbone
 from zoo.registry import create_model, kernels
 
-SIZE = 64
+SIZE, DECAY = 64, 4e-5
 STEM = {"stem": "rs"}  # of the small network at strides 4 to 32
+IMAGES = np.random.default_rng(0).normal(size=(2, SIZE, SIZE, 3)).astype("float32")
 
 
 def backbone(regularizer=None, weights=None, overrides=STEM, name="lambda_resnet14"):
@@ -30,115 +31,96 @@ def backbone(regularizer=None, weights=None, overrides=STEM, name="lambda_resnet
     )
 
 
-def images(count=2):
-    return np.random.default_rng(0).normal(size=(count, SIZE, SIZE, 3)).astype("float32")
-
-
-def statistics(model):
-    moving = [v for v in model.features.weights if v.name.startswith("moving_")]
-    return [keras.ops.convert_to_numpy(variable) for variable in moving]
+@pytest.fixture(scope="module")
+def shared():
+    return backbone(tf_keras.regularizers.l2(DECAY / 2))
 
 
 def of(variables):
     return [np.array(variable) for variable in variables]
 
 
-def test_features_are_those_of_the_network():
-    model = backbone()
-    maps = model(images(), training=False)
-    expected = model.features(images(), training=False)
+def same(one, other):
+    return [*map(np.array_equal, one, other)]
+
+
+def test_features_are_those_of_the_network(shared):
+    maps = shared(IMAGES, training=False)
+    expected = shared.features(IMAGES, training=False)
     for level, stage in zip("2345", ("c2", "c3", "c4", "c5"), strict=True):
         np.testing.assert_array_equal(maps[level], expected[stage])
         side = SIZE // 2 ** int(level)
-        assert maps[level].shape[1:] == model.output_specs[level][1:]
+        assert maps[level].shape[1:] == shared.output_specs[level][1:]
         assert maps[level].shape[1:3] == (side, side)
-
-
-def test_training_reaches_batch_normalization():
-    model = backbone()
-    before = statistics(model)
-    model(images(), training=False)
-    assert all(map(np.array_equal, before, statistics(model)))
-    model(images(), training=True)
-    assert not any(map(np.array_equal, before, statistics(model)))
-
-
-def test_batch_normalization_is_that_of_the_detector():
-    norms = [
-        layer
-        for layer in backbone().features._flatten_layers()
-        if isinstance(layer, keras.layers.BatchNormalization)
-    ]
-    assert {layer.momentum for layer in norms} == {0.9}
-    assert all(layer.synchronized for layer in norms)
+    layers = shared.features._flatten_layers()
+    norms = [one for one in layers if isinstance(one, keras.layers.BatchNormalization)]
+    assert {(layer.momentum, layer.synchronized) for layer in norms} == {(0.9, True)}
     assert any("lambda" in layer.path for layer in norms)  # those within lambda layers, too
 
 
-def test_a_step_changes_every_variable():
-    model = backbone(tf_keras.regularizers.L2(1e-3))
-    trainable = model.features.trainable_variables
-    assert len(model.trainable_variables) == len(trainable)
-    assert len(model.variables) == len(model.features.weights)
-    before = of(model.trainable_variables)
+def test_only_training_reaches_batch_normalization(shared):
+    moving = [v for v in shared.features.weights if v.name.startswith("moving_")]
+    before = of(moving)
+    shared(IMAGES, training=False)
+    shared.trainable = False
+    assert not shared.trainable_variables
+    assert len(shared.non_trainable_variables) == len(shared.features.weights)
+    shared(IMAGES, training=True)
+    assert all(same(before, of(moving)))
+    shared.trainable = True
+    shared(IMAGES, training=True)
+    assert not any(same(before, of(moving)))
+
+
+def test_a_step_changes_every_variable(shared):
+    trainable = shared.features.trainable_variables
+    assert len(shared.trainable_variables) == len(trainable)
+    assert len(shared.variables) == len(shared.features.weights)
+    before = of(shared.trainable_variables)
     with tf.GradientTape() as tape:
-        maps = model(images(), training=True)
+        maps = shared(IMAGES, training=True)
         # Not a plain sum, whose gradient a batch normalization cancels.
         loss = sum(tf.reduce_sum(value**2) for value in maps.values())
-    gradients = tape.gradient(loss, model.trainable_variables)
+    gradients = tape.gradient(loss, shared.trainable_variables)
     assert all(gradient is not None for gradient in gradients)
     tf_keras.optimizers.SGD(0.1, momentum=0.9).apply_gradients(
-        zip(gradients, model.trainable_variables, strict=True)
+        zip(gradients, shared.trainable_variables, strict=True)
     )
-    changed = [not np.array_equal(*pair) for pair in zip(before, of(trainable), strict=True)]
     # Gammas of 0 end the branches of a new network: what is before them has no gradient yet.
-    moved = {variable.path for variable, one in zip(trainable, changed, strict=True) if one}
-    assert {variable.path for variable in trainable if "_3_bn" in variable.path} <= moved
+    kept = zip(trainable, same(before, of(trainable)), strict=True)
+    assert not [variable.path for variable, one in kept if one and "_3_bn" in variable.path]
 
 
-def test_weight_decay_is_on_every_kernel():
-    decay = 4e-5
-    model = backbone(tf_keras.regularizers.l2(decay / 2))
+def test_weight_decay_is_on_every_kernel(shared):
     with tf.GradientTape() as tape:
-        loss = tf.add_n(model.losses)
-    expected = sum(decay / 2 * np.sum(np.square(kernel)) for kernel in of(kernels(model.features)))
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    for variable, gradient in zip(model.features.trainable_variables, gradients, strict=True):
+        loss = tf.add_n(shared.losses)
+    squares = sum(np.sum(np.square(kernel)) for kernel in of(kernels(shared.features)))
+    assert float(loss) == pytest.approx(DECAY / 2 * squares, rel=1e-5)
+    gradients = tape.gradient(loss, shared.trainable_variables)
+    for variable, gradient in zip(shared.features.trainable_variables, gradients, strict=True):
         if variable.name.endswith("kernel"):
-            np.testing.assert_allclose(gradient, decay * np.array(variable), rtol=1e-5)
+            np.testing.assert_allclose(gradient, DECAY * np.array(variable), rtol=1e-5)
         else:
             assert gradient is None
 
 
-def test_frozen_backbone_stays_as_it_is():
-    model = backbone()
-    model.trainable = False
-    before = of(model.features.weights)
-    assert not model.trainable_variables
-    assert len(model.non_trainable_variables) == len(before)
-    model(images(), training=True)
-    assert all(map(np.array_equal, before, of(model.features.weights)))
-
-
-def test_half_precision_is_that_of_the_detector():
+def test_half_precision_is_that_of_the_detector(shared, tmp_path):
+    """A checkpoint is restored into layers of other names, which Keras numbers on."""
+    before = of(shared.variables)
+    for variable in shared.variables:
+        variable.assign(tf.random.normal(variable.shape))
+    path = tf.train.Checkpoint(model=shared).write(str(tmp_path / "ckpt"))
     with experiment.precision("mixed_bfloat16"):
         model = backbone()
-        maps = model(images(), training=True)
+        maps = model(IMAGES, training=True)
     assert {value.dtype for value in maps.values()} == {tf.bfloat16}
     assert {variable.dtype for variable in model.variables} == {tf.float32}
     assert tf_keras.mixed_precision.global_policy().name == "float32"
     assert keras.config.dtype_policy().name == "float32"
-
-
-def test_checkpoint_is_restored_into_layers_of_other_names(tmp_path):
-    model = backbone()
-    for variable in model.variables:
-        variable.assign(tf.random.normal(variable.shape))
-    path = tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt"))
-    other = backbone()  # whose layers Keras numbers on
-    tf.train.Checkpoint(model=other).read(path).assert_consumed()
-    for one, same in zip(model.features.weights, other.features.weights, strict=True):
-        np.testing.assert_array_equal(one, same)
+    tf.train.Checkpoint(model=model).read(path).assert_consumed()
+    assert all(same(of(shared.features.weights), of(model.features.weights)))
+    for variable, value in zip(shared.variables, before, strict=True):
+        variable.assign(value)
 
 
 def test_weights_of_a_classifier(tmp_path):
@@ -147,8 +129,7 @@ def test_weights_of_a_classifier(tmp_path):
     network.save_weights(path)
     model = backbone(weights=str(path))
     assert len(model.features.weights) == len(network.weights) - 2
-    for one, same in zip(model.features.weights, network.weights, strict=False):
-        np.testing.assert_array_equal(one, same)
+    assert all(same(of(model.features.weights), of(network.weights)))
 
 
 @pytest.mark.parametrize(

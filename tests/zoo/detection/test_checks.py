@@ -73,6 +73,7 @@ def test_errors_of_training(tmp_path, error, kind, message):
         raise error
 
 
+@pytest.mark.slow
 def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, monkeypatch):
     config = DetectionConfig(**settings(sharded, tmp_path / "run", seed=5))
     monkeypatch.setattr(tf.train, "latest_checkpoint", lambda _: "checkpoints/ckpt-3")
