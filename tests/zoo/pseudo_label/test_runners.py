@@ -1,0 +1,118 @@
+"""Runners, with a stand-in for Apache Beam that runs a pipeline in this process."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from zoo.pseudo_label import runners
+from zoo.pseudo_label.inputs import find_ranges
+from zoo.pseudo_label.job import Job, Task, finished
+from zoo.pseudo_label.runners import beam_runner, label_each, run_each
+from zoo.pseudo_label.teacher import load_teacher
+
+
+class Pipeline:
+    def __init__(self, runner, options):
+        self.given, self.items, self.function = (runner, options), [], None
+
+    def __or__(self, step):
+        step(self)
+        return self
+
+    def run(self):
+        for item in self.items:
+            self.function(item)
+        return SimpleNamespace(wait_until_finish=lambda: None)
+
+
+class PipelineOptions(dict):
+    from_dictionary = classmethod(lambda of, options: of(options))
+
+    def get_all_options(self):
+        return (
+            {"direct_num_workers": 1, "project": None, **self} if "other" not in self else {"a": 1}
+        )
+
+
+@pytest.fixture
+def beam(monkeypatch):
+    """Modules of the names that are imported."""
+    contents = {
+        "apache_beam": {
+            "Pipeline": Pipeline,
+            "Create": lambda items: lambda pipeline: pipeline.items.extend(items),
+            "Reshuffle": lambda: lambda pipeline: None,
+            "Map": lambda function: lambda pipeline: setattr(pipeline, "function", function),
+        },
+        "apache_beam.options.pipeline_options": {"PipelineOptions": PipelineOptions},
+        "apache_beam.runners.portability.fn_api_runner": {"FnApiRunner": SimpleNamespace},
+    }
+    for name, values in contents.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("options", "runners", "runners.portability"):
+        monkeypatch.setitem(sys.modules, f"apache_beam.{name}", ModuleType(name))
+
+
+@pytest.mark.usefixtures("beam")
+def test_runner_of_a_name():
+    assert beam_runner("local", {}) is None
+    assert beam_runner("flink", {"project": "a"}) == ("FlinkRunner", {"project": "a"})
+    assert beam_runner("spark", {})[0] == "SparkRunner"
+    assert beam_runner("dataflow", {})[0] == "DataflowRunner"
+    assert isinstance(beam_runner("direct", {})[0], SimpleNamespace)
+    with pytest.raises(ValueError, match=r"beam: expected none with --runner local"):
+        beam_runner("local", {"project": "a"})
+    with pytest.raises(ValueError, match=r"beam: no such option. Received: 'other'.*Allowed: a$"):
+        beam_runner("direct", {"other": 3})
+
+
+TRACEBACK = 'Traceback\n  File "a.py"\nValueError: the first\nzoo.files.{} [while running x]\nmore'
+
+
+@pytest.mark.usefixtures("beam")
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (RuntimeError(TRACEBACK.format("FullDiskError: full")), ValueError, "^full$"),
+        (RuntimeError(TRACEBACK.format("OtherError: a")), ValueError, "^the first$"),
+        (RuntimeError("no such worker"), RuntimeError, "no such worker"),
+        (ValueError("input: damaged [while running y]"), ValueError, "^input: damaged$"),
+        (KeyError("a"), KeyError, "a"),
+    ],
+)
+def test_bad_input_of_a_worker_is_one_line(error, kind, message):
+    def function(item):
+        raise error
+
+    with pytest.raises(kind, match=message):
+        run_each(function, [1], (None, None))
+
+
+@pytest.mark.usefixtures("beam")
+@pytest.mark.parametrize("runner", [None, ("a", {})])
+def test_every_item_is_done(runner):
+    done = []
+    run_each(done.append, range(3), runner)
+    assert done == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("beam")
+@pytest.mark.parametrize("range_size", [0, 4])
+def test_images_of_other_processes_are_counted(teacher, shards, tmp_path, monkeypatch, range_size):
+    """Those of unknown number by the index; unfinished ranges not at all."""
+    ranges = find_ranges(f"{shards}/*", range_size, None, False)
+    teacher_id, counted = load_teacher(teacher).id, []
+    settings = {"top_k": 2, "temperature": 1.0, "batch_size": 8, "input": "", "ranges": ()}
+    job = Job(teacher=teacher_id, class_names=tuple("0123456789"), **settings)
+    task = Task(job, teacher, str(tmp_path / "labels"), len(ranges), False)
+    (tmp_path / "labels").mkdir()
+    monkeypatch.setattr(runners, "POLL_S", 1e9)
+    numbered = list(enumerate(ranges))
+    label_each(task, numbered[:-1], ("a", {}), counted.append)
+    assert sum(counted) == (14 if range_size == 0 else 18)
+    assert finished(tmp_path / "labels", len(ranges)) == set(range(len(ranges) - 1))
+    label_each(task, numbered[-1:], None, counted.append)
+    assert sum(counted) == 21
