@@ -125,12 +125,12 @@ class Annotations:
 
     def to_json(self) -> Json:
         """Returns the annotations in COCO's format; `file_id` is the id of the file if another."""
-        categories = [_Category(id=i, name=name) for i, name in self.categories.items()]
-        for one in categories:
-            one.file_id = self.file_ids.get(one.id)
+        file_ids = {i: {"file_id": of_file} for i, of_file in self.file_ids.items()}
         return {
             "images": self.images,
-            "categories": [one.model_dump(exclude_none=True) for one in categories],
+            "categories": [
+                {"id": i, "name": name} | file_ids.get(i, {}) for i, name in self.categories.items()
+            ],
             "annotations": [one for image in self.images for one in self.objects[image["id"]]],
         }
 

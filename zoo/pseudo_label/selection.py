@@ -1,6 +1,6 @@
 """Selection among the images of a labeling job: what is left out, the order, and the records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -43,7 +43,6 @@ class Candidates(NamedTuple):
     digest: np.ndarray  # (n,), the first four bytes, as integers
     record: np.ndarray  # (n,), number in its range
     ends: np.ndarray  # (ranges,), the end of the images of each range
-    records: Sequence[int]  # (ranges,), all records of each range
     counts: np.ndarray  # (5, classes), images by reason and class
 
 
@@ -99,7 +98,7 @@ class Work:
         return read_index(self.labels(number, INDEX), len(self.job.class_names), "input")
 
     def wanted(self, number: int) -> Any:
-        """Returns the path of the numbers of copies of all records of a range."""
+        """Returns the path of the selected records of a range, with the copies of each."""
         return self.scratch / f"{number}.npy"
 
     def filter(self) -> Candidates:
@@ -112,7 +111,7 @@ class Work:
                 np.savez(beside, sha256=sha256, perceptual_hash=hashes)
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             excluded = Excluded(arrays["sha256"], arrays["perceptual_hash"], config.hamming)
-        found, records, counts = [], [], np.zeros((5, classes), "int64")
+        found, counts = [], np.zeros((5, classes), "int64")
         for number in range(len(self.job.ranges)):
             index = self.index(number)
             label, sha256 = index["label"], index["sha256"]
@@ -125,10 +124,9 @@ class Work:
             place = np.flatnonzero(kept).astype("int32")
             digest = sha256[kept, :4].copy().view(">u4")[:, 0].astype("uint32")
             found.append((label[kept], index["score"][kept], digest, place))
-            records.append(len(label))
         ends = np.cumsum([len(place) for *_, place in found])
         arrays = map(np.concatenate, zip(*found, strict=True))
-        return Candidates(*arrays, ends=ends, records=records, counts=counts)
+        return Candidates(*arrays, ends=ends, counts=counts)
 
     def write(self, images: Candidates, beam: BeamRunner | None) -> None:
         """Writes the records of the most confident images, `select.json` and a report."""
@@ -137,10 +135,8 @@ class Work:
         files = []
         parts = (np.split(array, images.ends[:-1]) for array in (images.record, choice.records))
         for number, (record, times) in enumerate(zip(*parts, strict=True)):
-            wanted = np.zeros(images.records[number], "int32")
-            wanted[record] = times
             with atomic_write(self.wanted(number)) as beside:
-                np.save(beside, wanted)
+                np.save(beside, np.stack([record, times]))
             files.append((self.path(number), int(times.sum())))
         run_each(partial(_write_shard, self), range(len(files)), beam)
         weights = choice.records.astype("float64")  # exact
@@ -200,8 +196,10 @@ def _write_shard(work: Work, number: int) -> None:
     path, source = work.path(number), work.labels(number)
     if path.exists():
         return
-    wanted = np.load(BytesIO(work.wanted(number).read_bytes()), allow_pickle=False)
+    record, times = np.load(BytesIO(work.wanted(number).read_bytes()), allow_pickle=False)
     sha256 = list(map(bytes, work.index(number)["sha256"]))
+    wanted = np.zeros(len(sha256), "int32")
+    wanted[record] = times
     with atomic_write(path) as beside, tf.io.TFRecordWriter(str(beside)) as file:
         for copy in range(wanted.max(initial=0)):
             for times, own, content in zip(wanted, sha256, _records(source), strict=False):

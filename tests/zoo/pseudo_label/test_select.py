@@ -201,10 +201,10 @@ def test_killed_selection_goes_on(labeled, source, tmp_path, monkeypatch, drawn)
 
 def test_equal_scores_are_ordered_by_digest():
     """Of unsigned bytes."""
-    fields = ("label", "score", "digest", "record", "ends", "records", "counts")
+    fields = ("label", "score", "digest", "record", "ends", "counts")
     digest = np.array([2**31 + 9, 7, 2**31], "uint32")
     counts = np.array([[3]] * 5)
-    arrays = [np.zeros(3, "int32"), np.full(3, 0.5, "f4"), digest, np.arange(3), [3], [3], counts]
+    arrays = [np.zeros(3, "int32"), np.full(3, 0.5, "f4"), digest, np.arange(3), [3], counts]
     choice = selection.choose(
         selection.Candidates(**dict(zip(fields, arrays, strict=True))), 2, True
     )
