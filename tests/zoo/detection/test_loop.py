@@ -24,7 +24,6 @@ from zoo.detection.experiment import Task, create_experiment
 from zoo.evaluate import detection as evaluate
 from zoo.export import detection as export
 from zoo.predict import detection as predict
-from zoo.registry import create_model
 from zoo.train.detection import train
 
 PARTS = ("train", "val")
@@ -63,18 +62,6 @@ def test_run_folder_is_complete(finished):
     assert metrics["test"]["box"].keys() == metrics["test"]["mask"].keys()
     assert metrics["categories"] == {"1": "disc", "2": "square", "3": "triangle"}
     assert tf.train.latest_checkpoint(str(folder / "checkpoints")).endswith("ckpt-4")
-
-
-def test_detections_are_within_the_image(finished, photo):
-    detector = Detector.from_run(finished[0])
-    image = read(photo)
-    for one in detector.detect(image, 7):
-        left, top, width, height = one["bbox"]
-        assert one["image_id"] == 7
-        assert 0 <= left <= left + width <= 80.01
-        assert 0 <= top <= top + height <= 50.01
-        assert one["segmentation"]["size"] == [50, 80]
-        assert one["category_id"] in detector.categories
 
 
 def test_shards_and_images_give_the_same(finished, sharded):
@@ -202,24 +189,6 @@ def test_other_categories_are_refused(finished, sharded, tmp_path):
     (tmp_path / "dataset.json").write_text(json.dumps(dataset))
     with pytest.raises(ValueError, match=r"data\.dir: expected the categories of the detector"):
         evaluate.main(["--run", str(finished[0]), "--data.dir", str(tmp_path)])
-
-
-def test_finished_run_is_refused(finished, sharded):
-    with pytest.raises(ValueError, match="holds a finished run"):
-        train(DetectionConfig(**settings(sharded, finished[0])))
-
-
-def test_classifier_weights_and_frozen_backbone(sharded, tmp_path):
-    network = create_model("lambda_resnet14", input_shape=(64, 64, 3), classes=3, stem="rs")
-    path = tmp_path / "classifier.weights.h5"
-    network.save_weights(path)
-    given = settings(sharded, tmp_path / "run", steps=2)
-    given["model"] |= {"weights": str(path), "freeze_backbone": True}
-    given["optimizer"]["warmup_steps"] = 0
-    train(DetectionConfig(**given))
-    backbone = Detector.from_run(tmp_path / "run").model.backbone.features
-    for one, same in zip(backbone.weights, network.weights, strict=False):
-        np.testing.assert_array_equal(one, same)
 
 
 def start(config, tmp_path):
