@@ -82,11 +82,11 @@ def test_endpoints_lie_at_their_strides(lambda_mobilenet):
 @pytest.mark.parametrize("expand_lambda", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_trainable_variable_has_a_gradient(expand_lambda):
     spec = MobileNetSpec((10, 16), expand_lambda, **NARROW)
-    model = build(spec, (32, 32, 3), classes=5)
+    model = build(spec, (64, 64, 3), classes=5)
     networks.randomize(model)
-    cotangent = networks.images(8, 5, seed=1)
+    cotangent = networks.images(4, 5, seed=1)
     _, _, gradients = backends.output_and_gradients(
-        model, [networks.images(8, 32, 32, 3)], cotangent, training=True
+        model, [networks.images(4, 64, 64, 3)], cotangent, training=True
     )
     without = [
         variable.path

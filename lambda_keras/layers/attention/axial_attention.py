@@ -28,13 +28,18 @@ class RowAttention(RelativeAttentionLayer):
         super().__init__(filters, **kwargs)
         self.keep(locals())
 
+    def tables(self, height, width):
+        del height
+        offsets = 2 * width - 1
+        return {
+            "query_embeddings": (offsets, self.key_dim),
+            "key_embeddings": (offsets, self.key_dim),
+            "value_embeddings": (offsets, self.value_dim),
+        }
+
     def build(self, inputs_shape):
         super().build(inputs_shape)
         batch, height, width, _ = inputs_shape
-        offsets = 2 * width - 1
-        self.query_embeddings = self.add_table("query_embeddings", offsets, self.key_dim)
-        self.key_embeddings = self.add_table("key_embeddings", offsets, self.key_dim)
-        self.value_embeddings = self.add_table("value_embeddings", offsets, self.value_dim)
 
         def norm_of_map(name, channels):
             return inner_batch_norm(self, name, (batch, height, width, channels))

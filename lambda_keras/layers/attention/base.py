@@ -100,12 +100,13 @@ class AttentionLayer(MapLayer):
       heads * depth of a head)`. It returns `(batch, height, width, filters)`.
     * `attention_products(height, width)` counts its multiply-accumulates for one example, by
       part: a dict with the keys `CONTENT` and `POSITION` of `lambda_keras.layers.base`.
-    * `build(inputs_shape)`, where it has weights beyond the projections: `super().build`, then
-      `add_weight`. `fixed_grid = True` says that their sizes are those of the map.
+    * With embeddings of relative positions it is a `RelativeAttentionLayer`, and has two methods in
+      place of that one: `tables(height, width)`, names and shapes `(offsets, depth)` of the
+      embeddings, which become attributes, and `pairs(height, width)`, the numbers of queries and of
+      context positions that each of them sees.
 
-    With embeddings of relative positions it is a `RelativeAttentionLayer`, which has `add_table`
-    for `build`, and the method `pairs(height, width)`: the numbers of queries and of context
-    positions that each of them sees.
+    `fixed_grid = True` says that sizes of weights depend on the map. Other weights are added in
+    Keras' own `build`.
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`; the value depth of a head is
@@ -235,27 +236,35 @@ class RelativeAttentionLayer(AttentionLayer):
         normal = initializers.RandomNormal(stddev=self.key_dim**-0.5)
         self.embeddings_initializer = self.embeddings_initializer or normal
 
-    def add_table(self, name: str, offsets: int, depth: int):
-        """Adds embeddings of relative positions, which all heads share, for `build`."""
-        initializer, regularizer = copy_of(self.embeddings_initializer), self.embeddings_regularizer
-        return self.add_weight((offsets, depth), initializer, name=name, regularizer=regularizer)
+    @abstractmethod
+    def tables(self, height: int, width: int) -> dict[str, tuple[int, int]]:
+        """Names and shapes `(offsets, depth)` of the embeddings, which all heads share."""
 
     @abstractmethod
     def pairs(self, height: int, width: int) -> tuple[int, int]:
         """Numbers of queries of an example, and of context positions that each of them sees."""
 
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        regularizer = self.embeddings_regularizer
+        for name, shape in self.tables(*inputs_shape[1:3]).items():
+            initializer = copy_of(self.embeddings_initializer)
+            weight = self.add_weight(shape, initializer, name=name, regularizer=regularizer)
+            setattr(self, name, weight)
+
+    def attention_products(self, height, width):
+        """Multiply-accumulates, by part: a query meets each offset of the tables once."""
+        (queries, seen), units = self.pairs(height, width), self.num_heads * self.key_dim
+        elements = sum(map(math.prod, self.tables(height, width).values()))
+        return {
+            CONTENT: queries * seen * (units + self.filters),
+            POSITION: queries * elements * self.num_heads,
+        }
+
     def count_map_elements(self, inputs_shape) -> int:
         """Elements of the attention maps `(b, h, n, m)` of a batch (Table 4)."""
         batch, height, width, _ = inputs_shape
         return batch * self.num_heads * math.prod(self.pairs(height, width))
-
-    def products(self, height: int, width: int, offsets: int) -> dict[str, int]:
-        """Multiply-accumulates, by part: a query meets each offset of the tables once."""
-        (queries, seen), units = self.pairs(height, width), self.num_heads * self.key_dim
-        return {
-            CONTENT: queries * seen * (units + self.filters),
-            POSITION: queries * offsets * units,
-        }
 
 
 def copy_of(initializer):

@@ -78,16 +78,11 @@ class GlobalAttention(RelativeAttentionLayer):
         super().__init__(filters, **kwargs)
         self.keep(locals())
 
-    def build(self, inputs_shape):
-        super().build(inputs_shape)
-        _, height, width, _ = inputs_shape
-        rows, columns = self.offsets(height, width)
-        self.row_embeddings = self.add_table("row_embeddings", rows, self.key_dim)
-        self.column_embeddings = self.add_table("column_embeddings", columns, self.key_dim)
-
-    def offsets(self, height, width) -> tuple[int, int]:
-        """Numbers of relative rows and columns."""
-        return 2 * height - 1, 2 * width - 1
+    def tables(self, height, width):
+        return {
+            "row_embeddings": (2 * height - 1, self.key_dim),
+            "column_embeddings": (2 * width - 1, self.key_dim),
+        }
 
     def attend(self, queries, keys, values, training):
         del training
@@ -113,9 +108,6 @@ class GlobalAttention(RelativeAttentionLayer):
 
     def pairs(self, height, width):
         return height * width, height * width
-
-    def attention_products(self, height, width):
-        return self.products(height, width, sum(self.offsets(height, width)))
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -179,9 +171,10 @@ class HaloAttention(GlobalAttention):
         self.require(divides, expected, "block_size", "strides")
         self.pool_strides = 1 if strided_queries else self.strides
 
-    def offsets(self, height, width):
+    def tables(self, height, width):
         del height, width
-        return (2 * (self.block_size + 2 * self.halo_size) - 1,) * 2
+        window = self.block_size + 2 * self.halo_size
+        return super().tables(window, window)
 
     def attend(self, queries, keys, values, training):
         del training
@@ -255,10 +248,10 @@ class LocalAttention(RelativeAttentionLayer):
         halves = "an even key_dim, one half for rows and one for columns"
         self.require(self.key_dim % 2 == 0, halves, "key_dim")
 
-    def build(self, inputs_shape):
-        super().build(inputs_shape)
-        self.row_embeddings = self.add_table("row_embeddings", self.scope, self.key_dim // 2)
-        self.column_embeddings = self.add_table("column_embeddings", self.scope, self.key_dim // 2)
+    def tables(self, height, width):
+        del height, width
+        half = (self.scope, self.key_dim // 2)
+        return {"row_embeddings": half, "column_embeddings": half}
 
     def attend(self, queries, keys, values, training):
         del training
@@ -285,7 +278,3 @@ class LocalAttention(RelativeAttentionLayer):
 
     def pairs(self, height, width):
         return height * width, min(self.scope**2, height * width)
-
-    def attention_products(self, height, width):
-        # Two tables of half the depth.
-        return self.products(height, width, self.scope)
