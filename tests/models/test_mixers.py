@@ -33,7 +33,15 @@ def small(mixer: str, **arguments) -> keras.Model:
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("mixer", ATTENTION)
+@pytest.mark.parametrize(
+    "mixer",
+    [
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("local", "efficient", "relu")
+        else name
+        for name in ATTENTION
+    ],
+)
 def test_attention_takes_the_place_of_lambda_layers(mixer, monkeypatch):
     """Its hyper-parameters are its own, or those of the table; those of lambda layers are not."""
     networks.skip_drawing(monkeypatch)

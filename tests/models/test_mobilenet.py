@@ -79,7 +79,8 @@ def test_endpoints_lie_at_their_strides(lambda_mobilenet):
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("expand_lambda", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("expand_lambda", [True, False])
 def test_every_trainable_variable_has_a_gradient(expand_lambda):
     spec = MobileNetSpec((10, 16), expand_lambda, **NARROW)
     model = build(spec, (64, 64, 3), classes=5)

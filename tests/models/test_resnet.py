@@ -26,7 +26,6 @@ SMALL, USUAL = (1, 2, 4, 8), (4, 8, 16, 32)
 # Arguments of the spec, strides of the endpoints.
 STEMS = [
     ({"stem": "v1", "shortcut": "conv"}, USUAL),
-    ({"stem": "tiered"}, USUAL),
     ({"stem": "rs"}, USUAL),
     ({"stem": "small", "shortcut": "conv"}, SMALL),
     ({"stem": "v1", "padding": "symmetric", "mixer_pool_size": 2}, USUAL),
@@ -66,7 +65,9 @@ def test_global_scope_with_known_size():
 
 
 @backends.slow_elsewhere
-@pytest.mark.parametrize(("shortcut", "training"), [("conv", False), ("pool", True)])
+@pytest.mark.parametrize(
+    ("shortcut", "training"), [pytest.param("conv", False, marks=pytest.mark.slow), ("pool", True)]
+)
 def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
     model = networks.tiny_model(shortcut=shortcut)
     names = networks.block_names((2, 1, 1, 2))
