@@ -1,8 +1,6 @@
 """The models by name."""
 
-import collections
 import inspect
-import itertools
 import subprocess
 import sys
 
@@ -11,7 +9,6 @@ import pytest
 from support import networks
 
 from lambda_keras import applications
-from lambda_keras.applications import flops
 from lambda_keras.applications.build import arguments_of
 from lambda_keras.models import specs
 from zoo.registry import TABLE, create_model, find_model, list_models, precision
@@ -22,18 +19,6 @@ FORMS = {  # of the families with seven depths: their columns of golden.json
     "resnet_rs{}": "resnet_rs_se",
     "resnet_rs{}_no_se": "resnet_rs_no_se",
 }
-DEEPEST = "lambda_resnet420"
-# The other deep models, by family and size: names and blocks.
-DEEP = collections.defaultdict(dict)
-for form, (depth, golden) in itertools.product(FORMS, networks.GOLDEN["resnet_rs_family"].items()):
-    name = form.format(depth)
-    if depth != "50" and name != DEEPEST:
-        DEEP[form, TABLE[name].image_size][name] = golden["blocks"]
-# Rivals in a ResNet-50 are counted in tests/zoo/test_flops.py.
-RIVALS = {name for name, row in TABLE.items() if "mixer" in row.arguments}
-BUILT = [name for name in TABLE if name not in RIVALS.union(*DEEP.values())]
-# The first of each constructor: the others are the same code with other arguments.
-QUICK = {TABLE[name].constructor: name for name in reversed(BUILT) if name != DEEPEST}.values()
 
 
 def test_list_models_by_pattern():
@@ -88,79 +73,6 @@ def test_constructor_takes_the_arguments(name):
 def test_every_constructor_has_a_row():
     constructors = {name for name in applications.__all__ if name[0].isupper()}
     assert {row.constructor for row in TABLE.values()} == constructors
-
-
-@pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in BUILT]
-)
-def test_row_counts_the_built_model(name, monkeypatch):
-    row = TABLE[name]
-    networks.skip_drawing(monkeypatch)
-    model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
-    assert model.name == name
-    assert networks.trainable_parameters(model) == row.parameters
-    assert round(applications.count_flops(model) / 1e9, 3) == row.gflops
-    if row.arguments.keys() == {"placement"}:  # Table 13
-        letters = zip(row.arguments["placement"], (3, 4, 6, 3), strict=True)
-        blocks = [number if letter == "L" else 0 for letter, number in letters]
-        assert networks.lambda_blocks(model) == networks.block_names(blocks)
-        assert networks.squeeze_excitation_blocks(model) == []
-
-
-def kind_of(stage: str, block: int, has_lambda: bool) -> tuple[str, bool, bool]:
-    """Blocks of one kind have as many parameters and operations: the first has the shortcut."""
-    return stage, block == 1, has_lambda
-
-
-def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tuple[int, float]]:
-    """Parameters and 10^9 operations of deep models, by their names.
-
-    A block of each kind is counted where 50 layers are built; the rest is arithmetic.
-    """
-    networks.skip_drawing(monkeypatch)
-    model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
-    with_lambda = networks.lambda_blocks(model)
-    sums, blocks = collections.Counter(), collections.defaultdict(set)
-    for layer, node in flops.calls(model):
-        stage, _, rest = layer.name.partition("_block")
-        number = rest.split("_")[0]
-        block = f"{stage}_block{number}"
-        kind = kind_of(stage, int(number), block in with_lambda) if rest else "around"
-        blocks[kind].add(block if rest else "")
-        sums[kind, "parameters"] += networks.trainable_parameters(layer)
-        sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
-
-    networks.skip_building(monkeypatch)
-    counts = {}
-    for name, golden_blocks in depths.items():
-        spec = create_model(name, **arguments)
-        kinds = ["around"] + [
-            kind_of(stage, block, block in spec.mixer_blocks[number])
-            for number, stage in enumerate(networks.STAGES)
-            for block in range(1, spec.blocks[number] + 1)
-        ]
-        assert list(spec.blocks) == golden_blocks
-        parameters, operations = (
-            sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
-            for what in ("parameters", "operations")
-        )
-        counts[name] = parameters, round(operations / 1e9, 3)
-    return counts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "size"), DEEP)
-def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
-    counts = counts_of_deep(form, size, DEEP[form, size], monkeypatch)
-    assert counts == {name: (TABLE[name].parameters, TABLE[name].gflops) for name in counts}
-
-
-def test_table_16(monkeypatch):
-    """LambdaResNet-270 with a 7x7 scope: the published 34 GFLOPs are those of C-L-L-L."""
-    depths = {"lambda_resnet270": networks.GOLDEN["resnet_rs_family"]["270"]["blocks"]}
-    arguments = {"placement": "CLLL", "scope": 7}
-    counts = counts_of_deep("lambda_resnet{}", 256, depths, monkeypatch, **arguments)
-    assert counts == {"lambda_resnet270": (47_697_384, 33.697)}
 
 
 def test_rows_are_those_of_golden():
