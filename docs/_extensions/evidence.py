@@ -23,8 +23,8 @@ from sphinx.util.docutils import SphinxDirective
 from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
 from tools import plots
 from tools import table as command
+from tools.coverage import Statement, read_coverage
 from zoo.benchmark.report import read_report
-from zoo.list.command import Statement, read_coverage
 from zoo.model_card import table as markdown
 from zoo.registry import TABLE
 
@@ -189,12 +189,12 @@ class Recipes(Evidence):
 
 
 class Coverage(Evidence):
-    """`{coverage}`: every statement of zoo/coverage.yaml, with what shows it."""
+    """`{coverage}`: every statement of tools/coverage.yaml, with what shows it."""
 
     required_arguments = 0
 
     def run(self) -> list[nodes.Node]:
-        self.env.note_dependency(str(ROOT / "zoo" / "coverage.yaml"))
+        self.env.note_dependency(str(ROOT / "tools" / "coverage.yaml"))
         found = []
         for title, group in groupby(read_coverage(), lambda row: row.section):
             section = nodes.section("", nodes.title("", title), ids=[nodes.make_id(f"of {title}")])

@@ -1,15 +1,9 @@
-"""Tables of the models, published results or the paper's statements: `python -m zoo.list`."""
+"""Tables of the models and of published results: `python -m zoo.list`."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
@@ -24,44 +18,6 @@ if TYPE_CHECKING:
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in")
 OF_NETWORKS = (*HEAD, "recipe", "weights")
 OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
-OF_COVERAGE = ("place", "statement", "shown by", "not shown, or contradicted")
-# And their names in a sum.
-STATES = {"works": "work", "partly": "partly", "contradicted": "contradicted", "not": "not"}
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One statement of the paper that software can show, and what shows it: of `coverage.yaml`."""
-
-    section: str
-    place: str
-    statement: str
-    shown_by: Sequence[str] = ()
-    """Tests (FILE::NAME or FILE::NAME[CASE]), commands and pages of the docs."""
-    missing: str = ""
-    """Why, or what part, cannot be shown here, in one line."""
-    contradicted: str = ""
-    """Evidence of the opposite, in one line."""
-
-    @property
-    def places(self) -> list[str]:
-        """Sections, tables, figures and equations with the statement."""
-        return self.place.split("; ")
-
-    @property
-    def state(self) -> str:
-        """One of `STATES`."""
-        if self.contradicted:
-            return "contradicted"
-        return ("partly" if self.shown_by else "not") if self.missing else "works"
-
-
-def read_coverage() -> list[Statement]:
-    """Reads the statements of the paper, in its order."""
-    text = Path(__file__).parents[1].joinpath("coverage.yaml").read_text(encoding="utf-8")
-    return [
-        Statement(section, **row) for section, rows in yaml.safe_load(text).items() for row in rows
-    ]
 
 
 class ListConfig(Settings):
@@ -72,7 +28,7 @@ class ListConfig(Settings):
     """
 
     patterns: CliPositionalArg[list[str]] = Field(default=["*"])
-    """Shell patterns of names, e.g. 'lambda_resnet*'; of coverage, places, e.g. 'Table *'."""
+    """Shell patterns of names, e.g. 'lambda_resnet*'."""
     pretrained: bool = False
     """Only models with published weights."""
     results: bool = False
@@ -82,27 +38,12 @@ class ListConfig(Settings):
     """timm's results of its networks among these models: top-1 on ImageNet and robustness test
     sets, and images/s by device and compiler. In markdown the best of equal blocks are bold; json
     has top-5, batches, and timm's files with their date, too."""
-    coverage: bool = False
-    """The paper's statements instead of models: which tests, commands and pages show each of them,
-    and what is missing."""
-    state: Literal["works", "partly", "contradicted", "not"] | None = None
-    """Of coverage: only statements of this state."""
     format: Literal["table", "json", "markdown"] = "table"
     """Of the list."""
 
 
 def run(config: ListConfig) -> None:
     """Prints the list."""
-    if config.coverage:
-        if config.results or config.timm or config.pretrained:
-            raise ValueError(
-                "expected --coverage without --results, --timm and --pretrained. Received: "
-                f"results={config.results}, timm={config.timm}, pretrained={config.pretrained}"
-            )
-        print(_coverage(config))
-        return
-    if config.state:
-        raise ValueError(f"expected --state with --coverage true. Received: {config.state!r} alone")
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
     )
@@ -140,50 +81,6 @@ def _timm(config: ListConfig, names: Sequence[str]) -> str:
         return table(*compare(names, bold=True))
     head, cells = compare(names)
     return as_columns(head, cells, range(2, len(head)))
-
-
-def _coverage(config: ListConfig) -> str:
-    rows = [
-        row
-        for row in read_coverage()
-        if any(fnmatchcase(place, one) for place in row.places for one in config.patterns)
-        and config.state in (None, row.state)
-    ]
-    if not rows:
-        raise ValueError(
-            "expected patterns of places in the paper. Received: "
-            f"{', '.join(map(repr, config.patterns))}, which match no statement"
-        )
-    if config.format == "json":
-        return json.dumps([{**vars(row), "state": row.state} for row in rows], indent=1)
-    counts = Counter(row.state for row in rows)
-    total = ", ".join(f"{counts[state]} {name}" for state, name in STATES.items())
-    if config.format == "markdown":
-        sections = (
-            f"### {section}\n\n{table(OF_COVERAGE, map(_markdown, group))}"
-            for section, group in groupby(rows, lambda row: row.section)
-        )
-        return "\n\n".join([*sections, f"{len(rows)} statements: {total}."])
-    lines = []
-    for row in rows:
-        lines.append((row.state, row.place, row.statement))
-        lines += [("", "", f"  {name}") for name in row.shown_by]
-        for name in ("missing", "contradicted"):
-            lines += [("", "", f"  {name}: {getattr(row, name)}")] * bool(getattr(row, name))
-    return f"{as_columns(('state', *OF_COVERAGE[:2]), lines, range(0))}\n\n{total}"
-
-
-def _markdown(row: Statement) -> list[str]:
-    """Cells of `OF_COVERAGE`, with links for a page in docs/."""
-    shown = (
-        f"[{name[5:].partition('#')[0]}]({name[5:]})" if name.startswith("docs/") else f"`{name}`"
-        for name in row.shown_by
-    )
-    return [row.place, row.statement, ", ".join(shown) or "-", _but(row) or "-"]
-
-
-def _but(row: Statement) -> str:
-    return f"contradicted: {row.contradicted}" if row.contradicted else row.missing
 
 
 def as_columns(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from support.commands import parse
 
-from zoo.list.__main__ import main
-from zoo.list.command import STATES, read_coverage
+from tools.coverage import STATES, main, read_coverage
 
 ROOT = Path(__file__).parents[2]
 ROWS = read_coverage()
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.one_backend
 
 
 def printed(capsys, *arguments: str) -> str:
-    main(["--coverage", "true", *arguments])
+    main(arguments)
     return capsys.readouterr().out
 
 
