@@ -31,7 +31,8 @@ def _check_source(weights: str) -> None:
         )
 
 
-def _check_place(model: str) -> None:
+def check_place(model: str) -> None:
+    """Checks the folder of a published network, or the form of its address on the hub."""
     if not is_published(model):
         raise ValueError(
             f"expected a folder of python -m zoo.publish, with {NETWORK}. Received: {model!r}"
@@ -70,7 +71,7 @@ class PlaceOptions(Settings):
     def _check_model(self) -> None:
         if self.model is None:
             raise ValueError("expected --run, or --model with a network of zoo.publish")
-        _check_place(self.model)
+        check_place(self.model)
 
 
 class ModelOptions(PlaceOptions):
@@ -89,7 +90,7 @@ class ModelOptions(PlaceOptions):
         if self.model is None:
             raise ValueError("expected --run, or --model and --weights")
         if is_place(self.model):
-            _check_place(self.model)
+            check_place(self.model)
             given = (self.of_model & self.model_fields_set) - {"model"}
             if given:
                 raise ValueError(

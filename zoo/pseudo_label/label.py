@@ -1,11 +1,11 @@
 """Labels images by a teacher: `python -m zoo.pseudo_label label`."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from zoo.cli.settings import Settings
+from zoo.config.model_options import check_place
 from zoo.config.task import HUB
 from zoo.fields import (
     LARGEST,
@@ -20,13 +20,8 @@ from zoo.files import location
 from zoo.pseudo_label.runners import LOCAL, Numbered, Runner, beam_runner, label_each
 
 
-def _check_place(teacher: str) -> None:
-    if not teacher.startswith(HUB):
-        location(teacher)
-    elif not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", teacher):
-        raise ValueError(
-            f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {teacher!r}"
-        )
+def _check_teacher(teacher: str) -> None:
+    (check_place if teacher.startswith(HUB) else location)(teacher)
 
 
 class LabelConfig(Settings):
@@ -43,7 +38,7 @@ class LabelConfig(Settings):
         --output gs://BUCKET/labels --runner dataflow --beam project=NAME,region=us-central1
     """
 
-    teacher: Annotated[str, checked_by(_check_place)]
+    teacher: Annotated[str, checked_by(_check_teacher)]
     """Folder of a finished run, of zoo.publish, or of a SavedModel of zoo.export; or
     hf://OWNER/NAME."""
     input: str = Field(min_length=1)

@@ -1,7 +1,6 @@
 """Selects the pseudo-labels to train on: `python -m zoo.pseudo_label select`."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -11,9 +10,6 @@ from zoo.fields import AnyOutputFolder, AnyPath, Count, TypedValues
 from zoo.files import remove
 from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
 from zoo.run_folder import read_json
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class SelectConfig(Settings):
@@ -75,7 +71,19 @@ def run(config: SelectConfig) -> None:
     work = selection.start(config, job)
     try:
         images = work.filter()
-        _check_kept(config, job.class_names, images.counts[selection.KEPT])
+        kept = images.counts[selection.KEPT]
+        if not kept.any():
+            raise ValueError(
+                "threshold: expected one below the scores of some images. "
+                f"Received: {config.threshold}"
+            )
+        empty = [name for name, count in zip(job.class_names, kept, strict=True) if not count]
+        if empty and config.empty_classes == "refuse":
+            raise ValueError(
+                "input: expected images to select for every class. Received: none for "
+                f"{len(empty)} ({printable(some(empty))}); --empty_classes allow goes on without "
+                "them"
+            )
         work.write(images, beam)
     except ValueError:
         if not any(path.name.startswith("train-") for path in config.output.iterdir()):
@@ -84,16 +92,3 @@ def run(config: SelectConfig) -> None:
             if new:
                 remove(config.output)
         raise
-
-
-def _check_kept(config: SelectConfig, class_names: Sequence[str], kept: "np.ndarray") -> None:
-    if not kept.any():
-        raise ValueError(
-            f"threshold: expected one below the scores of some images. Received: {config.threshold}"
-        )
-    empty = [name for name, count in zip(class_names, kept, strict=True) if not count]
-    if empty and config.empty_classes == "refuse":
-        raise ValueError(
-            f"input: expected images to select for every class. Received: none for {len(empty)} "
-            f"({printable(some(empty))}); --empty_classes allow goes on without them"
-        )
