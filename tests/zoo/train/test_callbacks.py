@@ -159,7 +159,7 @@ def test_bar_estimates_long_runs_from_their_first_steps(times, capsys, epochs, s
 
 
 @pytest.mark.parametrize(
-    ("trained", "epoch", "said"), [(9, 70, True), (8, 70, False), (9, 50, False)]
+    ("trained", "epoch", "said"), [(9, 58, True), (8, 58, False), (9, 56, False)]
 )
 def test_says_once_that_devices_wait_for_images(times, capsys, trained, epoch, said):
     """A batch of 20 images comes every 2 seconds: 10 per second are decoded."""

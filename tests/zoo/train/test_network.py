@@ -82,6 +82,8 @@ def test_frozen_layers(settings, first):
     add_weight_decay(network, 0.1)
     trained = [layer.name for layer in network.layers if layer.trainable and layer.weights]
     assert trained[0].startswith(first)
+    if (stage := settings.get("freeze_up_to", "stem")) != "stem":
+        assert not network.get_layer(stage).trainable
     if first == "predictions":
         assert len(network.losses) == 1
     frozen = [layer for layer in network.layers if not layer.trainable]
