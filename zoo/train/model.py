@@ -47,23 +47,17 @@ class SoftBinaryCrossentropy(keras.losses.Loss):
         return ops.mean(ops.binary_crossentropy(labels, y_pred, from_logits=True), axis=-1)
 
 
-class DistillationLoss(keras.losses.Loss):
-    """Distillation loss (Hinton et al., arXiv:1503.02531, Section 2).
+def distillation_loss(teacher: Any, student: Any, temperature: float) -> Any:
+    """Distillation loss of each image (Hinton et al., arXiv:1503.02531, Section 2).
 
     `temperature^2 * KL(softmax(teacher / temperature) || softmax(student / temperature))`, from the
     logits of both; 0 where they agree.
     """
-
-    def __init__(self, temperature: float, **arguments: Any) -> None:
-        super().__init__(name="distillation", **arguments)
-        self.temperature = temperature
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        teacher, student = (
-            ops.log_softmax(ops.cast(logits, "float32") / self.temperature, axis=-1)
-            for logits in (y_true, y_pred)
-        )
-        return self.temperature**2 * ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+    expected, found = (
+        ops.log_softmax(ops.cast(logits, "float32") / temperature, axis=-1)
+        for logits in (teacher, student)
+    )
+    return temperature**2 * ops.sum(ops.exp(expected) * (expected - found), axis=-1)
 
 
 def create_loss(config: TrainingConfig, reduction: str) -> keras.losses.Loss:
@@ -104,7 +98,7 @@ class Objective(keras.layers.Layer):
         self.loss = loss
         self.class_weights = None if class_weights is None else np.array(class_weights, "float32")
         self.teacher = teacher
-        self.distillation = DistillationLoss(temperature, reduction="sum_over_batch_size")
+        self.temperature = temperature
         self.share = share
         if teacher is not None:
             teacher.trainable = False
@@ -119,7 +113,10 @@ class Objective(keras.layers.Layer):
         if self.teacher is None:
             return loss
         logits = ops.stop_gradient(self.teacher(x, training=False))
-        return (1 - self.share) * loss + self.share * self.distillation(logits, y_pred, weights)
+        distillation = distillation_loss(logits, y_pred, self.temperature)
+        if weights is not None:
+            distillation = distillation * weights
+        return (1 - self.share) * loss + self.share * ops.mean(distillation)
 
 
 class TrainingModel(keras.Model):
