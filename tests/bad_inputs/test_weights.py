@@ -1,10 +1,8 @@
 """Damaged, forged and unfit weights: each is a ValueError of one line, the model is unchanged."""
 
-import io
 import json
 import os
 import struct
-import zipfile
 
 import h5py
 import keras
@@ -12,11 +10,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 from support import networks
-from weights.timm_parity import filled
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
+from tools.timm_parity import filled
 
 CONV, LAMBDA, DENSE = "layers/conv2d/vars", "layers/lambda_layer", "layers/dense/vars"
 INTACT = "expected an intact HDF5 weights file"
@@ -99,28 +97,14 @@ def broken_chunk(file):
     file[f"{CONV}/1"].id.write_direct_chunk((0,), b"no gzip")
 
 
-def references(file):
-    data = np.array([file[CONV].ref] * 8, h5py.ref_dtype)
-    replaced(f"{CONV}/1", data=data)(file)
-
-
-PAIR = np.dtype([("real", "f4"), ("other", "f4")])
 HDF5 = [
     ("no_layers", removed("layers"), UNFIT),
     ("layers_is_a_dataset", replaced("layers", data=[1.0]), INTACT),
-    ("no_layer", removed("layers/conv2d"), UNFIT),
-    ("layer_is_a_dataset", replaced("layers/conv2d", data=[1.0]), INTACT),
-    ("layer_is_a_dead_link", linked("layers/conv2d", h5py.ExternalLink("no.h5", "/a")), UNFIT),
     ("layer_is_a_link", linked("layers/conv2d", h5py.ExternalLink("ok.weights.h5", CONV)), UNFIT),
     ("array_is_a_dead_soft_link", linked(f"{CONV}/0", h5py.SoftLink("/no")), UNFIT),
-    ("array_is_a_link_to_another", linked(f"{CONV}/1", h5py.SoftLink(f"/{DENSE}/1")), UNFIT),
     ("vars_is_a_dataset", replaced(CONV, data=[1.0]), INTACT),
-    ("no_vars", removed(CONV), UNFIT),
     ("no_name", without_name, INTACT),
     ("name_is_a_number", named(5), "layers/conv2d has the name"),
-    ("name_is_bytes", named(np.bytes_(b"stem")), "layers/conv2d has the name"),
-    ("name_is_a_list", named(["stem"]), "layers/conv2d has the name"),
-    ("name_is_empty", named(""), UNFIT),
     ("name_of_another_layer", named("predictions"), "layers/dense has the name 'predictions'"),
     ("name_with_escapes", named("\x1b[2Ja\nb"), r"'\x1b[2Ja\nb/vars/0'"),
     ("layer_twice", twice, "has the name 'stem'"),
@@ -131,23 +115,12 @@ HDF5 = [
         lambda f: f.create_dataset(f"{CONV}/2", data=[1.0]),
         "stem/vars/2: expected no",
     ),
-    ("array_renamed", renamed, "stem/vars/7: expected no such array, received (1, 1, 3, 8)"),
     ("arrays_swapped", swapped, "stem/vars/0: expected (1, 1, 3, 8), received (8,)"),
-    ("array_is_a_group", lambda f: (renamed(f), f.create_group(f"{CONV}/0")), UNFIT),
     ("array_of_an_inner_layer", removed(f"{LAMBDA}/query_batch_norm/vars/2"), UNFIT),
     ("transposed", replaced(f"{DENSE}/0", (3, 8), "f4"), "expected (8, 3), received (3, 8)"),
-    ("flat", replaced(f"{DENSE}/0", (24,), "f4"), "expected (8, 3), received (24,)"),
-    ("scalar", replaced(f"{CONV}/1", (), "f4"), "expected (8,), received ()"),
     ("too_large_to_read", replaced(f"{CONV}/1", (10**15,), "f4", chunks=(8,)), "(1000000000000000"),
-    ("empty", replaced(f"{CONV}/1", data=h5py.Empty("f4")), "expected (8,), received None"),
     ("strings", replaced(f"{CONV}/1", data=[b"a"] * 8), KINDS),
-    ("texts", replaced(f"{CONV}/1", data=["a"] * 8, dtype=h5py.string_dtype()), KINDS),
-    ("references", references, KINDS),
-    ("pairs", replaced(f"{CONV}/1", (8,), PAIR), KINDS),
     ("integers", replaced(f"{CONV}/1", (8,), "i4"), "Received: stem/bias of int32"),
-    ("bools", replaced(f"{CONV}/1", (8,), "?"), "Received: stem/bias of bool"),
-    ("complex", replaced(f"{CONV}/1", (8,), "c8"), "Received: stem/bias of complex64"),
-    ("opaque", replaced(f"{CONV}/1", (8,), "V2"), KINDS),
     ("virtual", virtual, "vars/1 is in another file"),
     ("external", in_another_file, "vars/1 is in another file"),
     ("broken_chunk", broken_chunk, INTACT),
@@ -164,23 +137,10 @@ HDF5 = [
 BYTES = [
     ("nothing", lambda content: b""),
     ("text", lambda content: b"not weights"),
-    ("signature_alone", lambda content: content[:8]),
     ("superblock_alone", lambda content: content[:96]),
-    ("half", lambda content: content[: len(content) // 2]),
-    ("without_the_last_byte", lambda content: content[:-1]),
     ("zeros_after_the_superblock", lambda content: content[:96] + bytes(len(content) - 96)),
-    ("zeros", lambda content: bytes(len(content))),
-    ("archive", lambda content: archive(content)),
     ("pickle", lambda content: b"\x80\x04cos\nsystem\n" + content),
 ]
-
-
-def archive(content: bytes) -> bytes:
-    """As a `.keras` file is one."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as zipped:
-        zipped.writestr("model.weights.h5", content)
-    return file.getvalue()
 
 
 def tensors(**changes):
@@ -222,8 +182,6 @@ SAFETENSORS = [
     ("short", lambda state: save(state)[:-4], NO_SAFETENSORS),
     ("long", lambda state: save(state) + b"1234", NO_SAFETENSORS),
     ("huge_header", lambda state: b"\xff" * 8 + save(state)[8:], NO_SAFETENSORS),
-    ("no_json", lambda state: struct.pack("<Q", 4) + b"{{{{", NO_SAFETENSORS),
-    ("list", lambda state: struct.pack("<Q", 2) + b"[]", NO_SAFETENSORS),
     ("pickle", lambda state: b"\x80\x04" + save(state), NO_SAFETENSORS),
     (
         "offsets",
@@ -234,30 +192,22 @@ SAFETENSORS = [
     ("unknown_type", with_header(lambda h: h["fc.bias"].update(dtype="F99")), NO_SAFETENSORS),
     ("no_tensors", lambda state: save({}), "expected a checkpoint of timm, timm's ResNet-RS, "),
     ("other_names", lambda state: save({"a.b": ONE}), "with the names ['a.b']"),
-    ("missing", tensors(bias=None), "fc.bias: expected (3,), received no such tensor"),
     ("too_many", added("fc.more"), "fc.more: expected no such tensor, received (3,)"),
     ("escapes", added("\x1b[2J\n"), r"'\x1b[2J\n': expected no such tensor"),
     ("shape", tensors(bias=ONE[:2]), "fc.bias: expected (3,), received (2,)"),
     ("integers", tensors(bias=np.ones(3, "int64")), "Received: fc.bias of int64"),
-    ("bools", tensors(bias=ONE > 0), "Received: fc.bias of bool"),
     ("nan", tensors(bias=ONE * np.nan), "Received: nan in fc.bias"),
-    ("infinity", tensors(bias=ONE.astype("float16") * np.inf), "Received: inf in fc.bias"),
     ("overflow", tensors(bias=np.full(3, -1e300)), "Received: -inf in fc.bias"),
 ]
 
 PLACES = [
     ("missing", "none.weights.h5", "that exists. Received: weights="),
     ("folder", "folder.weights.h5", "that exists"),
-    ("fifo", "fifo.weights.h5", "that exists"),
     ("device", "/dev/zero", "that exists"),
     ("too_long", "a" * 5000 + ".weights.h5", "that exists"),
-    ("below_a_file", "ok.weights.h5/a.weights.h5", "that exists"),
     ("wrong_suffix", "ok.hdf5", "that exists"),
     ("pickle", "model.pth", "python -m zoo.convert"),
-    ("null_byte", "a\0.weights.h5", "that exists"),
-    ("empty", "", "that exists"),
     ("number", 5, "Received: weights='5'"),
-    ("list", ["ok.weights.h5"], "that exists"),
     ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: 'hf://owner'"),
     ("unpublished", "imagenet", "weights='imagenet' of 'tiny'"),
 ]
@@ -336,7 +286,6 @@ def test_places(model, saved, tmp_path, monkeypatch, weights, part):
     (tmp_path / "ok.hdf5").touch()
     (tmp_path / "model.pth").touch()
     (tmp_path / "folder.weights.h5").mkdir()
-    os.mkfifo("fifo.weights.h5")
     assert_refused(model, weights, part)
 
 

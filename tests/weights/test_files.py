@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support import networks
 
-from lambda_keras.applications import LambdaResNet14, MobileNetV2, ResNet50
+from lambda_keras.applications import LambdaResNet14, MobileNetV2
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import resnet
 from lambda_keras.weights import hub, load_weights
@@ -15,7 +15,7 @@ CLASSES = 3
 
 
 def small(**arguments) -> keras.Model:
-    return LambdaResNet14(**{"classes": CLASSES, **arguments})
+    return LambdaResNet14(**{"classes": CLASSES, "filters": 4, **arguments})
 
 
 @pytest.fixture
@@ -37,23 +37,13 @@ def assert_refused(model, path, match):
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "Path"])
-def test_right_file_loads(saved, kind):
+def test_right_file_loads(saved):
     model, path = saved
-    loaded = small(weights=kind(path))
+    loaded = small(weights=str(path), input_shape=(16, 16, 3))
     for expected, received in zip(model.get_weights(), loaded.get_weights(), strict=True):
         np.testing.assert_array_equal(received, expected)
     data = networks.images(2, 16, 16, 3)
     np.testing.assert_array_equal(networks.predict(loaded, data), networks.predict(model, data))
-
-
-def test_model_of_another_input_size_takes_the_file(saved):
-    model, path = saved
-    loaded = small(input_shape=(24, 16, 3), weights=path)
-    data = networks.images(2, 24, 16, 3)
-    np.testing.assert_allclose(
-        networks.predict(loaded, data), networks.predict(model, data), atol=1e-6
-    )
 
 
 @pytest.mark.one_backend
@@ -67,6 +57,7 @@ def test_convolutions_that_pad_otherwise(saved_as, loaded_as, tmp_path):
     small(padding=saved_as, weights=path, include_top=False)
 
 
+@pytest.mark.slow
 def test_mobilenet_of_an_earlier_version(monkeypatch, tmp_path):
     """It had no layer that brings images to [-1, 1]."""
     path = tmp_path / "earlier.weights.h5"
@@ -114,30 +105,10 @@ def test_model_with_classifier_refuses_a_file_without(tmp_path):
 
 def test_other_number_of_classes(saved):
     _, path = saved
-    match = r"number of classes.*predictions/vars/0: expected \(512, 4\), received \(512, 3\)"
+    match = r"number of classes.*predictions/vars/0: expected \(128, 4\), received \(128, 3\)"
     with pytest.raises(ValueError, match=match):
         small(classes=4, weights=path)
     assert_refused(small(classes=4), path, match)
-
-
-def test_other_number_of_input_channels(saved):
-    _, path = saved
-    assert_refused(
-        small(input_shape=(None, None, 1)), path, r"stem_conv/vars/0: expected \(3, 3, 1, 16"
-    )
-
-
-def test_other_network(saved):
-    _, path = saved
-    model = ResNet50(include_top=False, input_shape=(32, 32, 3))
-    assert_refused(model, path, r"do not fit the model 'resnet50' .* and \d+ more arrays")
-
-
-def test_network_inside_another_model(saved, tmp_path):
-    model, _ = saved
-    path = tmp_path / "wrapped.weights.h5"
-    keras.Sequential([model, keras.layers.Softmax()]).save_weights(path)
-    assert_refused(small(), path, "do not fit the model 'lambda_resnet14'")
 
 
 def tiny() -> keras.Model:
@@ -193,71 +164,17 @@ def test_weights_of_other_precisions(tmp_path, policy):
         )
 
 
-def test_network_in_a_network(tmp_path):
-    """Its place in a file is not that of a layer."""
-    inner = tiny()
-    model = keras.Sequential([inner, keras.layers.Softmax()], name="outer")
-    model.save_weights(tmp_path / "outer.weights.h5")
-    assert_refused(model, tmp_path / "outer.weights.h5", "do not fit the model 'outer'")
-
-
-@pytest.mark.parametrize("kept", [0, 0.5, 0.99])
-def test_truncated_file(saved, kept):
-    _, path = saved
-    content = path.read_bytes()
-    path.write_bytes(content[: int(kept * len(content))])
-    assert_refused(small(), path, "intact HDF5 weights file.*small.weights.h5")
-
-
-def test_file_that_is_no_hdf5(tmp_path):
-    path = tmp_path / "text.weights.h5"
-    path.write_text("not weights", encoding="utf-8")
-    assert_refused(small(), path, "intact HDF5 weights file.*text.weights.h5")
-
-
-def test_missing_file(tmp_path):
-    assert_refused(small(), tmp_path / "none.weights.h5", "that exists.*none.weights.h5")
-
-
-def test_folder(tmp_path):
-    folder = tmp_path / "folder.weights.h5"
-    folder.mkdir()
-    assert_refused(small(), folder, "that exists.*folder.weights.h5")
-
-
 def test_wrong_suffix(saved):
     _, path = saved
     renamed = path.rename(path.with_name("small.h5"))
     assert_refused(small(), renamed, r"small\.h5'.*has to end with \.weights\.h5")
 
 
-@pytest.mark.parametrize("name", ["a.pth", "a.pth.tar", "a.pt", "pytorch_model.bin"])
+@pytest.mark.parametrize("name", ["a.pth.tar", "a.pt", "pytorch_model.bin"])
 def test_pickles_are_not_read(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(b"a pickle")
     assert_refused(small(), path, rf"python -m zoo\.convert.*{name}")
-
-
-def test_missing_pickle(tmp_path):
-    assert_refused(small(), tmp_path / "none.pth", r"that exists.*none\.pth")
-
-
-def test_path_that_is_no_path():
-    with pytest.raises(ValueError, match=r"that exists.*Received: weights='5'"):
-        small(weights=5)
-
-
-def test_hdf5_file_of_something_else(tmp_path):
-    path = tmp_path / "other.weights.h5"
-    with h5py.File(path, "w") as file:
-        file["layers/dense/kernel"] = np.zeros((2, 2))
-    assert_refused(small(), path, "intact HDF5 weights file.*other.weights.h5")
-
-
-def test_imagenet_weights_that_nobody_published():
-    match = r"published weights: .*lambda_resnet50ts.*weights='imagenet' of 'lambda_resnet14'"
-    with pytest.raises(ValueError, match=match):
-        small(weights="imagenet")
 
 
 def test_imagenet_weights_have_1000_classes(monkeypatch):
@@ -266,13 +183,7 @@ def test_imagenet_weights_have_1000_classes(monkeypatch):
         load_weights(small(), "imagenet", "lambda_resnet26t")
 
 
-@pytest.mark.parametrize("address", ["hf://", "hf://owner", "hf://owner/repo/file", "hf://o/r@"])
-def test_wrong_address(address):
-    with pytest.raises(ValueError, match=rf"'hf://owner/repo@revision'.*Received: '{address}'"):
-        small(weights=address)
-
-
-@pytest.mark.parametrize("channels", [1, 3, 4, 6])
+@pytest.mark.parametrize("channels", [1, 4, 6])
 def test_adapted_to_other_channels(saved, channels):
     """Grey images, as one channel or as three, give the same outputs."""
     model, path = saved
@@ -285,9 +196,8 @@ def test_adapted_to_other_channels(saved, channels):
         assert np.abs(received - expected).max() > 1e-4
     else:
         np.testing.assert_allclose(received, expected, atol=1e-6)
-    if channels != 3:
-        with pytest.raises(ValueError, match=r"stem_conv/vars/0: expected .* received"):
-            small(input_shape=shape, weights=path)
+    with pytest.raises(ValueError, match=r"stem_conv/vars/0: expected .* received"):
+        small(input_shape=shape, weights=path)
 
 
 def test_adapted_to_other_classes(saved):
@@ -309,7 +219,39 @@ def test_adapted_to_other_classes(saved):
         np.testing.assert_array_equal(one, other)
 
 
-def test_adapted_to_nothing(saved):
-    _, path = saved
-    with pytest.raises(ValueError, match="do not fit the model"):
-        ResNet50(weights=path, adapt_weights=True)
+def keras_2(path, model: keras.Model, names: list[str]) -> list[np.ndarray]:
+    """A file as Keras 2 wrote it, of layers of other names; returns its arrays."""
+    values = networks.values(model.weights)
+    with h5py.File(path, "w") as file:
+        # Where names are too long for one attribute, they are in several.
+        file.attrs["layer_names0"] = [name.encode() for name in names[:1]]
+        file.attrs["layer_names1"] = [name.encode() for name in names[1:]]
+        for name, layer in zip(names, filter(lambda one: one.weights, model.layers), strict=True):
+            group = file.create_group(name)
+            keys = [f"{name}/{weight.name}:0" for weight in layer.weights]
+            group.attrs["weight_names"] = [key.encode() for key in keys]
+            for key, weight in zip(keys, layer.weights, strict=True):
+                group[key] = keras.ops.convert_to_numpy(weight) + 1
+    return [value + 1 for value in values]
+
+
+def test_weights_of_keras_2_in_their_order(tmp_path):
+    """As of its MobileNetV2; a model without classifier takes the rest."""
+    inputs = keras.Input((4, 4, 3))
+    x = keras.layers.Conv2D(8, 1, name="stem_conv")(inputs)
+    x = keras.layers.BatchNormalization(name="stem_bn")(x)
+    backbone = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x), name="tiny")
+    model = keras.Model(inputs, keras.layers.Dense(3, name="predictions")(backbone.output))
+    path = tmp_path / "tiny.h5"
+    expected = keras_2(path, model, ["Conv1", "bn_Conv1", "predictions"])
+    before = networks.values(backbone.weights)
+    load_weights(model, path, "tiny")
+    for one, other in zip(networks.values(model.weights), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for weight, value in zip(backbone.weights, before, strict=True):  # of the same layers
+        weight.assign(value)
+    load_weights(backbone, path, "tiny")
+    for one, other in zip(networks.values(backbone.weights), expected[:-2], strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match=r"'lambda_resnet14': expected \d+ tensors\. Received: 8"):
+        small(weights=path)

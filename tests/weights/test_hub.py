@@ -101,9 +101,7 @@ def test_nothing_cached_and_no_network(served, cut, monkeypatch):
         lambda content: b"w" + content[1:-1] + b"!",
         lambda content: content[:-1],
         lambda content: content + b"1",
-        lambda content: b"",
     ],
-    ids=["altered", "short", "long", "empty"],
 )
 def test_damaged_download(served, sent):
     """Some of these huggingface_hub finds itself; none gets through."""
@@ -170,7 +168,7 @@ def test_unknown_repository_or_revision(served, address):
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "../..", "a/..", "-a/b", "a/b.", "a--b/c", "a/b.git", f"a/{'b' * 97}", "a/b@.."],
+    ["", "a", "../x", "a/..", "-a/b", "a--b/c", "a/b.git", f"a/{'b' * 97}", "a/b@..", "a/b@"],
 )
 def test_name_that_no_repository_can_have(name):
     with pytest.raises(ValueError, match="expected a repository of the Hugging Face") as caught:
@@ -178,7 +176,7 @@ def test_name_that_no_repository_can_have(name):
     assert str(caught.value).endswith(f"'hf://{name}'")
 
 
-@pytest.mark.parametrize("name", ["owner/repo", "a/b", "timm/resnet50.a1_in1k", "a-b/c-1.2@v1--2"])
+@pytest.mark.parametrize("name", ["a/b", "timm/resnet50.a1_in1k", "a-b/c-1.2@v1--2"])
 def test_name_that_a_repository_can_have(name):
     repository, _, revision = name.partition("@")
     assert hub.parse_address(f"hf://{name}") == (repository, revision or "main")
@@ -199,12 +197,12 @@ def test_safetensors_come_before_keras_weights(served):
 
 
 def test_constructor_takes_keras_weights_of_a_repository(served, tmp_path, cut):
-    expected = LambdaResNet14(classes=3)
+    expected = LambdaResNet14(classes=3, filters=4)
     expected.save_weights(tmp_path / "model.weights.h5")
     content = (tmp_path / "model.weights.h5").read_bytes()
     served.files["owner/repo/model.weights.h5"] = content
     for _ in range(2):
-        model = LambdaResNet14(classes=3, weights="hf://owner/repo@main")
+        model = LambdaResNet14(classes=3, filters=4, weights="hf://owner/repo@main")
         for received, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
             np.testing.assert_array_equal(received, wanted)
         cut()
@@ -226,10 +224,10 @@ except Exception as error:
 def test_imagenet_in_a_new_process(served, tmp_path):
     """The settings of users: HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE; and all of the network."""
     from safetensors.numpy import save
-    from weights.timm_parity import filled
 
     from lambda_keras.applications import LambdaResNet26T
     from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
+    from tools.timm_parity import filled
 
     tensors = expected_tensors(LambdaResNet26T(), SCHEMES[0])
     state = filled({tensor.key: tensor.shape for tensor in tensors})

@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from support import networks
-from weights.timm_parity import filled
 
-from lambda_keras.applications import (
-    LambdaMobileNetV2,
-    LambdaResNet14,
-    ResNet50,
-)
+from lambda_keras.applications import LambdaResNet14, ResNet50
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import NETWORKS, ResNetSpec
+from lambda_keras.models.specs import NETWORKS, ResNetSpec, resnet_rs
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.state_dicts import (
     SCHEMES,
@@ -24,6 +19,7 @@ from lambda_keras.weights.state_dicts import (
     expected_tensors,
     find_scheme,
 )
+from tools.timm_parity import filled
 
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
@@ -186,6 +182,22 @@ def test_halo_attention_of_timm():
     assert state[f"{attention}.pos_embed.height_rel"].shape == (2 * (8 + 2 * 2) - 1, 8)
 
 
+def test_layouts_of_resnet_rs():
+    """Of Keras 2 as here, but excitations are 1x1 convolutions, as they are in timm."""
+    model = small(replace(resnet_rs(50), **BLOCKS))
+    for names, key, axes in (
+        (SCHEMES[2], "BlockGroup4__block_1__se_se_reduce/kernel", (0, 1)),
+        (SCHEMES[1], "layer3.1.se.fc1.weight", (1, 0)),
+    ):
+        state = checkpoint(model, names)
+        assert find_scheme(state) is names
+        assign_state_dict(model, state, "somewhere")
+        (kernel,) = networks.values([model.get_layer("c4_block2_se").squeeze.kernel])
+        np.testing.assert_array_equal(kernel, state[key].squeeze().transpose(axes))
+    stem = checkpoint(model, SCHEMES[2])["stem_1_stem_conv_4/kernel"]
+    assert stem.shape == model.get_layer("stem4_conv").kernel.shape
+
+
 @pytest.mark.slow
 @pytest.mark.one_backend
 @pytest.mark.parametrize("placement", ["LLLL", "CCCC"])
@@ -239,14 +251,6 @@ def test_model_without_classifier_takes_a_checkpoint_with_one():
     assert_refused(small(), state, r"head\.fc\.bias: expected \(3,\), received no such tensor")
 
 
-def test_other_classes():
-    state = checkpoint(small(classes=5))
-    assign_state_dict(small(classes=5), state, "somewhere")
-    assert_refused(
-        small(), state, r"number of classes.*head\.fc\.bias: expected \(3,\), received \(5,\)"
-    )
-
-
 def test_missing_extra_and_wrong_tensors_are_named():
     model = small()
     state = checkpoint(model)
@@ -261,56 +265,35 @@ def test_missing_extra_and_wrong_tensors_are_named():
     assert_refused(model, state, match)
 
 
-def test_other_network():
-    other = checkpoint(small(replace(SMALL_TIMM, mixer_blocks=((), (), (), ()))))
-    assert_refused(small(), other, r"do not fit the model 'small'.* and \d+ more tensors")
-
-
 def test_checkpoint_of_another_library():
     state = checkpoint(small(SMALL_LAMBDA_PYTORCH), TORCHVISION_NAMES)
     assert find_scheme(state) is TORCHVISION_NAMES
     assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
 
 
-@pytest.mark.parametrize("state", [{}, {"transformer.0.weight": np.zeros(1)}])
-def test_unknown_library(state):
-    assert_refused(small(), state, "of timm, .*, torchvision or lambda.*'somewhere' with the names")
+def without(**changes):
+    return lambda: small(replace(SMALL_TIMM, **changes))
+
+
+def of_lambda(**changes):
+    return without(lambda_layer=replace(SMALL_TIMM.lambda_layer, **changes))
 
 
 @pytest.mark.parametrize(
     ("model", "layer"),
     [
-        (lambda: LambdaResNet14(), "stem_conv"),
-        (lambda: LambdaMobileNetV2(include_top=False), "stem_bn"),
-        (lambda: small(replace(SMALL_TIMM, squeeze_excitation=(True,) * 4)), "c2_block1_se"),
-        (
-            lambda: small(
-                replace(
-                    SMALL_TIMM,
-                    lambda_layer=replace(SMALL_TIMM.lambda_layer, position_embedding="shared"),
-                )
-            ),
-            "position_embeddings",
-        ),
+        (lambda: LambdaResNet14(filters=4), "stem_conv"),
+        (without(squeeze_excitation=(True,) * 4), "c2_block1_se"),
+        (of_lambda(position_embedding="shared"), "position_embeddings"),
         # In lambda.pytorch, intra-depth and value depth are the other way round.
+        (of_lambda(intra_depth=2), "c4_block2_2_lambda"),
+        (of_lambda(use_content=False), "c4_block2_2_lambda"),
+        (without(mixer="linear"), "c4_block2_2_attention"),
         (
-            lambda: small(
-                replace(SMALL_TIMM, lambda_layer=replace(SMALL_TIMM.lambda_layer, intra_depth=2))
-            ),
-            "c4_block2_2_lambda",
-        ),
-        (lambda: small(replace(SMALL_TIMM, mixer="linear")), "c4_block2_2_attention"),
-        (
-            lambda: small(
-                replace(
-                    SMALL_HALONET,
-                    mixer_arguments={**SMALL_HALONET.mixer_arguments, "output_projection": True},
-                )
-            ),
+            without(mixer="halo", mixer_arguments={"output_projection": True}),
             "c4_block2_2_attention/output_kernel",
         ),
     ],
-    ids=["stem", "mobilenet", "se", "shared", "intra_depth", "linear", "output_projection"],
 )
 def test_layers_without_counterpart(model, layer):
     assert_refused(model(), {"stages.0": np.zeros(1)}, f"no counterpart there: .*{layer}")
@@ -327,12 +310,6 @@ def test_other_precisions_become_float32(tmp_path, dtype):
     np.testing.assert_array_equal(value(model, "stem2_conv", "kernel"), expected)
 
 
-def test_integers_are_refused():
-    state = checkpoint(small())
-    state["head.fc.bias"] = np.ones(3, "int8")
-    assert_refused(small(), state, r"floating-point weights in 'somewhere'.*head\.fc\.bias of int8")
-
-
 def test_mixed_precision_keeps_float32_variables():
     keras.config.set_dtype_policy("mixed_float16")
     try:
@@ -342,21 +319,3 @@ def test_mixed_precision_keeps_float32_variables():
     state = checkpoint(model)
     assign_state_dict(model, state, "somewhere")
     np.testing.assert_array_equal(value(model, "stem1_bn", "beta"), state["stem.conv1.bn.bias"])
-
-
-def test_damaged_safetensors(tmp_path):
-    model = small()
-    path = tmp_path / "model.safetensors"
-    save_file(checkpoint(model), path)
-    content = path.read_bytes()
-    for damaged in (
-        b"",
-        content[:100],
-        content[:-1],
-        content + b"1",
-        b"\x80\x04" + content,  # a pickle
-        b"\xff" * 8 + content[8:],
-    ):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"intact safetensors file.*model\.safetensors"):
-            load_weights(model, path, "small")

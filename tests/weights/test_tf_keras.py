@@ -7,7 +7,6 @@ import pytest
 from support import networks
 
 from lambda_keras.applications import (
-    LambdaMobileNetV2,
     MobileNetV2,
     ResNetRS50,
     ResNetRS101,
@@ -18,6 +17,7 @@ from lambda_keras.models.specs import resnet_rs
 from lambda_keras.weights import load_weights
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.one_backend,  # tf_keras is TensorFlow's
     pytest.mark.filterwarnings("ignore::DeprecationWarning:tf_keras"),
 ]
@@ -113,16 +113,6 @@ def test_padding_is_what_makes_them_so(saved):
     assert compare(theirs, ours, BLOCKS, (64, 48))["predictions"] > 0.02
 
 
-def test_backbone_takes_the_rest(saved):
-    _, path = saved
-    backbone = small(include_top=False)
-    load_weights(backbone, path, "small")
-    whole = small()
-    load_weights(whole, path, "small")
-    for weight, expected in zip(backbone.weights, whole.weights[:-2], strict=True):
-        np.testing.assert_array_equal(*networks.values([weight, expected]))
-
-
 def test_damaged_and_other_files(saved, tmp_path):
     _, path = saved
     ours = small()
@@ -177,17 +167,6 @@ def test_mobilenet_of_other_classes_or_channels(mobilenet):
         np.testing.assert_array_equal(*networks.values([weight, expected]))
     kernel, grey = (model.get_layer("stem_conv").kernel for model in (whole, adapted))
     np.testing.assert_allclose(np.sum(kernel, 2), np.array(grey)[:, :, 0], rtol=1e-6)
-
-
-@pytest.mark.parametrize("constructor", [LambdaMobileNetV2, ResNetRS50])
-def test_another_network_than_mobilenet(mobilenet, constructor):
-    with pytest.raises(ValueError, match=r"expected \d+ tensors\. Received: 262"):
-        constructor(weights=mobilenet[1])
-
-
-def test_mobilenet_of_another_width(mobilenet):
-    with pytest.raises(ValueError, match=r"expected \(3, 3, 3, 48\), received \(3, 3, 3, 32\)"):
-        MobileNetV2(weights=mobilenet[1], alpha=1.5)
 
 
 @pytest.mark.very_slow

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from weights import timm_parity
 
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
+from tools import timm_parity
 from zoo.registry import create_model
 
 GOLDEN = json.loads(timm_parity.GOLDEN.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from support import commands, networks
-from weights.timm_parity import filled
+from tools.timm_parity import filled
 
 from lambda_keras import applications
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors

@@ -2,8 +2,8 @@
 
 Run by hand, each command in an environment of its own, in the root of the repository:
 
-    python tests/weights/timm_parity.py reference parity.npz   # with timm and PyTorch
-    python tests/weights/timm_parity.py compare parity.npz     # with lambda_keras
+    python -m tools.timm_parity reference parity.npz   # with timm and PyTorch
+    python -m tools.timm_parity compare parity.npz     # with lambda_keras
 
 `reference --golden` also writes the few numbers that `test_timm_golden.py` compares with in
 environments without timm. Weights and images come from NumPy, by the names of the tensors, so that
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-GOLDEN = Path(__file__).with_name("timm_golden.json")
+GOLDEN = Path(__file__).parents[1] / "tests" / "weights" / "timm_golden.json"
 TOLERANCE = 1e-5  # of the largest value; float32 rounds to 6e-8, over some fifty layers
 # Image sizes by network: square, wide, odd. Where a lambda layer has stride 2, timm needs an even
 # map before it; global position embeddings are for 256 pixels, and timm's blocks of halo attention
