@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from support import commands, networks
-from tools.timm_parity import filled
 
 from lambda_keras import applications
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
+from tools.timm_parity import filled
 from zoo.convert import command as convert
 from zoo.convert.__main__ import main
 from zoo.registry import create_model
