@@ -20,7 +20,8 @@ from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.inference.source import kinds
 from zoo.inference.source.weights import Weights
-from zoo.predict import classification as predict
+from zoo.predict import __main__ as predict
+from zoo.predict.classification import write_grid
 from zoo.registry import create_model
 
 fail = partial(commands.fail, predict.main)
@@ -120,7 +121,7 @@ def draw(monkeypatch, predictions: list[Prediction]) -> tuple[np.ndarray, list[s
 
     monkeypatch.setattr(style, "save_figure", spy)
     classifier = Classifier("lambda_resnet14", None, preprocessing_of("lambda_resnet14", 32), [])
-    predict.write_grid(classifier, predictions, Path("predictions.png"))
+    write_grid(classifier, predictions, Path("predictions.png"))
     with Image.open("predictions.png") as grid:
         return np.asarray(grid.convert("RGB")), texts
 

@@ -21,9 +21,9 @@ from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert, shards
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import Task, create_experiment
-from zoo.evaluate import detection as evaluate
+from zoo.evaluate import __main__ as evaluate
 from zoo.export import detection as export
-from zoo.predict import detection as predict
+from zoo.predict import __main__ as predict
 from zoo.train.detection import train
 
 PARTS = ("train", "val")
