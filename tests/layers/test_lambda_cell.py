@@ -13,7 +13,7 @@ from lambda_keras.layers import LambdaCell, LambdaLayer
 # grid, layer arguments; 8 filters, 2 heads and k = 3.
 CASES = {
     "sequence": ((30,), {"scope": 7}),
-    "dilated_multi_head": ((50,), {"scope": 5, "dilation_rate": 3, "multi_query": False}),
+    "dilated_multi_head": ((20,), {"scope": 5, "dilation_rate": 3, "multi_query": False}),
     "global_sequence": ((20,), {"scope": None, "key_normalization": None, "use_bias": True}),
     "global_map": ((3, 4), {"scope": None, "query_normalization": "batch_softmax"}),
     "one_position": ((20,), {"scope": 1, "use_content": False, "value_normalization": None}),
@@ -115,7 +115,7 @@ def test_equals_the_layer(name):
 @pytest.mark.parametrize("normalization", ["softmax", "l2", None])
 def test_far_keys(normalization):
     """Keys that rise and fall by hundreds, and a later maximum."""
-    layer, x = built((60,), position_embedding=None, key_normalization=normalization)
+    layer, x = built((25,), position_embedding=None, key_normalization=normalization)
     x = 300 * x
     received = in_steps(LambdaCell(layer), x)
     assert np.isfinite(received).all()
@@ -127,7 +127,7 @@ def test_far_keys(normalization):
 )
 def test_half_precision_is_near_float32(dtype):
     """States are in float32, also in a recurrent layer of another dtype."""
-    exact, x = built((12, 9), scope=5)
+    exact, x = built((6, 5), scope=5)
     layer = small(scope=5, dtype=dtype)
     layer.build(x.shape)
     layer.set_weights(exact.get_weights())

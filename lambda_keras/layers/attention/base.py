@@ -96,14 +96,14 @@ class AttentionLayer(MapLayer):
 
     A subclass has its equation, and at most three methods:
 
-    * `attend(queries, keys, values, training)` is the equation, on maps `(batch, height, width,
-      heads * depth of a head)`. It returns `(batch, height, width, filters)`.
+    * `attend(queries, keys, values, training)` is the equation: maps of the heads side by side,
+      `(batch, height, width, units)`, to `(batch, height, width, filters)`.
     * `attention_products(height, width)` counts its multiply-accumulates for one example, by
       part: a dict with the keys `CONTENT` and `POSITION` of `lambda_keras.layers.base`.
     * With embeddings of relative positions it is a `RelativeAttentionLayer`, and has two methods in
-      place of that one: `tables(height, width)`, names and shapes `(offsets, depth)` of the
-      embeddings, which become attributes, and `pairs(height, width)`, the numbers of queries and of
-      context positions that each of them sees.
+      place of that one. `tables(height, width)` returns names and shapes of the embeddings, which
+      become attributes; `pairs(height, width)` returns the numbers of queries and of context
+      positions that each of them sees.
 
     `fixed_grid = True` says that sizes of weights depend on the map. Other weights are added in
     Keras' own `build`.
