@@ -49,6 +49,10 @@ def test_objects_have_the_ids_of_the_annotations(monkeypatch):
     monkeypatch.setattr(Detector, "detect", lambda *_: to_coco(outputs(), [1]))
     found = detector(np.zeros((HEIGHT, WIDTH, 3), "uint8"), 0)
     assert [(one["name"], one["category_id"]) for one in found] == [("a", 0), ("b", 1)]
+    image = np.zeros((HEIGHT, WIDTH, 3), "uint8")
+    at_least = {threshold: len(detector(image, threshold)) for threshold in (0.8, 0.81, 0.91)}
+    assert at_least == {0.8: 2, 0.81: 1, 0.91: 0}
+    assert len(detector([image, image])) == 2
 
 
 def test_boxes_are_those_of_the_image():
