@@ -1,8 +1,4 @@
-"""MobileNetV2 with and without lambda layers (Table 17).
-
-Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
-its arguments.
-"""
+"""MobileNetV2 with and without lambda layers (Table 17)."""
 
 from typing import Any, Unpack
 

@@ -1,8 +1,4 @@
-"""ResNet-50 (v1) of the ablations, and its baselines (Tables 3, 4 and 9 to 13).
-
-Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
-its arguments.
-"""
+"""ResNet-50 (v1) of the ablations, and its baselines (Tables 3, 4 and 9 to 13)."""
 
 from typing import Any, Unpack
 

@@ -1,8 +1,4 @@
-"""ResNet-RS, the baselines of Table 14, with squeeze-and-excitation and without.
-
-Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
-its arguments.
-"""
+"""ResNet-RS, the baselines of Table 14, with squeeze-and-excitation and without."""
 
 from typing import Any, Unpack
 

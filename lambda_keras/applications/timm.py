@@ -1,8 +1,4 @@
-"""Networks of timm, layer by layer, so that timm's weights give timm's outputs.
-
-Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
-its arguments.
-"""
+"""Networks of timm, layer by layer, so that timm's weights give timm's outputs."""
 
 from typing import Any, Unpack
 

@@ -11,7 +11,7 @@ from zoo.benchmark.layer import HEADS, Batch, MixerLayer, Odd
 from zoo.benchmark.report import Results, columns
 from zoo.benchmark.settings import FORWARD, BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.fields import Count, checked_by
+from zoo.fields import Count
 
 COLUMNS = columns("ms", "ms_per_step")
 CELL, LAYER = "LambdaCell", "LambdaLayer"
@@ -46,11 +46,6 @@ class SequenceLayer(MixerLayer):
         return recurrent
 
 
-def _check_depth(depth: int) -> None:
-    if depth % HEADS["lambda"]:
-        raise ValueError(f"expected a multiple of {HEADS['lambda']}, the heads. Received: {depth}")
-
-
 class Config(BackendSettings):
     """Times the next position of a sequence by LambdaCell, and by the layer that it is a cell of.
 
@@ -60,8 +55,8 @@ class Config(BackendSettings):
 
     lengths: Annotated[tuple[Count, ...], EachOnce] = (100, 1_000, 10_000)
     """Lengths of sequences."""
-    depth: Annotated[int, checked_by(_check_depth)] = Field(default=64, ge=4, le=2**16)
-    """Channels of inputs and outputs."""
+    depth: int = Field(default=64, ge=4, le=2**16, multiple_of=HEADS["lambda"])
+    """Channels of inputs and outputs; heads divide them."""
     scope: Odd = 23
     """Scope of the lambda layer, an odd number."""
     batch: Batch = 1
