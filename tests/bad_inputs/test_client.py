@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -34,11 +33,7 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("pipes").mkdir()
     os.mkfifo("pipes/fifo.jpg")
     Path("empty.jpg").touch()
-    Path("dangling.jpg").symlink_to("none.jpg")
-    Path("loop.jpg").symlink_to("loop.jpg")
-    with socket.socket(socket.AF_UNIX) as unix:
-        unix.bind("socket.jpg")
-    os.mkfifo("answers.json")
+    Path("folder.json").mkdir()
     return tmp_path
 
 
@@ -58,51 +53,31 @@ def answer(**changes) -> bytes:
     return json.dumps({"predictions": [row]}).encode()
 
 
-# By name of the model: status, body, part of the message.
+# By name of the model: status, body, part of the message. pydantic checks the types.
 ANSWERS = {
-    "score of 1e300": (200, answer(scores=[1e300, 0]), "scores.0: Input should be less than"),
     "score of -5": (200, answer(scores=[-5, 0]), "greater than or equal to 0, not -5"),
-    "score of 1.5": (200, answer(scores=[1.5, 0]), "scores.0: Input should be less than"),
     "score of 1.00001": (200, answer(scores=[0, 1.00001]), "scores.1: Input should be less than"),
     "NaN": (200, answer(scores=[float("nan"), 0]), "scores.0: Input should be a finite number"),
-    "infinity": (200, answer(scores=[0, float("inf")]), "scores.1: Input should be a finite"),
     "score as text": (200, answer(scores=["0.7", 0]), "valid number, not '0.7'"),
     "score of true": (200, answer(scores=[True, 0]), "valid number, not True"),
-    "score of null": (200, answer(scores=[None, 0]), "valid number, not None"),
-    "score as list": (200, answer(scores=[[0.7], 0]), "valid number, not [0.7]"),
-    "one score": (200, answer(scores=0.7), "scores: Input should be a valid array, not 0.7"),
     "no scores": (200, answer(scores=None), "predictions.0.scores: Field required"),
     "a score too few": (200, answer(scores=[0.7]), "scores as classes. Received: [2, 2, 1]"),
-    "a score too many": (200, answer(scores=[0.5, 0.3, 0.2]), "Received: [2, 2, 3]"),
     "a label too few": (200, answer(labels=["a"]), "Received: [2, 1, 2]"),
     "a class too few": (200, answer(classes=[1]), "Received: [1, 2, 2]"),
-    "empty rows": (200, answer(classes=[], labels=[], scores=[]), "at least 1 item"),
+    "a box too few": (200, answer(boxes=[[0, 0, 1, 1]]), "Received: [2, 2, 2, 1]"),
+    "a mask too many": (200, answer(masks=[[[0]]] * 3), "Received: [2, 2, 2, 3]"),
+    "box of three sides": (200, answer(boxes=[[0, 0, 1]] * 2), "boxes.0: List should have at"),
+    "mask of 256": (200, answer(masks=[[[256]]] * 2), "less than or equal to 255"),
+    "no side": (200, answer(sizes=[0, 5]), "sizes.0: Input should be greater than or equal to 1"),
     "empty classes": (200, answer(classes=[]), "classes: List should have at least 1 item"),
     "class -1": (200, answer(classes=[-1, 0]), "greater than or equal to 0, not -1"),
-    "class 1.5": (200, answer(classes=[1.5, 0]), "classes.0: Input should be a valid integer"),
-    "class as text": (200, answer(classes=["1", 0]), "valid integer, not '1'"),
-    "class of true": (200, answer(classes=[True, 0]), "valid integer, not True"),
-    "label of a number": (200, answer(labels=[1, "b"]), "labels.0: Input should be a valid string"),
-    "label of null": (200, answer(labels=[None, "b"]), "valid string, not None"),
     "a long label": (200, answer(labels=["a" * 10**6, "b"]), "at most 1000 characters, not 'aaa"),
-    "labels as text": (200, answer(labels="ab"), "labels: Input should be a valid array, not 'ab'"),
     "an escape as score": (200, answer(scores=["\x1b[2J", 0]), r"not '\x1b[2J'"),
-    "row as list": (200, b'{"predictions": [[1, "a", 0.7]]}', "predictions.0: "),
-    "row of null": (200, b'{"predictions": [null]}', "predictions.0: "),
     "no rows": (200, b'{"predictions": []}', "expected 1 predictions. Received: 0"),
     "two rows": (200, json.dumps({"predictions": [GOOD] * 2}).encode(), "Received: 2"),
-    "predictions of null": (200, b'{"predictions": null}', "valid array, not None"),
-    "predictions as dict": (
-        200,
-        b'{"predictions": {"classes": [1]}}',
-        "valid array, not {'classes': [1]}",
-    ),
     "columns": (200, json.dumps({"outputs": GOOD}).encode(), "predictions: Field required"),
     "a list": (200, b"[]", "Received: the answer: "),
-    "a number": (200, b"5", "Received: the answer: "),
-    "nothing": (200, b"", "Invalid JSON: EOF"),
     "cut off": (200, answer()[:-9], "Invalid JSON: EOF"),
-    "no text": (200, b'{"predictions": [{"labels": ["\xff"]}]}', "Invalid JSON"),
     "nested": (200, DEEP, "Invalid JSON: recursion limit"),
     "more than memory": (200, b" " * (client.MAX_ANSWER_BYTES + 1), "Received: more than 16 MiB"),
     "an error with escapes": (500, b'{"error": "\\u001b]0;title\\u0007"}', r"500 Internal"),
@@ -110,24 +85,18 @@ ANSWERS = {
     "an error that is no JSON": (418, b"\x1b[31m\x9b31m", r"\x1b[31m"),
     "a long error": (400, b"word " * 10**5, "characters left out]"),
     "nothing new": (304, b"", "refused a.jpg: 304 Not Modified:"),
-    "empty": (204, b"", "refused a.jpg: 204 No Content:"),
 }
 # By name of the model: all that the server sends, part of the message.
 RAW = {
     "no HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n", "did not answer ("),
     "closed": (b"", "did not answer ("),
-    "wrong status": (b"HTTP/1.1 abc OK\r\n\r\n", "did not answer ("),
-    "many headers": (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 999, "did not answer ("),
     "less than announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "did not answer ("),
     "no gzip": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n{}", "did not answer ("),
-    "broken chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx", "did not answer ("),
     "a reason with escapes": (b"HTTP/1.1 500 \x1b[31m\r\n\r\n", r"refused a.jpg: 500 \x1b[31m:"),
     "redirected for ever": (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", "did not answer ("),
 }
 SLOW = {
-    "headers": b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50,
     "status": b"HTTP/1.1 200 " + b"O" * 999,
-    "body": b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + b" " * 999,
     "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 99,
 }
 
@@ -222,51 +191,22 @@ def test_the_limit_is_that_of_the_whole_answer(monkeypatch, capsys, rest, name):
         ("a.jpg --model m --output same.json", "expected another file"),
         ("folder --model m", "photos: no images (.jpg, .jpeg, .png, .webp, .bm"),
         ("fifo.jpg --model m", "an image or a folder. Received: 'fifo.jpg'"),
-        ("socket.jpg --model m", "an image or a folder. Received: 'socket.jpg'"),
-        ("/dev/zero --model m", "an image or a folder. Received: '/dev/zero'"),
-        ("/dev/stdin --model m", "photos: expected "),
-        ("dangling.jpg --model m", "an image or a folder. Received: 'dangling.jpg'"),
-        ("loop.jpg --model m", "an image or a folder. Received: 'loop.jpg'"),
-        (f"{'a' * 300}.jpg --model m", "an image or a folder. Received: 'aaa"),
-        ("a.jpg/b.jpg --model m", "an image or a folder. Received: 'a.jpg/b.jpg'"),
-        ("a\0.jpg --model m", r"and control characters. Received: 'a\x00.jpg'"),
         ("\x1b[2J.jpg --model m", r"and control characters. Received: '\x1b[2J.jpg'"),
         ('"a.jpg --model m', "without quotation marks and control characters. Received: '\"a.jpg'"),
-        ("\x9b2J.jpg --model m", r"image or a folder. Received: '\x9b2J.jpg'"),
-        ("pipes --model m", "no images (.jpg, .jpeg, .png, .webp"),
         ("a.jpg pipes --model m", "no images (.jpg, .jpeg, .png, .webp"),
         ("a.jpg empty.jpg --model m", "that is not empty. Received: 'empty.jpg'"),
         ("a.jpg --model=", "model: String should have at least 1 character"),
-        ("a.jpg --model m --signature=", "signature: String should have at least 1 character"),
-        ("a.jpg --model m --timeout nan", "timeout: "),
-        ("a.jpg --model m --timeout -1", "timeout: "),
+        ("a.jpg --model m --timeout 0", "timeout: Input should be greater than 0"),
         ("a.jpg --model m --timeout 3601", "less than or equal to 3600. Received: '3601'"),
-        ("a.jpg --model m --timeout soon", "timeout: "),
         ("a.jpg --model m --model_version -1", "model_version: "),
-        ("a.jpg --model m --model_version 1.5", "model_version: "),
-        ("a.jpg --model m --url unix:///socket.jpg", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url file:///etc/passwd", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --url http://a:99999", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --url http://a:x", "url: expected http://HOST:PORT"),
+        ("a.jpg --model m --url http://a:0", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://:8501", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --url 127.0.0.1:8501", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://[::1", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --url grpc://a:1", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://a?b=c", "url: expected http://HOST:PORT"),
         ("a.jpg --model m --url http://a/#b", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --url=", "url: expected http://HOST:PORT"),
-        ("a.jpg --model m --output answers.json", "named .png or .json. Received: 'answers.json'"),
-        ("a.jpg --model m --output folder", "a file to write to. Received: 'folder'"),
-        (
-            "a.jpg --model m --output a.jpg/b.json",
-            "to write to. Received: 'a.jpg/b.json'",
-        ),
-        ("a.jpg --model m --output gs://b/a.json", "expected a path of this machine"),
-        ("a.jpg --model m --config fifo.jpg", "config: expected a YAML file. Received: 'fifo.jpg'"),
-        ("a.jpg --model m --config none.yaml", "config: expected a YAML file. Received: 'none"),
-        ("a.jpg --model m --config a.jpg", "config: 'a.jpg' is not YAML of settings"),
+        ("a.jpg --model m --output folder.json", "a file to write to. Received: 'folder.json'"),
         ("a.jpg --model m --timeouts 5", "no such setting. Received: '--timeouts'"),
-        ("a.jpg --model m --top 5", "no such setting. Received: '--top'"),
     ],
 )
 def test_bad_arguments(monkeypatch, capsys, arguments, message):

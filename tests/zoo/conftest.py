@@ -1,28 +1,20 @@
 """A finished run and a folder of images, for the tests that need them."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.config import TrainConfig
-
-QUICK = {
-    "model": {"image_size": 16},
-    "optimizer": {"warmup_epochs": 0},
-    "training": {"epochs": 1},
-}
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory) -> Path:
-    """Folder of a run of one epoch on small digits."""
-    from zoo.train.classification import train
-
+    """Folder of a run of a small network, one epoch on digits."""
     folder = tmp_path_factory.mktemp("runs") / "quick"
-    train(TrainConfig(output_dir=folder, **QUICK))
-    return folder
+    return shutil.copytree(FIXTURES / "classifier_run", folder)
 
 
 @pytest.fixture(scope="session")

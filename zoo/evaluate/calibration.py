@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,66 +13,69 @@ SEED = 0  # of the half of the test images that the temperature is fitted to
 TEMPERATURES = (0.05, 20.0)  # range of the fit
 UNFITTED = 1.0  # where no prediction is wrong, and the likelihood has no minimum
 
+Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-class Reliability(NamedTuple):
-    """Number of images, mean confidence and accuracy in bins of confidence of equal widths.
 
-    Confidence and accuracy of empty bins are 0.
-    """
+@dataclass(frozen=True)
+class Scores:
+    """Confidence of the predictions for some images, and which of them are right."""
 
-    count: np.ndarray
     confidence: np.ndarray
-    accuracy: np.ndarray
+    right: np.ndarray
+    loss: float  # mean negative log likelihood, in nats
+
+    @cached_property
+    def reliability(self) -> Curve:
+        """Number of images, mean confidence and accuracy in `BINS` bins of equal widths.
+
+        Confidence and accuracy of empty bins are 0.
+        """
+        bins = np.minimum((self.confidence * BINS).astype(int), BINS - 1)
+        count = np.bincount(bins, minlength=BINS)
+        sums = (np.bincount(bins, values, BINS) for values in (self.confidence, self.right))
+        confidence, accuracy = (total / np.maximum(count, 1) for total in sums)
+        return count, confidence, accuracy
 
     @property
     def calibration_error(self) -> float:
-        """Expected calibration error, from 0 to 1."""
-        distance = np.abs(self.confidence - self.accuracy)
-        return float((self.count * distance).sum() / self.count.sum())
+        """Expected calibration error, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
+        count, confidence, accuracy = self.reliability
+        return float(np.average(np.abs(confidence - accuracy), weights=count))
 
+    @cached_property
+    def selection(self) -> Curve:
+        """Every score, the highest first, the fraction of images with it or more, their precision.
 
-def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
-    """Sorts images by their confidence into `BINS` bins; `right` says which predictions are."""
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    count = np.bincount(bins, minlength=BINS)
-    sums = (np.bincount(bins, values, BINS) for values in (confidence, right))
-    return Reliability(count, *(total / np.maximum(count, 1) for total in sums))
+        Images of one score are kept together.
+        """
+        order = np.argsort(-self.confidence, kind="stable")
+        scores, hits = self.confidence[order], np.cumsum(self.right[order])
+        last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))  # of each score
+        return scores[last], (last + 1) / len(scores), hits[last] / (last + 1)
 
+    def thresholds(self, precisions: Sequence[float] = PRECISIONS) -> list[dict[str, Any]]:
+        """Returns for each precision the threshold that keeps most images at it or above.
 
-class Selection(NamedTuple):
-    """Images with a score of at least `threshold`: their fraction and their precision."""
+        The threshold is None if no threshold has this precision.
+        """
+        names, rows = ("target", "threshold", "kept", "precision"), []
+        for target in precisions:
+            at = np.flatnonzero(self.selection[2] >= target)[-1:]
+            row = [one[at].item() for one in self.selection] if at.size else (None, 0.0, None)
+            rows.append(dict(zip(names, (target, *row), strict=True)))
+        return rows
 
-    threshold: np.ndarray  # every score, the highest first
-    kept: np.ndarray  # fraction of all images
-    precision: np.ndarray  # fraction of the kept images whose prediction is right
-
-
-def selection(confidence: np.ndarray, right: np.ndarray) -> Selection:
-    """Returns the images that each threshold keeps; those of one score are kept together."""
-    order = np.argsort(-confidence, kind="stable")
-    scores, hits = confidence[order], np.cumsum(right[order])
-    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))  # of each score
-    return Selection(scores[last], (last + 1) / len(scores), hits[last] / (last + 1))
-
-
-def thresholds(curve: Selection, precisions: Sequence[float] = PRECISIONS) -> list[dict]:
-    """Returns for each precision the threshold that keeps most images at it or above.
-
-    The threshold is None if no threshold has this precision.
-    """
-    rows = []
-    for target in precisions:
-        good = np.flatnonzero(curve.precision >= target)
-        found = (float(column[good[-1]]) for column in curve) if len(good) else (None, 0.0, None)
-        rows.append(dict(zip(("threshold", "kept", "precision"), found, strict=True)))
-    return [{"target": target, **row} for target, row in zip(precisions, rows, strict=True)]
+    def as_json(self) -> dict[str, Any]:
+        """Returns the results for a report."""
+        error, thresholds = self.calibration_error, self.thresholds()
+        return {"loss": self.loss, "calibration_error": error, "thresholds": thresholds}
 
 
 def scaled(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """Returns log probabilities of the logits divided by a temperature; `(n, classes)`."""
-    logits = log_probabilities.astype("float64") / temperature
-    logits -= logits.max(-1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    from scipy.special import log_softmax
+
+    return log_softmax(log_probabilities.astype("float64") / temperature, -1)
 
 
 def negative_log_likelihood(log_probabilities: np.ndarray, labels: np.ndarray) -> float:
@@ -103,18 +107,15 @@ class Calibration:
     """A temperature fitted to one half of the images, and its effect on the other half."""
 
     temperature: float
-    fitted_to: int  # images
-    fitted_errors: int  # wrong predictions among these; of 0 no temperature can be fitted
-    images: int  # of the other half
-    loss: tuple[float, float]  # negative log likelihood before and after
-    reliability: tuple[Reliability, Reliability]
-    selection: tuple[Selection, Selection]
+    images_fitted: int
+    errors_fitted: int  # wrong predictions among these; of 0 no temperature can be fitted
+    images_measured: int  # of the other half
+    before: Scores
+    after: Scores
 
-    @property
-    def calibration_error(self) -> tuple[float, float]:
-        """Expected calibration error before and after."""
-        before, after = (bins.calibration_error for bins in self.reliability)
-        return before, after
+    def as_json(self) -> dict[str, Any]:
+        """Returns the results for a report."""
+        return {**vars(self), "before": self.before.as_json(), "after": self.after.as_json()}
 
 
 def calibrate(log_probabilities: np.ndarray, labels: np.ndarray) -> Calibration:
@@ -125,19 +126,12 @@ def calibrate(log_probabilities: np.ndarray, labels: np.ndarray) -> Calibration:
     order = np.random.default_rng(SEED).permutation(count)
     fitted, held_out = order[: count // 2], order[count // 2 :]
     temperature = fit_temperature(log_probabilities[fitted], labels[fitted])
-    losses, bins, curves, truth = [], [], [], labels[held_out]
-    for divisor in (1.0, temperature):
-        logs = scaled(log_probabilities[held_out], divisor)
-        confidence, right = np.exp(logs.max(-1)), logs.argmax(-1) == truth
-        losses.append(negative_log_likelihood(logs, truth))
-        bins.append(reliability(confidence, right))
-        curves.append(selection(confidence, right))
-    return Calibration(
-        temperature,
-        len(fitted),
-        int((log_probabilities[fitted].argmax(-1) != labels[fitted]).sum()),
-        len(held_out),
-        (losses[0], losses[1]),
-        (bins[0], bins[1]),
-        (curves[0], curves[1]),
-    )
+    errors = int((log_probabilities[fitted].argmax(-1) != labels[fitted]).sum())
+
+    def scores(divisor: float) -> Scores:
+        logs, truth = scaled(log_probabilities[held_out], divisor), labels[held_out]
+        loss = negative_log_likelihood(logs, truth)
+        return Scores(np.exp(logs.max(-1)), logs.argmax(-1) == truth, loss)
+
+    sizes = (len(fitted), errors, len(held_out))
+    return Calibration(temperature, *sizes, scores(1.0), scores(temperature))

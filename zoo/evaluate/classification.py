@@ -87,9 +87,9 @@ def run(config: EvaluateConfig) -> None:
         return
     if len(result.names) < len(classifier.class_names):
         title += f", {len(result.names):,} of {len(classifier.class_names):,} classes"
-    report.print_tables(result, report.readable(result.names), title)
+    report.print_tables(result, title)
     if config.output is not None:
-        report.write(result, result.names, title, settings, config.output)
+        report.write(result, title, settings, config.output)
 
 
 def measure(config: EvaluateConfig) -> tuple["Classifier", "Evaluation | CorruptionErrors"]:

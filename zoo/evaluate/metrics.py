@@ -41,15 +41,19 @@ class Evaluation:
     labels: np.ndarray  # true class of each image
     predicted: np.ndarray  # most probable class of each image
     confidence: np.ndarray  # probability of that class
-    classes: int
+    names: Sequence[str]  # of the classes
     # Fraction of the images with the true class among the five most probable ones; None for five
     # classes or fewer.
     top5: float | None
     loss: float  # mean cross-entropy in nats, without label smoothing
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
-    names: Sequence[str] = ()  # of the classes
     calibration: fits.Calibration | None = None
+
+    @property
+    def images(self) -> int:
+        """Number of images."""
+        return len(self.labels)
 
     @property
     def top1(self) -> float:
@@ -59,8 +63,10 @@ class Evaluation:
     @cached_property
     def confusion(self) -> np.ndarray:
         """Number of images by true class (row) and predicted class (column)."""
-        counts = np.bincount(self.labels * self.classes + self.predicted, minlength=self.classes**2)
-        return counts.reshape(self.classes, self.classes)
+        from sklearn import metrics
+
+        classes = range(len(self.names))
+        return metrics.confusion_matrix(self.labels, self.predicted, labels=classes)
 
     @cached_property
     def by_class(self) -> tuple[np.ndarray, ...]:
@@ -68,7 +74,7 @@ class Evaluation:
         from sklearn import metrics
 
         return metrics.precision_recall_fscore_support(
-            self.labels, self.predicted, labels=range(self.classes), zero_division=np.nan
+            self.labels, self.predicted, labels=range(len(self.names)), zero_division=np.nan
         )
 
     @property
@@ -78,30 +84,20 @@ class Evaluation:
         return float(np.nan_to_num(f1[images > 0]).mean())
 
     @cached_property
-    def reliability(self) -> fits.Reliability:
-        """Number of images, mean confidence and accuracy in bins of confidence."""
-        return fits.reliability(self.confidence, self.labels == self.predicted)
+    def scores(self) -> fits.Scores:
+        """Confidence of the predictions: their reliability, and thresholds."""
+        return fits.Scores(self.confidence, self.labels == self.predicted, self.loss)
 
-    @cached_property
-    def selection(self) -> fits.Selection:
-        """Fraction of the images that each threshold of the confidence keeps, and its precision."""
-        return fits.selection(self.confidence, self.labels == self.predicted)
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error, from 0 to 1."""
+        return self.scores.calibration_error
 
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the metrics `by_class` of each class, with its name."""
         keys = ("name", "precision", "recall", "f1", "images")
         columns = (column.tolist() for column in self.by_class)
         return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
-
-    @property
-    def images(self) -> int:
-        """Number of images."""
-        return len(self.labels)
-
-    @property
-    def calibration_error(self) -> float:
-        """Expected calibration error, from 0 to 1 (Guo et al., arXiv:1706.04599)."""
-        return self.reliability.calibration_error
 
 
 def evaluate(
@@ -117,10 +113,8 @@ def evaluate(
     `calibrate`, a temperature is fitted to half of the images.
     """
     classes = classes or match_classes(classifier, classifier.class_names)
-    number = len(classes.names)
-    labels, predicted, confidence, logs, clock = [], [], [], [], []
+    columns, logs, clock = [], [], []
     mistakes: list[Mistake] = []
-    in_top, loss = 0, 0.0
     batches = test.batches(batch_size, len(classes.label_names)).as_numpy_iterator()
     with naming_errors(test.files):
         for images, targets, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
@@ -133,12 +127,9 @@ def evaluate(
             of_truth = np.where(is_true, probabilities, -1)
             truth = np.where(is_true[row, guess], guess, of_truth.argmax(-1))
             total = (probabilities * is_true).sum(-1)
-            loss -= np.log(np.maximum(total, np.finfo(float).eps)).sum()
-            better = probabilities > of_truth.max(-1, keepdims=True)
-            in_top += np.count_nonzero(better.sum(-1) < TOP)
-            labels.append(truth)
-            predicted.append(guess)
-            confidence.append(probabilities.max(-1))
+            loss = -np.log(np.maximum(total, np.finfo(float).eps))
+            rank = (probabilities > of_truth.max(-1, keepdims=True)).sum(-1)
+            columns.append((truth, guess, probabilities.max(-1), loss, rank < TOP))
             if calibrate:
                 logs.append(np.log(probabilities).astype("float32"))
             for place in np.flatnonzero(guess != truth):
@@ -146,21 +137,20 @@ def evaluate(
                 mistakes.append(Mistake(image, int(truth[place]), probabilities[place]))
             mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
             clock.append(time.monotonic())
-    count = sum(map(len, labels))
-    if not count:
+    if not sum(len(labels) for labels, *_ in columns):
         raise ValueError("expected test images. Received: not one that can be read")
-    every = np.concatenate(labels)
+    later = sum(len(labels) for labels, *_ in columns[1:])
+    labels, predicted, confidence, losses, in_top = map(np.concatenate, zip(*columns, strict=True))
     return Evaluation(
-        every,
-        np.concatenate(predicted),
-        np.concatenate(confidence),
-        number,
-        in_top / count if number > TOP else None,
-        float(loss) / count,
-        sum(map(len, labels[1:])) / (clock[-1] - clock[0]) if len(clock) > 1 else None,
-        mistakes,
+        labels,
+        predicted,
+        confidence,
         classes.names,
-        fits.calibrate(np.concatenate(logs), every) if calibrate else None,
+        float(in_top.mean()) if len(classes.names) > TOP else None,
+        float(losses.mean()),
+        later / (clock[-1] - clock[0]) if len(clock) > 1 else None,
+        mistakes,
+        fits.calibrate(np.concatenate(logs), labels) if calibrate else None,
     )
 
 

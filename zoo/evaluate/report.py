@@ -13,7 +13,7 @@ from lambda_keras.applications.preprocessing import imagenet_classes
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from zoo import files
 from zoo.errors import needs_extra, printable
-from zoo.evaluate.calibration import Calibration, Selection, thresholds
+from zoo.evaluate.calibration import Scores
 from zoo.evaluate.metrics import Evaluation
 from zoo.files import remove
 from zoo.plots.classification import (
@@ -87,120 +87,81 @@ def write_json(folder: Path, settings: Mapping[str, Any], results: Mapping[str, 
     print(f"wrote {printable(folder / RESULTS)} and figures")
 
 
-def print_tables(result: Evaluation, names: Sequence[str], title: str) -> None:
+def print_tables(result: Evaluation, title: str) -> None:
     """Prints overall metrics, and those of every class, or of the worst ones."""
     figures = Table("", Column("", justify="right"), show_header=False)
     for key, (name, style) in FIGURES.items():
         if getattr(result, key) is not None:
             figures.add_row(name, format(getattr(result, key), style))
-    rows, head = result.rows(names), "Classes"
-    if len(names) > WORST:
+    rows, head = result.rows(readable(result.names)), "Classes"
+    if len(rows) > WORST:
+        head = f"The {WORST} of {len(rows)} classes with the lowest F1"
         rows = worst_first(rows, "f1")[:WORST]
-        head = f"The {WORST} of {len(names)} classes with the lowest F1"
     heads = ("class", "precision", "recall", "F1", "images")
     by_class = table(heads, (tuple(row.values()) for row in rows), ".4f")
-    show(title, figures, *_selection_table(result.selection, ""), head, by_class)
-    if result.calibration is not None:
-        show(*_calibration_tables(result.calibration))
+    show(title, figures, *_thresholds(result.scores, ""), head, by_class)
+    if (found := result.calibration) is not None:
+        head = (
+            f"Temperature {found.temperature:.4f}, fitted to a half of {found.images_fitted:,} "
+            f"images with {found.errors_fitted:,} errors"
+        ) + ": none can be fitted without errors" * (not found.errors_fitted)
+        both = (found.before, found.after)
+        rows = [
+            ("cross-entropy loss", *(one.loss for one in both)),
+            ("calibration error", *(one.calibration_error for one in both)),
+        ]
+        half = table(("on the other half", "before", "after"), rows, ".4f")
+        of = " with this temperature, on the other half"
+        show(head, half, *_thresholds(found.after, of))
 
 
-def _selection_table(curve: Selection, of: str) -> tuple[str, Table]:
+def _thresholds(scores: Scores, of: str) -> tuple[str, Table]:
     heads = ("precision", "threshold", "images kept", "their precision")
-    rows = ((f"{row.pop('target'):.0%}", *row.values()) for row in thresholds(curve))
+    rows = ((f"{row.pop('target'):.0%}", *row.values()) for row in scores.thresholds())
     return f"Thresholds of the score{of}", table(heads, rows, ".4f")
 
 
-def _calibration_tables(found: Calibration) -> Sequence[str | Table]:
-    head = (
-        f"Temperature {found.temperature:.4f}, fitted to a half of {found.fitted_to:,} images with "
-        f"{found.fitted_errors:,} errors"
-    )
-    if not found.fitted_errors:
-        head += ": none can be fitted without errors"
-    heads = ("on the other half", "before", "after")
-    rows = [
-        ("cross-entropy loss", *found.loss),
-        ("calibration error", *found.calibration_error),
-    ]
-    return (
-        head,
-        table(heads, rows, ".4f"),
-        *_selection_table(found.selection[1], " with this temperature, on the other half"),
-    )
-
-
-def write(
-    result: Evaluation, names: Sequence[str], title: str, settings: dict[str, Any], folder: Path
-) -> None:
+def write(result: Evaluation, title: str, settings: dict[str, Any], folder: Path) -> None:
     """Writes all metrics as JSON, and figures of confusions, errors and reliability."""
-    words = readable(names)
-    plot_confusion(
-        result.confusion,
-        words,
-        f"{title}: top-1 accuracy {result.top1:.4f} ({result.images:,} images)",
-        folder / CONFUSIONS,
-    )
-    plot_reliability(
-        *result.reliability,
-        f"{title}: calibration error {result.calibration_error:.4f}",
-        folder / RELIABILITY,
-    )
+    words, error = readable(result.names), result.calibration_error
+    accuracy = f"{title}: top-1 accuracy {result.top1:.4f} ({result.images:,} images)"
+    plot_confusion(result.confusion, words, accuracy, folder / CONFUSIONS)
+    reliability = f"{title}: calibration error {error:.4f}"
+    plot_reliability(result.scores.reliability, reliability, folder / RELIABILITY)
     for name in (MISTAKES, CALIBRATION):
         remove(folder / name)  # left by an earlier evaluation
-    curves = {"": result.selection}
+    curves = {"": result.scores.selection}
     if (found := result.calibration) is not None:
-        _draw_calibration(found, title, folder)
-        curves = {"before": found.selection[0], "after calibration": found.selection[1]}
+        before, after = found.before, found.after
+        curves = {"before": before.selection, "after calibration": after.selection}
+        errors = f"{before.calibration_error:.4f}, {after.calibration_error:.4f}"
+        plot_reliability(
+            after.reliability,
+            f"{title}: calibration error {errors} with temperature {found.temperature:.3f}",
+            folder / CALIBRATION,
+            before.reliability,
+        )
     plot_selection(curves, f"{title}: images that a threshold keeps", folder / SELECTION)
     if result.mistakes:
         images, labels, probabilities = map(np.stack, zip(*result.mistakes, strict=True))
         wrong = np.count_nonzero(result.labels != result.predicted)
-        plot_predictions(
-            _pixels(images),
-            labels,
-            probabilities,
-            words,
-            f"{title}: the most confident of {wrong} errors",
-            folder / MISTAKES,
-        )
+        heading = f"{title}: the most confident of {wrong} errors"
+        images = _pixels(images)
+        plot_predictions(images, labels, probabilities, words, heading, folder / MISTAKES)
     pairs = [
-        {"true": names[true], "predicted": names[predicted], "images": count}
+        {"true": result.names[true], "predicted": result.names[predicted], "images": count}
         for true, predicted, count in confusions(result.confusion)
     ]
     figures = {key: getattr(result, key) for key in FIGURES}
-    figures |= {"thresholds": thresholds(result.selection), "calibration": _as_json(found)}
-    results = {**figures, "classes": result.rows(names), "confusions": pairs}
-    write_json(folder, settings, {"backend": keras.config.backend(), **results})
-
-
-def _draw_calibration(found: Calibration, title: str, folder: Path) -> None:
-    before, after = found.calibration_error
-    plot_reliability(
-        *found.reliability[1],
-        f"{title}: calibration error {before:.4f}, {after:.4f} with temperature "
-        f"{found.temperature:.3f}",
-        folder / CALIBRATION,
-        before=found.reliability[0],
-    )
-
-
-def _as_json(found: Calibration | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    before, after = (
-        {"loss": loss, "calibration_error": error, "thresholds": thresholds(curve)}
-        for loss, error, curve in zip(
-            found.loss, found.calibration_error, found.selection, strict=True
-        )
-    )
-    return {
-        "temperature": found.temperature,
-        "images_fitted": found.fitted_to,
-        "errors_fitted": found.fitted_errors,
-        "images_measured": found.images,
-        "before": before,
-        "after": after,
+    results = {
+        "backend": keras.config.backend(),
+        **figures,
+        "thresholds": result.scores.thresholds(),
+        "calibration": found and found.as_json(),
+        "classes": result.rows(result.names),
+        "confusions": pairs,
     }
+    write_json(folder, settings, results)
 
 
 def _pixels(images: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_center
-from zoo.export.signatures import with_default
+from zoo.export.saved_model import with_default
 from zoo.inference.classifier import Classifier, with_constants
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.registry import CLASSIFIER

@@ -96,6 +96,14 @@ class Runtime:
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
+def with_default(
+    signatures: Mapping[str, Any], default_signature: str = "images"
+) -> dict[str, Any]:
+    """Renames or copies the row of the default signature to `serving_default`."""
+    others = {n: one for n, one in signatures.items() if n != "images" or n != default_signature}
+    return {"serving_default": signatures[default_signature], **others}
+
+
 def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Returns named inputs by signature, from image files and the same images, preprocessed."""
     return {
@@ -112,7 +120,6 @@ def _write_warm_up(classifier: "Classifier", path: Path, default_signature: str)
     import tensorflow as tf
 
     from zoo.errors import install
-    from zoo.export.signatures import with_default
 
     try:
         from tensorflow_serving.apis.predict_pb2 import PredictRequest

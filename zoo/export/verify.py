@@ -12,8 +12,7 @@ from zoo.export.exporter import Check, Export, Outputs, largest_difference
 from zoo.export.formats import FORMATS, LAMBDA_MAPS
 from zoo.export.litert import ZERO_POINTS
 from zoo.export.runtimes import Arrays
-from zoo.export.saved_model import example_inputs
-from zoo.export.signatures import with_default
+from zoo.export.saved_model import example_inputs, with_default
 from zoo.inference.classifier import Classifier, predict
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.inference.source.base import ClassifierSource

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from zoo.errors import needs_extra
 from zoo.plots.style import (
@@ -17,8 +15,9 @@ from zoo.plots.style import (
     Axes,
     image_grid,
     new_figure,
-    open_frame,
     save_figure,
+    shortened,
+    styled,
 )
 
 with needs_extra("train"):
@@ -30,34 +29,36 @@ MAX_CELLS = 20  # classes whose counts are legible in a matrix
 MAX_PAIRS = 25  # bars, where there are more classes
 
 
-def plot_curves(history: dict[str, list[float]], title: str, path: Path) -> None:
+@styled
+def plot_curves(history: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
     """Draws loss and accuracy by epoch, as `keras.callbacks.History` has them, into a PNG file."""
     figure = new_figure(10, 4.2, title)
+    epochs = np.arange(1, len(history["loss"]) + 1)
+    panels = {
+        "loss": (1, "Loss (label smoothing included)"),
+        "accuracy": (100, "Top-1 accuracy (%)"),
+    }
     loss, accuracy = figure.subplots(1, 2)
-    _curve(loss, history["loss"], history["val_loss"], "Loss (label smoothing included)")
+    for axis, (name, (scale, heading)) in zip((loss, accuracy), panels.items(), strict=True):
+        for key, label, color, width in (
+            (name, "training images", TRAIN, 1.8),
+            (f"val_{name}", "test images", TEST, 2.2),
+        ):
+            style = {"color": color, "lw": width, "marker": "o" if len(epochs) < 10 else None}
+            axis.plot(epochs, scale * np.asarray(history[key]), ms=4, label=label, **style)
+        axis.set(title=heading, xlabel="Epoch")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.grid()
     loss.set_ylim(bottom=0)
-    train, test = (100 * np.asarray(history[key]) for key in ("accuracy", "val_accuracy"))
-    _curve(accuracy, train, test, "Top-1 accuracy (%)")
+    loss.legend()
     accuracy.set_ylim(top=100.5)
+    last = 100 * history["val_accuracy"][-1]
     style = {"textcoords": "offset points", "color": TEST, "fontweight": "bold"}
-    end = (len(test), test[-1])
-    accuracy.annotate(f"{test[-1]:.2f}", end, (6, -3), annotation_clip=False, **style)
-    loss.legend(frameon=False, labelcolor=INK)
+    accuracy.annotate(f"{last:.2f}", (len(epochs), last), (6, -3), annotation_clip=False, **style)
     save_figure(figure, path)
 
 
-def _curve(axis: Axes, train: ArrayLike, test: ArrayLike, title: str) -> None:
-    epochs = np.arange(1, np.size(train) + 1)
-    marker = "o" if len(epochs) < 10 else None
-    axis.plot(epochs, train, color=TRAIN, marker=marker, lw=1.8, ms=4, label="training images")
-    axis.plot(epochs, test, color=TEST, marker=marker, lw=2.2, ms=4, label="test images")
-    axis.set_title(title, loc="left", fontsize=10.5, color=INK)
-    axis.set_xlabel("Epoch", color=INK)
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.grid(color=PALE, lw=0.8)
-    open_frame(axis)
-
-
+@styled
 def plot_predictions(
     images: np.ndarray,
     labels: np.ndarray,
@@ -80,29 +81,28 @@ def plot_predictions(
     figure, axes = image_grid(len(shown), COLUMNS, 1.45, 1.78, title)
     for axis, i in zip(axes, shown, strict=True):
         choice, label = int(predicted[i]), int(labels[i])
-        color, weight, frame = (INK, "normal", PALE)
+        color, weight, frame, width = (INK, "normal", PALE, 1)
         if choice != label:
-            color, weight, frame = (WRONG, "bold", WRONG)
+            color, weight, frame, width = (WRONG, "bold", WRONG, 2.5)
         head = f"{class_names[choice]}  {100 * probabilities[i, choice]:.0f} %"
         axis.set_axis_on()
         axis.imshow(np.clip(images[i], 0, 255).astype("uint8"))
         axis.set(xticks=[], yticks=[])
-        axis.set_title(head, fontsize=9.5, color=color, fontweight=weight, pad=3)
+        style = {"fontsize": 9.5, "color": color, "fontweight": weight}
+        axis.set_title(head, loc="center", pad=3, **style)
         axis.set_xlabel(f"true: {class_names[label]}", fontsize=8.5, color=color, labelpad=2)
-        axis.spines[:].set(color=frame, linewidth=1 if choice == label else 2.5)
+        axis.spines[:].set(visible=True, color=frame, linewidth=width)
     save_figure(figure, path)
 
 
 def confusions(confusion: np.ndarray) -> list[tuple[int, int, int]]:
     """Returns errors as (true class, predicted class, number of images), most frequent first."""
-    errors = [
-        (true, predicted, int(confusion[true, predicted]))
-        for true, predicted in np.argwhere(confusion).tolist()
-        if true != predicted
-    ]
-    return sorted(errors, key=lambda error: -error[2])
+    errors = confusion - np.diag(np.diagonal(confusion))
+    rows = [(*pair, int(errors[*pair])) for pair in np.argwhere(errors).tolist()]
+    return sorted(rows, key=lambda error: -error[2])
 
 
+@styled
 def plot_confusion(
     confusion: np.ndarray, class_names: Sequence[str], title: str, path: Path
 ) -> None:
@@ -110,7 +110,7 @@ def plot_confusion(
 
     Its rows are true classes, its columns predicted ones.
     """
-    names = [name if len(name) <= 24 else f"{name[:23]}…" for name in class_names]
+    names = shortened(class_names)
     if len(names) <= MAX_CELLS:
         side = 0.46 * len(names) + 2.6
         figure = new_figure(max(side, 7.5), side, title)
@@ -118,7 +118,7 @@ def plot_confusion(
     else:
         pairs = confusions(confusion)[:MAX_PAIRS]
         figure = new_figure(9, 0.3 * len(pairs) + 1.5, title)
-        _draw_pairs(figure.subplots(), confusion, names, pairs)
+        _draw_pairs(figure.subplots(), confusion.sum(1), names, pairs)
     save_figure(figure, path)
 
 
@@ -135,78 +135,68 @@ def _draw_cells(axis: Axes, confusion: np.ndarray, names: Sequence[str]) -> None
             text = f"{count}" if count < 10_000 else f"{count / 1000:.0f}k"
             axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=color)
     places, tilt = range(len(names)), 0 if max(map(len, names)) <= 5 else 90
-    axis.set_xticks(places, names, rotation=tilt, parse_math=False)
-    axis.set_yticks(places, names, parse_math=False)
-    axis.set_xlabel("Predicted class", color=INK)
-    axis.set_ylabel("True class", color=INK)
+    axis.set_xticks(places, names, rotation=tilt)
+    axis.set_yticks(places, names)
+    axis.set(xlabel="Predicted class", ylabel="True class")
     between = np.arange(len(names) - 1) + 0.5
     axis.set_xticks(between, minor=True)
     axis.set_yticks(between, minor=True)
-    axis.grid(which="minor", color=PALE, lw=0.8)
-    axis.tick_params(which="both", length=0, colors=INK)
-    axis.spines[:].set_color(PALE)
+    axis.grid(which="minor")
+    axis.tick_params(which="both", length=0)
+    axis.spines[:].set(visible=True, color=PALE)
 
 
 def _draw_pairs(
-    axis: Axes, confusion: np.ndarray, names: Sequence[str], pairs: Sequence[tuple[int, int, int]]
+    axis: Axes, images: np.ndarray, names: Sequence[str], pairs: Sequence[tuple[int, int, int]]
 ) -> None:
-    head = "Most frequent errors" if pairs else "No errors"
-    axis.set_title(head, loc="left", fontsize=10.5, color=INK)
+    axis.set_title("Most frequent errors" if pairs else "No errors")
     if not pairs:
         axis.set_axis_off()
         return
-    images_of = confusion.sum(1)
-    axis.barh(range(len(pairs)), [count for _, _, count in pairs], color=WRONG, height=0.6)
-    style = {"textcoords": "offset points", "va": "center", "fontsize": 9, "color": INK}
+    axis.barh(range(len(pairs)), [count for *_, count in pairs], color=WRONG, height=0.6)
     for row, (true, _, count) in enumerate(pairs):
-        axis.annotate(f"{count}  {count / images_of[true]:.0%}", (count, row), (4, 0), **style)
+        text, style = f"{count}  {count / images[true]:.0%}", {"va": "center", "fontsize": 9}
+        axis.annotate(text, (count, row), (4, 0), textcoords="offset points", **style)
     labels = [f"{names[true]} → {names[predicted]}" for true, predicted, _ in pairs]
-    axis.set_yticks(range(len(pairs)), labels, fontsize=9.5, parse_math=False)
-    axis.set_ylabel("True class → predicted class", color=INK)
-    axis.set_xlabel("Images, and their part of the true class", color=INK)
+    axis.set_yticks(range(len(pairs)), labels, fontsize=9.5)
+    axis.set_ylabel("True class → predicted class")
+    axis.set_xlabel("Images, and their part of the true class")
     axis.invert_yaxis()
     axis.margins(x=0.12, y=0.01)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    open_frame(axis)
 
 
-def plot_reliability(
-    count: np.ndarray,
-    confidence: np.ndarray,
-    accuracy: np.ndarray,
-    title: str,
-    path: Path,
-    before: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
-) -> None:
+Bins = tuple[np.ndarray, np.ndarray, np.ndarray]  # images, mean confidence, accuracy
+
+
+@styled
+def plot_reliability(bins: Bins, title: str, path: Path, before: Bins | None = None) -> None:
     """Draws accuracy and number of images in bins of confidence, from 0 to 1, into a PNG file.
 
-    `before` has the same three arrays before calibration, drawn as a second line.
+    `before` has the bins before calibration, drawn as a second line.
     """
-    width = 1 / len(count)
-    left, some = width * np.arange(len(count)), count > 0
+    count, confidence, accuracy = bins
+    edges, some = np.linspace(0, 1, len(count) + 1), count > 0
     figure = new_figure(6, 6.5, title)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1))
     upper.plot([0, 1], [0, 1], color=TRAIN, lw=1, ls="--", label="perfect calibration")
-    upper.bar(left[some], accuracy[some], width, align="edge", color=TEST, alpha=0.35)
-    label = "accuracy" if before is None else "accuracy, calibrated"
+    upper.bar(edges[:-1][some], accuracy[some], edges[1], align="edge", color=TEST, alpha=0.35)
     if before is not None:
         there = before[0] > 0
         upper.plot(before[1][there], before[2][there], "o-", color=WRONG, label="before")
-        lower.stairs(before[0], np.arange(len(count) + 1) * width, color=WRONG)
+        lower.stairs(before[0], edges, color=WRONG)
+    label = "accuracy" if before is None else "accuracy, calibrated"
     upper.plot(confidence[some], accuracy[some], "o-", color=TEST, label=label)
-    upper.set_ylabel("Accuracy", color=INK)
-    upper.set(xlim=(0, 1), ylim=(0, 1.02))
+    upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="Accuracy")
     upper.legend(frameon=before is not None, loc="upper left" if before is None else "best")
-    lower.bar(left, count, width, align="edge", color=TRAIN)
-    lower.set_ylabel("Images", color=INK)
-    lower.set_xlabel("Confidence: probability of the predicted class", color=INK)
+    lower.bar(edges[:-1], count, edges[1], align="edge", color=TRAIN)
+    lower.set(ylabel="Images", xlabel="Confidence: probability of the predicted class")
     for axis in (upper, lower):
-        open_frame(axis)
-        axis.grid(axis="y", color=PALE, lw=0.8)
-        axis.set_axisbelow(True)
+        axis.grid(axis="y")
     save_figure(figure, path)
 
 
+@styled
 def plot_selection(
     curves: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], title: str, path: Path
 ) -> None:
@@ -225,27 +215,19 @@ def plot_selection(
         by_threshold.plot(threshold, 100 * precision, **style, label=f"precision{suffix}")
         by_threshold.plot(threshold, 100 * kept, **style, ls=":", label=f"images kept{suffix}")
         by_kept.plot(100 * kept, 100 * precision, color=color, label=name)
-    by_threshold.set_xlabel("Threshold of the score", color=INK)
-    by_threshold.set_ylabel("%", color=INK)
-    by_threshold.set(xlim=(0, 1), ylim=(0, 101))
-    by_threshold.legend(frameon=False, labelcolor=INK, loc="lower left")
-    by_kept.set_xlabel("Images kept (%)", color=INK)
-    by_kept.set_ylabel("Precision (%)", color=INK)
-    by_kept.set(xlim=(0, 101))
+    by_threshold.set(xlabel="Threshold of the score", ylabel="%", xlim=(0, 1), ylim=(0, 101))
+    by_threshold.legend(loc="lower left")
+    by_kept.set(xlabel="Images kept (%)", ylabel="Precision (%)", xlim=(0, 101))
     if len(curves) > 1:
-        by_kept.legend(frameon=False, labelcolor=INK)
+        by_kept.legend()
     for axis in (by_threshold, by_kept):
-        axis.grid(color=PALE, lw=0.8)
-        open_frame(axis)
+        axis.grid()
     save_figure(figure, path)
 
 
+@styled
 def plot_corruptions(
-    names: Sequence[str],
-    errors: np.ndarray,
-    alexnet: Sequence[float],
-    title: str,
-    path: Path,
+    names: Sequence[str], errors: np.ndarray, alexnet: Sequence[float], title: str, path: Path
 ) -> None:
     """Draws top-1 errors by corruption and severity next to AlexNet's means, into a PNG file.
 
@@ -254,19 +236,15 @@ def plot_corruptions(
     figure = new_figure(8, 0.34 * len(names) + 1.6, title)
     axis, rows = figure.subplots(), np.arange(len(names))
     axis.barh(rows, 100 * errors.mean(1), color=TEST, alpha=0.35, height=0.6, label="mean")
-    severities = errors.shape[1]
+    last = errors.shape[1] - 1
     for severity, column in enumerate(errors.T):
-        label = f"severities 1 to {severities}" if severity == severities - 1 else None
-        size = 8 + 10 * severity
-        axis.scatter(100 * column, rows, size, color=TEST, label=label, zorder=3)
-    style: dict[str, Any] = {"marker": "|", "zorder": 4}
-    axis.scatter(100 * np.asarray(alexnet), rows, 60, WRONG, label="AlexNet, mean", **style)
-    axis.set_yticks(rows, names, parse_math=False)
+        label = f"severities 1 to {last + 1}" if severity == last else None
+        axis.scatter(100 * column, rows, 8 + 10 * severity, TEST, label=label, zorder=3)
+    means = 100 * np.asarray(alexnet)
+    axis.scatter(means, rows, 60, WRONG, marker="|", label="AlexNet, mean", zorder=4)
+    axis.set_yticks(rows, names)
     axis.invert_yaxis()
-    axis.set_xlabel("Top-1 error (%)", color=INK)
-    axis.set_xlim(0, 101)
-    axis.legend(frameon=False, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
-    axis.grid(axis="x", color=PALE, lw=0.8)
-    axis.set_axisbelow(True)
-    open_frame(axis)
+    axis.set(xlabel="Top-1 error (%)", xlim=(0, 101))
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    axis.grid(axis="x")
     save_figure(figure, path)

@@ -13,7 +13,7 @@ with needs_extra("detection"):
     from matplotlib.patches import Rectangle
     from pycocotools import mask
 
-from zoo.plots.style import INK, Axes, bare_axis, image_grid, save_figure, to_pixels
+from zoo.plots.style import Axes, bare_axis, image_grid, save_figure, styled, to_pixels
 
 COLORS = ("#1f5fbf", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#ad1457", "#4e342e")
 Object = Mapping[str, Any]
@@ -21,6 +21,7 @@ OPACITY = 0.45  # of masks
 SIDE = 6  # longer side of a figure of one image, in inches
 
 
+@styled
 def plot_detections(
     images: Sequence[tuple[str, np.ndarray, Sequence[Object], Sequence[Object] | None]],
     categories: Mapping[int, str],
@@ -46,10 +47,11 @@ def plot_detections(
     figure, axes = image_grid(len(panels), min(columns, len(panels)), 3.6, 3.6, title)
     for axis, (heading, image, objects) in zip(axes, panels, strict=True):
         _draw(axis, image, objects, categories)
-        axis.set_title(printable(heading)[:50], loc="left", fontsize=9, color=INK, parse_math=False)
+        axis.set_title(printable(heading)[:50], fontsize=9)
     save_figure(figure, path)
 
 
+@styled
 def draw_detections(
     image: np.ndarray, found: Sequence[Object], categories: Mapping[int, str]
 ) -> np.ndarray:
@@ -75,14 +77,7 @@ def _draw(
         left, top, width, height = one["bbox"]
         axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=color, lw=1.4))
         name = printable(one.get("name") or categories.get(number, str(number)))
-        axis.text(
-            left,
-            max(top, 0),
-            f"{name} {one['score']:.0%}" if "score" in one else name,
-            fontsize=7,
-            color="white",
-            va="bottom",
-            parse_math=False,
-            bbox={"facecolor": color, "edgecolor": "none", "pad": 1},
-        )
+        text = f"{name} {one['score']:.0%}" if "score" in one else name
+        box = {"facecolor": color, "edgecolor": "none", "pad": 1}
+        axis.text(left, max(top, 0), text, fontsize=7, color="white", va="bottom", bbox=box)
     axis.imshow(blended.astype("uint8"))

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from zoo.errors import needs_extra
-from zoo.plots.style import INK, TEST, WRONG, Axes, bare_axis, new_figure, save_figure, to_pixels
+from zoo.plots.style import TEST, WRONG, Axes, bare_axis, new_figure, save_figure, styled, to_pixels
 
 with needs_extra("train"):
     from matplotlib.cm import ScalarMappable
@@ -27,6 +28,7 @@ def draw_position(view: np.ndarray, grid: tuple[int, int], row: int, column: int
     return to_pixels(axis.figure, 100)
 
 
+@styled
 def draw_maps(
     view: np.ndarray, maps: Mapping[str, np.ndarray], row: int, column: int
 ) -> np.ndarray:
@@ -42,15 +44,9 @@ def draw_maps(
         norm = _signed(weights)
         _show_weights(axis, view, weights, norm)
         _frame(axis, row, column)
-        axis.set_title(head, loc="left", fontsize=12, color=INK)
-        _no_ticks(axis)
-        bar = figure.colorbar(
-            ScalarMappable(norm, COLORS), ax=axis, location="bottom", aspect=30, pad=0.02
-        )
-        bar.locator = MaxNLocator(5)
-        bar.set_label("weight of the value at a place", color=INK)
-        bar.ax.tick_params(colors=INK)
-        bar.outline.set_visible(False)
+        axis.set_title(head, fontsize=12)
+        bar = _color_bar(figure, norm, axis, 5, location="bottom", aspect=30)
+        bar.set_label("weight of the value at a place")
     return to_pixels(figure, 130)
 
 
@@ -63,6 +59,7 @@ class Row:
     over_image: bool
 
 
+@styled
 def plot_rows(
     view: np.ndarray,
     queries: Sequence[tuple[int, int]],
@@ -74,14 +71,13 @@ def plot_rows(
     figure = new_figure(2.6 * len(queries), 2.95 * (1 + len(rows)))
     parts = figure.subfigures(1 + len(rows), 1, squeeze=False).flat
     inputs, *others = parts
-    inputs.suptitle("Queries in the image", x=0.02, ha="left", fontsize=11, color=INK)
+    inputs.suptitle("Queries in the image", x=0.02, ha="left", fontsize=11)
     for axis, (row, column) in zip(inputs.subplots(1, len(queries)), queries, strict=True):
         _show(axis, view / 255, grid)
         _frame(axis, row, column)
-        axis.set_title(f"row {row}, column {column}", fontsize=9, color=INK)
-        _no_ticks(axis)
+        axis.set_title(f"row {row}, column {column}", loc="center", fontsize=9)
     for part, row in zip(others, rows, strict=True):
-        part.suptitle(row.title, x=0.02, ha="left", fontsize=11, color=INK)
+        part.suptitle(row.title, x=0.02, ha="left", fontsize=11)
         norm, axes = _signed(np.stack(row.pictures)), part.subplots(1, len(queries))
         for axis, picture, query in zip(axes, row.pictures, queries, strict=True):
             if row.over_image:
@@ -89,17 +85,21 @@ def plot_rows(
                 _frame(axis, *query)
             else:
                 axis.imshow(picture, COLORS, norm, interpolation="nearest")
-            _no_ticks(axis)
-        bar = part.colorbar(ScalarMappable(norm, COLORS), ax=axes, aspect=18, pad=0.02)
-        bar.locator = MaxNLocator(4)
-        bar.ax.tick_params(colors=INK)
-        bar.outline.set_visible(False)
+                _no_ticks(axis)
+        _color_bar(part, norm, axes, 4, aspect=18)
     save_figure(figure, path)
 
 
 def _signed(weights: np.ndarray) -> Normalize:
     largest = np.abs(weights).max() or 1.0
     return Normalize(-largest, largest)
+
+
+def _color_bar(figure: Any, norm: Normalize, axes: Any, ticks: int, **options: Any) -> Any:
+    bar = figure.colorbar(ScalarMappable(norm, COLORS), ax=axes, pad=0.02, **options)
+    bar.locator = MaxNLocator(ticks)
+    bar.outline.set_visible(False)
+    return bar
 
 
 def _show_weights(axis: Axes, view: np.ndarray, weights: np.ndarray, norm: Normalize) -> None:
@@ -122,6 +122,7 @@ def _show(axis: Axes, image: np.ndarray, grid: tuple[int, ...]) -> None:
     edges = (-0.5, grid[1] - 0.5, grid[0] - 0.5, -0.5)
     aspect = image.shape[0] / grid[0] / (image.shape[1] / grid[1])
     axis.imshow(np.clip(image, 0, 1), extent=edges, aspect=aspect, interpolation="nearest")
+    _no_ticks(axis)
 
 
 def _frame(axis: Axes, row: int, column: int) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, open_frame, save_figure
+from zoo.plots.style import TEST, TRAIN, new_figure, save_figure, shortened, styled
 
 MAX_NAMES = 20  # classes whose names are legible below bars
 
 
+@styled
 def plot_labels(
     scores: np.ndarray, classes: np.ndarray, class_names: Sequence[str], title: str, path: Path
 ) -> None:
@@ -22,30 +23,27 @@ def plot_labels(
     left, right = figure.subplots(1, 2)
     width = 1 / len(scores)
     left.bar(width * np.arange(len(scores)), scores, width, align="edge", color=TEST)
-    left.set_xlim(0, 1)
-    left.set_xlabel("Score: probability of the most probable class", color=INK)
+    left.set(xlim=(0, 1), xlabel="Score: probability of the most probable class")
     if len(classes) <= MAX_NAMES:
         right.bar(range(len(classes)), classes, color=TRAIN)
-        names = [name if len(name) <= 24 else f"{name[:23]}…" for name in class_names]
+        names = shortened(class_names)
         tilt = 0 if max(map(len, names)) <= 3 else 90
-        right.set_xticks(range(len(classes)), names, rotation=tilt, parse_math=False)
-        right.set_xlabel("Most probable class", color=INK)
+        right.set_xticks(range(len(classes)), names, rotation=tilt)
+        right.set_xlabel("Most probable class")
     else:
         right.fill_between(range(len(classes)), -np.sort(-classes), step="post", color=TRAIN)
-        right.set_xlim(0, len(classes))
-        right.set_xlabel("Classes, the most frequent one first", color=INK)
+        right.set(xlim=(0, len(classes)), xlabel="Classes, the most frequent one first")
     for axis in (left, right):
-        axis.set_ylabel("Images", color=INK)
+        axis.set_ylabel("Images")
         axis.set_ylim(bottom=0)
-        axis.grid(axis="y", color=PALE, lw=0.8)
-        axis.set_axisbelow(True)
-        open_frame(axis)
+        axis.grid(axis="y")
     save_figure(figure, path)
 
 
 Scored = Sequence[tuple[bytes, float]]  # image files and scores, the most confident one first
 
 
+@styled
 def plot_extremes(rows: Sequence[tuple[str, Scored, Scored]], path: Path) -> None:
     """Draws the most and the least confident images of each class into a PNG file."""
     from PIL import Image
@@ -60,16 +58,7 @@ def plot_extremes(rows: Sequence[tuple[str, Scored, Scored]], path: Path) -> Non
         for axis, (content, score) in zip(line, [*best, *worst], strict=False):
             with Image.open(BytesIO(content)) as image:
                 axis.imshow(image.convert("RGB"))
-            axis.set_title(f"{score:.2f}", fontsize=9, color=INK)
-        line[0].text(
-            -0.08,
-            0.5,
-            name[:24],
-            rotation=90,
-            ha="right",
-            va="center",
-            color=INK,
-            transform=line[0].transAxes,
-            parse_math=False,
-        )
+            axis.set_title(f"{score:.2f}", loc="center", fontsize=9)
+        style = {"rotation": 90, "ha": "right", "va": "center", "transform": line[0].transAxes}
+        line[0].text(-0.08, 0.5, name[:24], **style)
     save_figure(figure, path)

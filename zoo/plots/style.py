@@ -9,23 +9,33 @@ from zoo.errors import needs_extra
 from zoo.files import atomic_write
 
 with needs_extra("train"):
+    from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
 TRAIN, TEST, WRONG = "#8a93a6", "#1f5fbf", "#c62828"
 INK, PALE = "#222831", "#e3e6ec"
+# Decorator of functions that draw: settings of matplotlib while they run.
+styled = rc_context(
+    {
+        "text.color": INK, "text.parse_math": False, "legend.frameon": False,
+        "axes.labelcolor": INK, "axes.titlecolor": INK, "xtick.color": INK, "ytick.color": INK,
+        "axes.titlelocation": "left", "axes.titlesize": 10.5, "axes.axisbelow": True,
+        "axes.spines.top": False, "axes.spines.right": False,
+        "grid.color": PALE, "grid.linewidth": 0.8,
+    }
+)  # fmt: skip
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
     """Creates an empty figure of a size in inches, with a title at the left."""
-    # A Figure of its own, not pyplot: no global state, no display, safe in threads.
+    # A Figure of its own, not pyplot: no list of open figures, and no display.
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     if title:
-        figure.suptitle(
-            title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK, wrap=True
-        )
+        style = {"fontsize": 13, "fontweight": "bold", "color": INK, "wrap": True}
+        figure.suptitle(title, x=0.01, ha="left", **style)
     return figure
 
 
@@ -54,6 +64,11 @@ def open_frame(axis: Axes) -> None:
     """Removes the upper and the right side of the frame around a plot."""
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(colors=INK)
+
+
+def shortened(names: Any) -> list[str]:
+    """Cuts names of classes at 24 characters."""
+    return [name if len(name) <= 24 else f"{name[:23]}…" for name in names]
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -1,6 +1,5 @@
 """The page that shows what a model sees: a real server, asked as programs and as people do."""
 
-import json
 import os
 import re
 import shutil
@@ -11,10 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from gradio_client import Client, exceptions, handle_file
 from PIL import Image
@@ -42,8 +39,6 @@ BROWSER = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
 # Width of the text of a dropdown, and what there is up to its arrow.
 ROOM = """input => {
     const style = getComputedStyle(input), pen = document.createElement("canvas").getContext("2d");
@@ -52,6 +47,8 @@ ROOM = """input => {
     const begin = input.getBoundingClientRect().left + parseFloat(style.paddingLeft);
     return {needed: pen.measureText(input.value).width, room: arrow.left - begin};
 }"""
+# Certificates take a while to load, and nobody closes what is kept alive.
+WEB = httpx.Client(verify=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @pytest.fixture(scope="module")
@@ -85,168 +82,76 @@ def server(run, tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def client(server) -> Client:
-    return Client(server, verbose=False, analytics_enabled=False)
-
-
-@pytest.fixture(scope="module")
 def china(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("photos") / "china.jpg"
     Image.fromarray(load_sample_images().images[0]).save(path)
     return path
 
 
-def test_names_what_an_image_shows(client, run, china):
+@pytest.mark.slow
+def test_programs_can_use_it(server, run, china, tmp_path):
+    client = Client(server, verbose=False, analytics_enabled=False)
     answer = client.predict(handle_file(china), api_name="/predict")
-    (expected,) = Run(run).load().predict_files([china], 5)
-    assert answer["label"] == expected.top[0].name
+    classifier = Run(run).load()
+    expected = classifier(china)
+    assert answer["label"] == expected[0].name
     assert [(row["label"], row["confidence"]) for row in answer["confidences"]] == [
-        (guess.name, pytest.approx(guess.probability, abs=1e-5)) for guess in expected.top
+        (guess.name, pytest.approx(guess.probability, abs=1e-5)) for guess in expected
     ]
-
-
-def test_shows_where_a_layer_looked(client, run, china):
-    layer = list(lambda_layers(Run(run).load().model))[-1]
-    pictures = []
-    for head, x, y in ((-1, 8, 8), (0, 8, 8), (-1, 2, 8)):
-        answer = client.predict(handle_file(china), layer, head, x, y, api_name="/look")
-        view, title, maps = answer
-        with Image.open(view) as image:
-            assert image.size == (480, 480)
-        with Image.open(maps) as image:
-            pictures.append(np.asarray(image))
-        column = x * 4 // 16 + 1
-        assert title.startswith(f"**What goes into the output at row 3, column {column} of 4 x 4**")
-    assert pictures[0].shape[1] > pictures[0].shape[0] > 500  # two maps, side by side
-    assert np.ptp(pictures[0][..., 0].astype(int) - pictures[0][..., 2]) > 100  # red and blue
-    assert not np.array_equal(pictures[0], pictures[1])
-    assert not np.array_equal(pictures[0], pictures[2])
-
-
-@pytest.mark.parametrize("content", ["cut", "text", "empty"])
-def test_a_corrupt_image_gets_a_message(client, china, tmp_path, content):
+    layer = list(lambda_layers(classifier.model))[-1]
+    view, title, maps = client.predict(handle_file(china), layer, -1, 2, 8, api_name="/look")
+    assert title.startswith("**What goes into the output at row 3, column 1 of 4 x 4**")
+    with Image.open(view) as image, Image.open(maps) as other:
+        assert image.size == (480, 480)
+        assert other.width > other.height > 500  # two maps, side by side
     broken = tmp_path / "broken.jpg"
-    broken.write_bytes({"cut": china.read_bytes()[:5000], "text": b"no", "empty": b""}[content])
+    broken.write_bytes(china.read_bytes()[:5000])
     with pytest.raises(exceptions.AppError, match=r"^unreadable image: broken.jpg \(") as error:
         client.predict(handle_file(broken), api_name="/predict")
     assert "/" not in str(error.value)
-    assert client.predict(handle_file(china), api_name="/predict")["label"]
-
-
-# Certificates take a while to load, and nobody closes what is kept alive.
-WEB = httpx.Client(verify=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def call(server: str, name: str, *data) -> str:
     """Calls the page's API like a program that is not Gradio's own; returns the whole response."""
     address = f"{server}gradio_api/call/{name}"
-    body = json.dumps({"data": data})
-    asked = WEB.post(address, content=body, headers={"Content-Type": "application/json"}).json()
+    asked = WEB.post(address, json={"data": data}).json()
     return WEB.get(f"{address}/{asked['event_id']}").text
 
 
-def upload(server: str, photo: Path) -> str:
-    """Uploads an image and returns where the server keeps it."""
-    files = {"files": (photo.name, photo.read_bytes())}
-    return WEB.post(f"{server}gradio_api/upload", files=files).json()[0]
-
-
-META = {"meta": {"_type": "gradio.FileData"}}
-
-
-@pytest.fixture
-def closed(server, china, tmp_path) -> Iterator[dict[str, Any]]:
-    """Paths that are not of uploads, or not of files, by what they are."""
-    uploads = Path(upload(server, china)).parents[1]
-    links = {"link": china, "folder": uploads, "outside": tmp_path}
-    for name, target in links.items():
-        (uploads / name).symlink_to(target)
-    os.mkfifo(uploads / "fifo.png")
-    relative = os.path.relpath(china, uploads)
-    yield {
-        "an image": str(china),
-        "no image": str(ROOT / "README.md"),
-        "nothing": str(tmp_path / "none.png"),
-        "not readable": "/proc/1/mem",
-        "relative": os.path.relpath(china, ROOT),
-        "dots": f"{uploads}/{relative}",
-        "dots of a missing folder": f"{uploads}/none/../{relative}",
-        "link": f"{uploads}/link",
-        "linked folder": f"{uploads}/outside/none.png",
-        "folder": str(uploads),
-        "fifo": f"{uploads}/fifo.png",
-        "device": "/dev/zero",
-        "begins alike": f"{uploads}-other/china.jpg",
-        "url": "http://127.0.0.1:9/china.jpg",
-        "url of a file": china.as_uri(),
-        "data": "data:image/png;base64,AAAA",
-        "empty": "",
-        "null byte": f"{uploads}/\0",
-        "long": f"{uploads}/{'a' * 5000}",
-        "half a character": "\ud800",
-        "number": 7,
-        "list": [str(china)],
-    }
-    for name in (*links, "fifo.png"):
-        (uploads / name).unlink()
-
-
-def test_files_of_the_server_stay_closed(server, closed):
-    """Only uploads are opened, and nothing tells what else there is on the disk."""
+@pytest.mark.slow
+def test_files_of_the_server_stay_closed(server, china, run):
+    """Only uploads are opened; test_page has further kinds of paths."""
+    files = {"files": (china.name, china.read_bytes())}
+    own = WEB.post(f"{server}gradio_api/upload", files=files).json()[0]
+    assert call(server, "predict", {"path": own}).startswith("event: complete")
     refusal = call(server, "predict", {"path": "/nowhere.png"})
     assert refusal.startswith("event: error")
     assert NOT_UPLOADED in refusal
-    photo = {"path": closed["an image"]}
+    photo = {"path": str(china)}
     assert call(server, "look", photo, "stage3_block1", -1, 8, 8) == refusal
     for more in ({"is_stream": True}, {"url": photo["path"]}, {"url": "http://127.0.0.1:9/"}):
-        assert call(server, "predict", {**photo, **META, **more}) == refusal, more
-    for kind, path in closed.items():
-        for more in ({}, META):
-            assert call(server, "predict", {"path": path, **more}) == refusal, (kind, more)
-    for photo in (str(closed["an image"]), {"url": "http://127.0.0.1:9/"}, [], {}, 5):
-        assert call(server, "predict", photo) == refusal, photo
-
-
-def test_files_of_the_server_are_not_sent(server, closed, run):
-    for kind, path in closed.items():
-        if isinstance(path, str) and path.isprintable() and kind != "empty":
-            answer = WEB.get(f"{server}gradio_api/file={path}")
-            assert answer.is_error, kind
-    for path in (run / "config.yaml", "zoo/demo/page.py", ".git/config"):
+        meta = {"meta": {"_type": "gradio.FileData"}}
+        assert call(server, "predict", {**photo, **meta, **more}) == refusal, more
+    for path in (china, run / "config.yaml", "zoo/demo/page.py", ".git/config"):
         assert WEB.get(f"{server}gradio_api/file={path}").status_code == 403
     for path in ("file=http://example.invalid/a.png", "proxy=http://example.invalid/a.png"):
         assert WEB.get(f"{server}gradio_api/{path}").status_code == 404
 
 
-def test_uploads_are_opened_without_meta_too(server, china):
-    assert call(server, "predict", {"path": upload(server, china)}).startswith("event: complete")
-
-
-@pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0", "", "[::2]"])
-def test_other_names_of_the_address_get_nothing(server, name):
-    """A foreign page can point its own name here, and would then read what comes back."""
-    port = httpx.URL(server).port
-    for path in ("", "config", "gradio_api/info"):
-        answer = WEB.get(f"{server}{path}", headers={"Host": f"{name}:{port}"})
-        assert (answer.status_code, answer.text) == (400, "Invalid host header")
-    answer = WEB.get(f"{server}config", headers={"Host": f"localhost:{port}"})
-    assert answer.status_code == 200
-
-
+@pytest.mark.slow
 def test_listens_on_one_address_and_asks_for_nothing_elsewhere(server):
-    port = httpx.URL(server).port
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
-        pass
     # Another address of this machine, as that of its network card is.
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", port), timeout=5)
+        socket.create_connection(("127.0.0.2", httpx.URL(server).port), timeout=5)
+    answer = WEB.get(f"{server}config", headers={"Host": "evil.example"})
+    assert (answer.status_code, answer.text) == (400, "Invalid host header")
     config = WEB.get(f"{server}config").json()
     assert config["analytics_enabled"] is False
     assert config["title"] == "What lambda_resnet14 sees"
-    page = WEB.get(server).text
-    assert not re.search(r"fonts\.g|<(script|link)[^>]*https?://", page)
+    assert not re.search(r"fonts\.g|<(script|link)[^>]*https?://", WEB.get(server).text)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (apt-get install chromium)")
 def test_people_can_use_it(server, china, tmp_path):
     from playwright.sync_api import expect, sync_playwright
@@ -279,8 +184,6 @@ def test_people_can_use_it(server, china, tmp_path):
         page.get_by_label("Lambda layer").click()
         page.get_by_role("option").last.click()
         expect(title).to_have_text("What goes into the output at row 1, column 4 of 4 x 4")
-        shot = tmp_path / "page.png"
-        page.screenshot(path=shot, full_page=True)
         for width in (1200, 390):  # of a desk, of a telephone
             page.set_viewport_size({"width": width, "height": 1000})
             for label in ("Lambda layer", "Head"):
@@ -293,33 +196,8 @@ def test_people_can_use_it(server, china, tmp_path):
         expect(page.get_by_text("unreadable image: broken.jpg (")).to_be_visible()
         expect(maps).to_have_count(0)
         browser.close()
-    with Image.open(shot) as image:
-        assert image.width == 1200
-        assert len(image.getcolors(image.width * image.height)) > 1000
     assert len(addresses) > 10
     assert all(address.startswith((server, "data:", "blob:")) for address in addresses)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ("", "expected --run, or --model and --weights"),
-        ("--model lambda_resnet14", "expected --weights imagenet, or a file"),
-        (
-            "--run runs --labels lambda_keras/applications/imagenet_classes.txt",
-            "--run already says which model",
-        ),
-        ("--run runs --port 0", "port: Input should be greater than or equal to 1"),
-        ("--run runs --host no.such.host.invalid", "expected --host and --port of a free address"),
-        ("--run runs --host 192.0.2.1", "expected --host and --port of a free address"),
-        ("--run runs --url hub.example.org", "url: expected http(s)://HOST/PATH of a proxy"),
-        ("--run runs --url https://*/x", "url: expected http(s)://HOST/PATH of a proxy"),
-        ("--run runs --url http://a.example/?x=1", "url: expected http(s)://HOST/PATH of a proxy"),
-        ("--run runs --share true", "no such setting. Received: '--share'"),
-    ],
-)
-def test_wrong_settings_come_before_the_model(monkeypatch, capsys, no_model, arguments, reason):
-    assert reason in fail(monkeypatch, capsys, *arguments.split())
 
 
 def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
@@ -331,67 +209,12 @@ def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
     assert f"Received: 127.0.0.1:{port}" in error
 
 
-PAGE = """
-import sys
-import keras
-from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.demo.classification import Demo
-from zoo.demo.page import serve
-from zoo.inference.classifier import Classifier
-inputs = keras.Input((8, 8, 3))
-outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
-plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
-serve(Demo(plain), "127.0.0.1", int(sys.argv[1]), "größe 12", True, "https://demo.example/demo")
-"""
-
-
-def test_a_password_is_asked_for(tmp_path):
-    """By a server on loopback, behind a proxy with another name that removes a path."""
-    port = free_port()
-    with subprocess.Popen(
-        [sys.executable, "-c", PAGE, str(port)],
-        cwd=ROOT,
-        env={**os.environ, "GRADIO_TEMP_DIR": str(tmp_path), "GRADIO_ANALYTICS_ENABLED": "False"},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline().startswith("Open https://demo.example/demo/ in")
-        page = f"http://127.0.0.1:{port}/"
-        (tmp_path / "picture.png").write_bytes(b"of somebody else")
-        inside = f"gradio_api/file={tmp_path / 'picture.png'}"
-        with httpx.Client(base_url=page, headers={"Host": "demo.example"}) as browser:
-
-            def statuses() -> list[int]:
-                photo = {"files": ("a.png", b"")}
-                return [
-                    browser.get("config").status_code,
-                    browser.get(inside).status_code,
-                    browser.post("gradio_api/upload", files=photo).status_code,
-                    browser.post("gradio_api/call/predict", json={"data": [None]}).status_code,
-                ]
-
-            assert statuses() == [401] * 4
-            for password in ("", "größe 1", "größe 123"):
-                tried = {"username": "me", "password": password}
-                assert browser.post("login", data=tried).status_code == (
-                    422 if not password else 400
-                )
-            assert statuses() == [401] * 4
-            browser.post(
-                "login", data={"username": "me", "password": "größe 12"}
-            ).raise_for_status()
-            assert statuses() == [200] * 4
-            assert browser.get("config").json()["root"] == "https://demo.example/demo"
-            assert browser.get("config", headers={"Host": "a.example"}).status_code == 400
-        process.terminate()
-        assert process.wait(timeout=60) == 0
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
-def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, host):
-    monkeypatch.setattr(source, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
+def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_path):
+    loaded = SimpleNamespace(load=lambda: "network")
+    monkeypatch.setattr(source, "choose_source", lambda _: loaded)
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")
     monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
+    (tmp_path / "password").write_text("12345678\n")
     served, modes = [], []
 
     def serve(*call):
@@ -399,16 +222,17 @@ def test_a_password_is_required_where_others_can_come_in(monkeypatch, capsys, ho
         modes.append(os.stat(os.environ["GRADIO_TEMP_DIR"]).st_mode & 0o777)
 
     monkeypatch.setattr(demo_page, "serve", serve)
-    arguments = ("--run", "runs", "--host", host, "--port", str(free_port()))
-    if host == "127.0.0.1":
-        demo.main(arguments)
-        assert served[0][3:] == (None, True, None)
-        assert modes == [0o700]  # others on this machine neither read uploads nor place links
-        assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
-    else:
-        line = fail(monkeypatch, capsys, *arguments)
-        assert "expected --password_file with a --host that others can reach" in line
-        assert not served
+    port, url = free_port(), "https://hub.example.org/proxy/"
+    password = ("--password_file", str(tmp_path / "password"))
+    demo.main(["--run", "runs", "--port", str(port), *password, "--url", url])
+    ((shown, *rest),) = served
+    assert shown.classifier == "network"
+    assert rest == ["127.0.0.1", port, "12345678", True, url]
+    assert modes == [0o700]  # others on this machine neither read uploads nor place links
+    assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
+    monkeypatch.delenv("GRADIO_TEMP_DIR")
+    demo.main(["--run", "runs", "--port", str(port), *password, "--host", "0.0.0.0"])
+    assert served[1][4] is False
 
 
 def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):
@@ -416,8 +240,3 @@ def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):
     monkeypatch.delitem(sys.modules, "zoo.demo.page")
     error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(free_port()))
     assert error.startswith("error: gradio is not installed: pip install 'SOURCE[demo]', SOURCE ")
-
-
-def test_no_run_is_said_in_one_line(monkeypatch, capsys, tmp_path):
-    arguments = ("--run", str(tmp_path), "--port", str(free_port()))
-    assert "expected the folder of a finished run" in fail(monkeypatch, capsys, *arguments)

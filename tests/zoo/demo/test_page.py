@@ -1,21 +1,27 @@
-"""Computations and figures of the page, without a server."""
+"""Computations, figures and protection of the page, without a server."""
 
-import subprocess
-import sys
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import gradio as gr
+import keras
 import numpy as np
 import pytest
+from gradio.state_holder import SessionState
 from PIL import Image
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from support.networks import randomize, tiny_model
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import LambdaSpec
-from zoo.demo import classification as demo_page
+from zoo.demo import classification, page
 from zoo.demo.classification import MEAN, Demo
-from zoo.demo.page import NOT_UPLOADED
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
@@ -38,36 +44,37 @@ def photo(tmp_path) -> str:
 
 def test_classes_of_the_same_name_are_told_apart(photo):
     names = ("crane", "temple", "crane")
-    answer = demo(names).classify(photo)
+    shown = demo(names)
+    answer = shown.classify(photo)
     assert sorted(answer) == ["crane (0)", "crane (2)", "temple"]
-    assert sum(answer.values()) == pytest.approx(1, abs=1e-5)
+    for score in shown.classifier(photo):
+        name = score.name if score.name == "temple" else f"crane ({score.index})"
+        assert answer[name] == pytest.approx(score.probability)
 
 
-def test_without_an_image_there_is_nothing():
-    page = demo()
-    layer = next(iter(lambda_layers(page.classifier.model)))
-    assert page.classify(None) is None
-    assert page.look(None, layer, MEAN, 0, 0) == demo_page.NOTHING
-
-
-@pytest.mark.parametrize("head", [MEAN, 0, 1])
-def test_maps_are_those_of_the_clicked_position(photo, monkeypatch, head):
+def test_maps_are_those_of_the_clicked_position(photo, monkeypatch):
     drawn = []
-    monkeypatch.setattr(demo_page, "draw_maps", lambda *call: drawn.append(call))
-    page = demo()
-    model = page.classifier.model
+    monkeypatch.setattr(classification, "draw_maps", lambda *call: drawn.append(call))
+    shown = demo()
+    model = shown.classifier.model
     layer = next(iter(lambda_layers(model)))
     assert lambda_layers(model)[layer] == (4, 4)
-    _, title, _ = page.look(photo, layer, head, 7, 2)
-    (view, maps, row, column) = drawn[0]
-    assert (row, column) == (1, 3)
-    assert "row 2, column 4 of 4 x 4" in title
-    expected = lambda_maps(model, layer, preprocess_input(view), 1, 3)
-    for weights, all_heads in zip(
-        maps.values(), (expected.content, expected.position), strict=True
-    ):
-        shown = all_heads.mean(0) if head == MEAN else all_heads[head]
-        np.testing.assert_allclose(weights, shown, atol=1e-6)
+    for head in (MEAN, 0, 1):
+        picture, title, _ = shown.look(photo, layer, head, 7, 2)
+        view, maps, row, column = drawn.pop()
+        assert (row, column) == (1, 3)
+        who = "mean of all heads" if head == MEAN else f"head {head + 1}"
+        assert (
+            title == f"**What goes into the output at row 2, column 4 of 4 x 4** ({layer}, {who})"
+        )
+        assert picture.shape == (480, 480, 3)
+        expected = vars(lambda_maps(model, layer, preprocess_input(view), 1, 3)).values()
+        assert [name.split()[0] for name in maps] == ["Content", "Position"]
+        for weights, all_heads in zip(maps.values(), expected, strict=True):
+            shown_heads = all_heads.mean(0) if head == MEAN else all_heads[head]
+            np.testing.assert_allclose(weights, shown_heads, atol=1e-6)
+    assert shown.classify(None) is None
+    assert shown.look(None, layer, MEAN, 0, 0) == (None, "", None)
 
 
 @pytest.mark.parametrize(
@@ -76,49 +83,147 @@ def test_maps_are_those_of_the_clicked_position(photo, monkeypatch, head):
 )
 def test_maps_that_a_layer_lacks_are_left_out(photo, monkeypatch, changes, title):
     drawn = []
-    monkeypatch.setattr(demo_page, "draw_maps", lambda *call: drawn.append(call))
-    page = demo(**changes)
-    page.look(photo, next(iter(lambda_layers(page.classifier.model))), MEAN, 0, 0)
-    (shown,) = drawn[0][1]
-    assert shown.startswith(title)
+    monkeypatch.setattr(classification, "draw_maps", lambda *call: drawn.append(call))
+    shown = demo(**changes)
+    shown.look(photo, next(iter(lambda_layers(shown.classifier.model))), MEAN, 0, 0)
+    assert [name[: len(title)] for name in drawn[0][1]] == [title]
 
 
 def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
-    page = demo()
-    layer = next(iter(lambda_layers(page.classifier.model)))
-    broken = tmp_path / "broken.png"
-    broken.write_bytes(b"no")
-    for ask in (page.classify, lambda path: page.look(path, layer, MEAN, 0, 0)):
+    shown = demo()
+    layer = next(iter(lambda_layers(shown.classifier.model)))
+    (tmp_path / "broken.png").write_bytes(b"no")
+    broken = str(tmp_path / "broken.png")
+    for ask in (shown.classify, lambda path: shown.look(path, layer, MEAN, 0, 0)):
         with pytest.raises(gr.Error, match=r"^.unreadable image: broken.png \("):
-            ask(str(broken))
+            ask(broken)
     with pytest.raises(gr.Error, match="expected a position in the grid"):
-        page.look(photo, layer, MEAN, 8, 0)
+        shown.look(photo, layer, MEAN, 8, 0)
+
+
+@pytest.fixture
+def uploads(tmp_path, monkeypatch) -> Path:
+    """Folder of uploads, with an upload, links to other places and a pipe."""
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(folder))
+    (folder / "own.png").write_bytes(b"own")
+    (folder / "link").symlink_to(tmp_path / "photo.png")
+    (folder / "outside").symlink_to(tmp_path)
+    os.mkfifo(folder / "fifo.png")
+    return folder
+
+
+def built(make: Callable[[], Any]) -> Any:
+    """Runs a function in an event loop: where none runs, Gradio opens one and leaves it."""
+
+    async def call() -> Any:
+        return make()
+
+    return asyncio.run(call())
+
+
+def test_only_uploads_are_opened(uploads, photo):
+    def build() -> tuple[page.Page, gr.Image]:
+        with page.page_of("tiny", "text") as blocks:
+            image = page.upload()
+            image.change(print, image, None)
+        return blocks, image
+
+    blocks, image = built(build)
+    (function,) = blocks.fns.values()
+
+    def refused(value: object) -> bool:
+        with suppress(gr.Error):
+            asyncio.run(blocks.preprocess_data(function, [value], SessionState(blocks)))
+            return False
+        return True
+
+    own = uploads / "own.png"
+    assert page._uploaded(str(own), image) == str(own)
+    with pytest.raises(gr.Error, match=page.NOT_UPLOADED):
+        page._uploaded(photo, image)
+    assert not refused({"path": str(own), "meta": {"_type": "gradio.FileData"}})
+    relative = os.path.relpath(photo, uploads)
+    for path in (
+        photo, str(ROOT / "README.md"), "/proc/1/mem", os.path.relpath(photo, ROOT),
+        f"{uploads}/{relative}", f"{uploads}/none/../{relative}", f"{uploads}/link",
+        f"{uploads}/outside/photo.png", str(uploads), f"{uploads}/fifo.png", "/dev/zero",
+        f"{uploads}-other/own.png", "http://127.0.0.1:9/own.png", own.as_uri(), "", f"{uploads}/\0",
+        f"{uploads}/{'a' * 5000}", "\ud800", 7, [str(own)], None,
+    ):  # fmt: skip
+        assert refused({"path": path, "meta": {"_type": "gradio.FileData"}}), path
+    for value in (str(own), {"url": str(own)}, {}, [], 5):
+        assert refused(value), value
+
+
+def launched(monkeypatch, **changes) -> dict:
+    """Arguments with which a page is launched."""
+    arguments: dict = {"host": "127.0.0.1", "port": 7860, "password": None, "is_private": True}
+    seen: dict = {}
+    blocks = SimpleNamespace(
+        launch=lambda **given: seen.update(given),
+        block_thread=lambda: None,
+        local_url="http://127.0.0.1:7860/",
+    )
+    monkeypatch.setattr(page.signal, "signal", lambda *_: None)
+    page.serve(SimpleNamespace(build=lambda: blocks), **{**arguments, **changes})
+    return seen
+
+
+def test_hosts_passwords_and_addresses(monkeypatch, capsys):
+    url = "https://demo.example/demo"
+    open_, behind = launched(monkeypatch), launched(monkeypatch, password="größe 12", url=url)
+    assert open_["auth"] is None
+    known = [behind["auth"]("me", word) for word in ("größe 12", "größe 1", "", "größe 123")]
+    assert known == [True, False, False, False]
+    for seen in (open_, behind):
+        assert (seen["server_name"], seen["server_port"], seen["share"]) == (
+            "127.0.0.1", 7860, False,
+        )  # fmt: skip
+    assert (open_["root_path"], behind["root_path"]) == (None, url)
+    lines = [f"Open {address} in a browser; Ctrl+C ends." for address in (
+        "http://127.0.0.1:7860/", f"{url}/",
+    )]  # fmt: skip
+    assert capsys.readouterr().out.splitlines() == lines
+
+    def statuses(seen: dict, *hosts: str) -> list[int]:
+        hosts_of, no_urls = seen["app_kwargs"]["middleware"]
+        assert hosts_of.cls is TrustedHostMiddleware
+        return [status(no_urls.cls(hosts_of.cls(passed, *hosts_of.args)), host) for host in hosts]
+
+    names = ("127.0.0.1:1", "localhost", "[::1]:1", "evil.example", "127.0.0.1.evil.example", "")
+    assert statuses(open_, *names) == [200, 200, 200, 400, 400, 400]
+    assert statuses(behind, "demo.example", "a.example") == [200, 400]
+    assert statuses(launched(monkeypatch, is_private=False), "a.example") == [200]
+    app = open_["app_kwargs"]["middleware"][1].cls(passed)
+    assert status(app, "localhost", "/gradio_api/file=http://example.invalid/a.png") == 404
+
+
+async def passed(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+def status(app, host: str, path: str = "/config") -> int:
+    """Status of the response of an ASGI application to a request of a host."""
+    sent: list = []
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", host.encode())]
+    scope = {"type": "http", "method": "GET", "path": path, "headers": headers}
+    asyncio.run(app(scope, None, send))
+    return sent[0]["status"]
 
 
 def test_a_model_without_lambda_layers_says_so():
-    """In a process of its own, for Gradio leaves event loops open."""
-    script = """
-import gradio as gr
-import keras
-from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.demo.classification import Demo
-from zoo.inference.classifier import Classifier
-inputs = keras.Input((8, 8, 3))
-outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
-plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
-page = Demo(plain).build()
-for component in page.get_config_file()["components"]:
-    print(component["type"], component["props"].get("value"))
-(photo,) = (block for block in page.blocks.values() if isinstance(block, gr.Image))
-try:
-    photo.preprocess(gr.FileData(path="README.md"))
-except gr.Error as error:
-    print("refused:", error.message)
-"""
-    result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "markdown plain has no lambda layers, so there is no map" in result.stdout
-    assert "Where it looked" not in result.stdout
-    assert f"refused: {NOT_UPLOADED}" in result.stdout
-    assert [line.split()[0] for line in result.stdout.splitlines()].count("image") == 1
+    inputs = keras.Input((8, 8, 3))
+    outputs = keras.layers.Softmax()(keras.layers.GlobalAveragePooling2D()(inputs))
+    plain = Classifier("plain", keras.Model(inputs, outputs), Preprocessing(8, 1), "abc")
+    found = []
+    for shown in (Demo(plain), demo()):
+        components = built(shown.build).get_config_file()["components"]
+        found.append([(one["type"], str(one["props"].get("value"))) for one in components])
+    assert [[kind for kind, _ in one].count("image") for one in found] == [1, 3]
+    assert any("plain has no lambda layers, so there is no map" in text for _, text in found[0])

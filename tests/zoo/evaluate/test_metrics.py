@@ -15,8 +15,8 @@ from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.data.load import EvalImages
 from zoo.data.sources.base import IndexedSource
 from zoo.evaluate import metrics, report
+from zoo.evaluate.calibration import calibrate
 from zoo.evaluate.metrics import Evaluation, Mistake, evaluate
-from zoo.evaluate.report import readable
 from zoo.inference.classifier import Classifier
 
 
@@ -24,10 +24,10 @@ def classifier(classes: int, activation="softmax", bias=0.0) -> Classifier:
     """Looks at the mean color only."""
     inputs = keras.Input((4, 4, 3))
     x = keras.layers.GlobalAveragePooling2D()(inputs)
-    outputs = keras.layers.Dense(
-        classes, activation, kernel_initializer=keras.initializers.RandomNormal(0, 3, seed=0)
-    )(x)
-    model = keras.Model(inputs, outputs)
+    start = keras.initializers.RandomNormal(0, 3, seed=0)
+    model = keras.Model(
+        inputs, keras.layers.Dense(classes, activation, kernel_initializer=start)(x)
+    )
     model.layers[-1].bias.assign(np.full(classes, bias))
     return Classifier("colors", model, lambda photo: photo, [f"class {i}" for i in range(classes)])
 
@@ -38,9 +38,15 @@ def colors(count: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     return images.astype("float32"), rng.integers(0, classes, count)
 
 
-def as_test_images(images: np.ndarray, labels: np.ndarray) -> EvalImages:
+def as_test_images(images: np.ndarray, labels: np.ndarray, readable=True) -> EvalImages:
+    """Test images; `readable` says it of one by its first value, or of all."""
     source = IndexedSource(images, labels, np.array([""] * len(images)))
-    return EvalImages(source, lambda record, seed: (record["image"], tf.constant(True)))
+
+    def view(record, _):
+        first = record["image"][0, 0, 0]
+        return record["image"], readable(first) if callable(readable) else tf.constant(readable)
+
+    return EvalImages(source, view)
 
 
 def test_speed_leaves_out_the_first_batch(monkeypatch):
@@ -50,8 +56,8 @@ def test_speed_leaves_out_the_first_batch(monkeypatch):
     assert result.images_per_second == pytest.approx(12 / 3)
 
 
-@pytest.mark.parametrize("classes", [2, 5, 6, 12])
-@pytest.mark.parametrize("batch_size", [16, 37, 64])  # the last one of 5, of all, of 37 images
+# The last batch is of 5, of all, and of 37 images.
+@pytest.mark.parametrize(("classes", "batch_size"), [(2, 16), (5, 37), (6, 64), (12, 16)])
 def test_figures_are_those_of_a_direct_computation(classes, batch_size):
     asked = classifier(classes)
     images, labels = colors(37, classes)
@@ -64,17 +70,12 @@ def test_figures_are_those_of_a_direct_computation(classes, batch_size):
     of_truth = probabilities[np.arange(37), labels]
     rank = (probabilities > of_truth[:, None]).sum(-1)
     assert 0 < (rank == 0).mean() < 1
-    assert result.top1 == pytest.approx((rank == 0).mean())
+    assert (result.top1, result.images) == (pytest.approx((rank == 0).mean()), 37)
     assert result.loss == pytest.approx(-np.log(of_truth).mean(), rel=1e-5)
-    if classes > 5:
-        assert (rank == 0).mean() < result.top5 < 1
-        assert result.top5 == pytest.approx((rank < 5).mean())
-    else:
-        assert result.top5 is None
+    assert result.top5 == (pytest.approx((rank < 5).mean()) if classes > 5 else None)
     predicted = probabilities.argmax(-1)
     expected = np.zeros((classes, classes), int)
-    for label, guess in zip(labels, predicted, strict=True):
-        expected[label, guess] += 1
+    np.add.at(expected, (labels, predicted), 1)
     np.testing.assert_array_equal(result.confusion, expected)
     assert (result.images_per_second is None) == (batch_size >= 37)
 
@@ -87,25 +88,15 @@ def test_figures_are_those_of_a_direct_computation(classes, batch_size):
 
 def test_images_that_cannot_be_read_do_not_count():
     images, labels = colors(9, 6)
-    source = as_test_images(images, labels).source
     broken = images[:4, 0, 0, 0]
-
-    def view(record, seed):
-        return record["image"], tf.reduce_all(record["image"][0, 0, 0] != broken)
-
-    result = evaluate(classifier(6), EvalImages(source, view), 2)
+    some = as_test_images(images, labels, lambda value: tf.reduce_all(value != broken))
+    result = evaluate(classifier(6), some, 2)
     expected = evaluate(classifier(6), as_test_images(images[4:], labels[4:]), 5)
-    assert sorted(result.labels) == sorted(labels[4:])
     np.testing.assert_array_equal(result.confusion, expected.confusion)
     assert (result.top1, result.top5) == (expected.top1, expected.top5)
     assert result.loss == pytest.approx(expected.loss, rel=1e-6)
-
-
-def test_no_image_at_all():
-    test = as_test_images(*colors(3, 6))
-    nothing = EvalImages(test.source, lambda record, _: (record["image"], tf.constant(False)))
     with pytest.raises(ValueError, match="expected test images"):
-        evaluate(classifier(6), nothing, 2)
+        evaluate(classifier(6), as_test_images(images, labels, False), 2)
 
 
 @pytest.mark.parametrize(("activation", "bias"), [(None, 0.0), ("softmax", np.nan)])
@@ -114,43 +105,12 @@ def test_outputs_that_are_no_probabilities(activation, bias):
         evaluate(classifier(6, activation, bias), as_test_images(*colors(4, 6)), 2)
 
 
-def test_names_of_imagenet_become_words_that_differ():
-    names = readable([number for number, _ in imagenet_classes()])
-    assert len(set(names)) == 1000
-    assert (names[285], names[1]) == ("Egyptian cat", "goldfish")
-    assert {"crane n02012849", "crane n03126707"} <= set(names)
-    assert readable(["n0", "red_fox"]) == ["n0", "red_fox"]
-
-
-def of_many(classes: int) -> Evaluation:
-    """The class n has 3 images, n % 3 of which are taken for the next class; the last has none."""
-    labels = np.repeat(np.arange(classes - 1), 3)
-    predicted = labels + (np.arange(len(labels)) % 3 < labels % 3)
-    confidence = 0.3 + 0.6 * (labels == predicted)
-    return Evaluation(labels, predicted, confidence, classes, 0.9, 0.5, 1234.5)
-
-
-def test_every_class_counts_as_much_in_macro_f1():
-    assert of_many(4).macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 5]))
-
-
-def test_calibration_error_is_the_distance_of_confidence_and_accuracy():
-    """In fifteenths: 0.30 to 0.33 and 0.87 to 0.93 and, the last of all, 1."""
-    confidence = np.array([0.31, 0.33, 0.32, 0.9, 0.88, 1.0])
-    predicted = np.array([0, 1, 1, 0, 0, 0])
-    result = Evaluation(np.zeros(6, int), predicted, confidence, 2, None, 0.5, None)
-    count, mean, accuracy = result.reliability
-    assert count.tolist() == [0] * 4 + [3] + [0] * 8 + [2, 1]
-    np.testing.assert_allclose(mean[[4, 13, 14]], [0.32, 0.89, 1])
-    np.testing.assert_allclose(accuracy[[4, 13, 14]], [1 / 3, 1, 1])
-    expected = (3 * abs(0.32 - 1 / 3) + 2 * 0.11) / 6
-    assert result.calibration_error == pytest.approx(expected)
-
-
-def test_the_most_confident_errors_are_kept():
+def test_the_most_confident_errors_are_kept_and_the_temperature_is_fitted(monkeypatch):
+    fitted = []
+    monkeypatch.setattr(metrics.fits, "calibrate", lambda *call: fitted.append(call))
     asked, (images, labels) = classifier(6), colors(90, 6)
-    result = evaluate(asked, as_test_images(images, labels), 16)
-    predictions = asked.infer(preprocess_input(images))
+    result = evaluate(asked, as_test_images(images, labels), 16, calibrate=True)
+    predictions = asked.infer(preprocess_input(images)).astype("float64")
     wrong = predictions.argmax(-1) != labels
     expected = np.sort(predictions[wrong].max(-1))[::-1][:32]
     assert len(expected) == 32
@@ -160,13 +120,32 @@ def test_the_most_confident_errors_are_kept():
         (place,) = np.flatnonzero((preprocess_input(images) == one.image).all((1, 2, 3)))
         assert one.label == labels[place]
     np.testing.assert_allclose(np.sort(result.confidence), np.sort(predictions.max(-1)), rtol=1e-5)
+    np.testing.assert_array_equal(result.scores.right, result.labels == result.predicted)
+    ((logs, truth),) = fitted
+    np.testing.assert_array_equal(truth, result.labels)
+    np.testing.assert_allclose(np.exp(logs).max(-1), result.confidence, rtol=1e-5)
+
+
+def test_names_of_imagenet_become_words_that_differ():
+    names = report.readable([number for number, _ in imagenet_classes()])
+    assert len(set(names)) == 1000
+    assert (names[285], names[1]) == ("Egyptian cat", "goldfish")
+    assert {"crane n02012849", "crane n03126707"} <= set(names)
+    assert report.readable(["n0", "red_fox"]) == ["n0", "red_fox"]
+
+
+def of_many(names: list[str]) -> Evaluation:
+    """The class n has 3 images, n % 3 of which are taken for the next class; the last has none."""
+    labels = np.repeat(np.arange(len(names) - 1), 3)
+    predicted = labels + (np.arange(len(labels)) % 3 < labels % 3)
+    confidence = 0.3 + 0.6 * (labels == predicted)
+    return Evaluation(labels, predicted, confidence, names, 0.9, 0.5, 1234.5)
 
 
 @pytest.mark.parametrize(("classes", "rows"), [(3, 3), (20, 20), (50, 20)])
 def test_printed_tables(capsys, classes, rows):
-    names = [f"[bold]{i}" for i in range(classes)]  # no markup
-    result = of_many(classes)
-    report.print_tables(result, names, "a model on images")
+    result = of_many([f"[bold]{i}" for i in range(classes)])  # no markup
+    report.print_tables(result, "a model on images")
     printed = capsys.readouterr().out
     for text in ("a model on images", f"{result.top1:.4f}", "0.9000", "0.5000", "1,234"):
         assert text in printed
@@ -183,42 +162,42 @@ def test_printed_tables(capsys, classes, rows):
         assert f1 == [figure.replace("nan", "-") for figure in expected]
 
 
-def test_files(tmp_path):
-    names = [f"größe {i}" for i in range(4)]
+def test_files(tmp_path, capsys):
     mistake = Mistake(np.zeros((4, 4, 3), "float32"), 1, np.array([0.1, 0.2, 0.7, 0]))
-    result = replace(of_many(4), mistakes=[mistake])
-    report.write(result, names, "title", {"run": "runs/some"}, tmp_path / "new")
-    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
-        "confusion.png",
+    result = replace(of_many([f"größe {i}" for i in range(4)]), mistakes=[mistake])
+    assert result.macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 5]))
+    logs = np.log(np.random.default_rng(0).dirichlet(np.ones(4), 40))
+    calibrated = replace(result, calibration=calibrate(logs, np.arange(40) % 4))
+    report.write(calibrated, "title", {"run": "runs/some"}, tmp_path)
+    names = ("calibration", "confusion", "mistakes", "reliability", "thresholds")
+    assert {path.name for path in tmp_path.iterdir()} == {
         "evaluation.json",
-        "mistakes.png",
-        "reliability.png",
-        "thresholds.png",
-    ]
-    written = json.loads((tmp_path / "new" / "evaluation.json").read_text("utf-8"))
+        *(f"{name}.png" for name in names),
+    }
+    for name in names:
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            assert min(picture.size) > 200
+    written = json.loads((tmp_path / "evaluation.json").read_text("utf-8"))
     assert (written["settings"]["run"], written["images"]) == ("runs/some", 9)
     assert (written["top1"], written["top5"], written["loss"]) == (pytest.approx(6 / 9), 0.9, 0.5)
     assert written["confusions"] == [
         {"true": "größe 2", "predicted": "größe 3", "images": 2},
         {"true": "größe 1", "predicted": "größe 2", "images": 1},
     ]
-    assert written["classes"][1] == {
-        "name": "größe 1",
-        "precision": 1.0,
-        "recall": pytest.approx(2 / 3),
-        "f1": pytest.approx(0.8),
-        "images": 3,
-    }
+    assert list(written["classes"][1].values()) == [
+        "größe 1", 1, pytest.approx(2 / 3), pytest.approx(0.8), 3,
+    ]  # fmt: skip
     assert written["classes"][3] == {
         "name": "größe 3", "precision": 0.0, "recall": None, "f1": 0.0, "images": 0,
     }  # fmt: skip
     assert written["macro_f1"] == pytest.approx(result.macro_f1)
     assert written["calibration_error"] == pytest.approx(result.calibration_error)
-    for name in ("confusion", "mistakes", "reliability"):
-        with Image.open(tmp_path / "new" / f"{name}.png") as picture:
-            assert picture.format == "PNG"
-    report.write(of_many(4), names, "title", {}, tmp_path / "new")
-    assert not (tmp_path / "new" / "mistakes.png").exists()
+    assert written["thresholds"] == result.scores.thresholds()
+    assert written["calibration"] == calibrated.calibration.as_json()
+    report.print_tables(calibrated, "title")
+    assert "on the other half" in capsys.readouterr().out
+    report.write(replace(result, mistakes=()), "title", {}, tmp_path)
+    assert not {"mistakes.png", "calibration.png"} & {path.name for path in tmp_path.iterdir()}
 
 
 def test_pixels_of_mistakes_are_those_of_the_image():

@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from zoo.config.model_options import read_labels
 from zoo.export import exporter
-from zoo.export.runtimes import run
+from zoo.export.formats import FORMATS
 from zoo.export.verify import export_of
 from zoo.inference.source.weights import Weights
 from zoo.results import card_sections
 
 
 @pytest.fixture
-def write(servable, weights, exported, tmp_path, monkeypatch):
+def write(servable, exported, tmp_path, monkeypatch):
     """Function that exports files of 3.5 MB with the outputs of a SavedModel; returns the card."""
 
     def write_files(folder):
@@ -24,11 +24,14 @@ def write(servable, weights, exported, tmp_path, monkeypatch):
         (folder / "saved_model.pb").write_bytes(b"0" * 1_500_000)
         (folder / "variables" / "variables.index").write_bytes(b"0" * 2_000_000)
 
+    def run(_, __, inputs, ___):
+        runtime = FORMATS["saved_model"].Runtime(exported)
+        return {name: runtime.run(name, arrays) for name, arrays in inputs.items()}
+
     def write(format_name, options):
-        monkeypatch.setattr(
-            exporter, "run", lambda _, __, inputs, ___: run("saved_model", exported, inputs)
-        )
-        export = export_of(servable, Weights("lambda_resnet14", weights), format_name, options)
+        monkeypatch.setattr(exporter, "run", run)
+        source = Weights("lambda_resnet14", "hf://a/b")
+        export = export_of(servable, source, format_name, options)
         folder = dataclasses.replace(export, writers={"x": write_files}).to(tmp_path / "x")
         assert read_labels(folder / "labels.txt") == servable.class_names
         return (folder / "model_card.md").read_text("utf-8")
@@ -41,12 +44,11 @@ def test_card_of_a_saved_model(servable, write):
     for text in (
         "# lambda_resnet14\n",
         "| Format | SavedModel, float32, 3.5 MB |",
-        "| Weights | random.weights.h5, SHA-256 ",
-        "16 x 16 pixels",
-        "| Preprocessing | shorter side resized to 48 pixels, bicubic, antialiased; central ",
+        "| Weights | hf://a/b |",
+        "| Preprocessing | shorter side resized to 16 pixels, bilinear, antialiased; central ",
         f"| Parameters | {servable.model.count_params():,} |",
         f"keras {keras.__version__}, tensorflow {tf.__version__}",
-        "| Classes | 7, in the order of labels.txt |",
+        "| Classes | 10, in the order of labels.txt |",
         '-v "$PWD/lambda_resnet14:/models/lambda_resnet14"',
         "-e MODEL_NAME=lambda_resnet14 tensorflow/serving",
         "the same most probable class for 100.0% of 18 images",
@@ -56,7 +58,7 @@ def test_card_of_a_saved_model(servable, write):
         assert re.search(rf"^\| {signature} \| `image.* \| \d\.\de-\d\d \|$", card, re.MULTILINE)
     assert "| `image_bytes` string (batch) |" in card
     assert "`labels` string (batch, 5)" in card
-    assert "`c2` float32 (batch, 16, 16, 64)" in card
+    assert re.search(r"`c2` float32 \(batch, \d+, \d+, \d+\)", card)
 
 
 def test_card_of_published_weights_has_their_results(write, monkeypatch):

@@ -1,12 +1,16 @@
-"""The table of formats."""
+"""The table of formats, and what each writes."""
 
 import inspect
 import sys
 
+import numpy as np
 import pytest
+from support.servables import assert_answers_like_keras, pixels, small_servable
 
 from zoo.export.classification import ExportConfig
 from zoo.export.formats import FORMATS, LAMBDA_MAPS, check_packages
+from zoo.export.graph import classifier_graph
+from zoo.inference.classifier import predict
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -16,10 +20,8 @@ def test_a_format_has_all_that_others_use(name):
     assert form.SIGNATURES[0] == "serving_default"
     assert set(form.SIGNATURES) <= {*FORMATS["saved_model"].SIGNATURES, LAMBDA_MAPS}
     assert next(iter(form.WAYS.items())) == (form.TITLE, {})
-    assert callable(form.write)
     assert form.OPTIONS.keys() <= inspect.signature(form.write).parameters.keys()
     assert form.OPTIONS.keys() <= ExportConfig.model_fields.keys()
-    assert callable(form.Runtime.run)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,67 @@ def test_a_missing_package_says_what_to_install(monkeypatch, name, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"{package}.*pip install 'SOURCE\[export\]'"):
         check_packages(name)
+
+
+def test_graph_has_constants_alone_and_named_ends(servable):
+    graph = classifier_graph(servable.model).get_concrete_function()
+    assert list(graph.variables) == []
+    assert [tensor.name for tensor in graph.inputs] == ["images:0"]
+    assert graph.inputs[0].shape.as_list() == [None, 16, 16, 3]
+    images = pixels(3, 16)
+    outputs = graph(images)
+    assert list(outputs) == ["probabilities"]
+    expected = predict(servable.model, images)
+    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("onnx", ["model.onnx"]),
+        ("litert", ["model.tflite"]),
+        ("openvino", ["model.bin", "model.xml"]),
+    ],
+)
+def test_outputs_are_those_of_keras_under_their_names(servable, tmp_path, name, files, batch_size):
+    FORMATS[name].write(servable, tmp_path / "1", batch_size=batch_size)
+    assert sorted(path.name for path in (tmp_path / "1").iterdir()) == files
+    assert FORMATS[name].FILE in files
+    runtime = FORMATS[name].Runtime(tmp_path / "1", 1)
+    size = batch_size or -1
+    ends = {"images": ("float32", [size, 16, 16, 3])}, {"probabilities": ("float32", [size, 10])}
+    assert runtime.signatures() == {"serving_default": ends}
+    images = pixels(3, 16)
+    expected = predict(servable.model, images)
+    assert expected.std(0).max() > 0.01  # else any outputs would do
+    found = runtime.run("serving_default", {"images": images})
+    assert list(found) == ["probabilities"]
+    np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-5)
+
+
+MIXERS = ("lambda", "global", "halo", "axial", "favor")
+QUICK = {("global", "onnx"), ("halo", "litert"), ("lambda", "openvino")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mixer", "format_name"),
+    [
+        pytest.param(mixer, name, marks=[] if (mixer, name) in QUICK else pytest.mark.very_slow)
+        for mixer in MIXERS
+        for name in FORMATS
+    ],
+)
+def test_networks_of_every_mixer(mixer, format_name, tmp_path):
+    servable = small_servable("lambda_resnet14", mixer=mixer)
+    FORMATS[format_name].write(servable, tmp_path / "1")
+    assert_answers_like_keras(servable, format_name, tmp_path / "1")
+
+
+@pytest.mark.very_slow
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_mobilenets(format_name, tmp_path):
+    servable = small_servable("lambda_mobilenet_v2")
+    FORMATS[format_name].write(servable, tmp_path / "1")
+    assert_answers_like_keras(servable, format_name, tmp_path / "1")

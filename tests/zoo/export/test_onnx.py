@@ -1,47 +1,29 @@
-"""ONNX: names, batch sizes, answers of onnxruntime."""
+"""ONNX: layouts, threads, lambda maps, halves."""
 
 import numpy as np
 import onnxruntime
 import pytest
-from support.servables import FIRST_OF_SMALL, assert_answers_like_keras, pixels, small_servable
+from support.servables import pixels
 
 from lambda_keras.applications import preprocess_input
 from zoo.export import onnx, verify
-from zoo.export.runtimes import run
 from zoo.inference.classifier import predict
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
 
-@pytest.mark.parametrize("name", FIRST_OF_SMALL)
-def test_answers_like_keras_under_its_names(name, tmp_path):
-    servable = small_servable(name)
-    onnx.write(servable, tmp_path / "1")
-    assert [path.name for path in (tmp_path / "1").iterdir()] == ["model.onnx"]
-    assert_answers_like_keras(servable, "onnx", tmp_path / "1")
-    session = onnxruntime.InferenceSession(tmp_path / "1" / "model.onnx")
-    (images,), (probabilities,) = session.get_inputs(), session.get_outputs()
-    size = servable.image_size
-    assert (images.name, images.type) == ("images", "tensor(float)")
-    assert images.shape == ["batch", size, size, 3]
-    assert (probabilities.name, probabilities.shape) == ("probabilities", ["batch", 10])
-
-
-@pytest.mark.parametrize("batch_size", [None, 2])
-def test_channels_first_and_static_shapes(servable, tmp_path, batch_size):
-    onnx.write(servable, tmp_path, batch_size=batch_size, layout="nchw")
+def test_channels_first(servable, tmp_path):
+    onnx.write(servable, tmp_path, layout="nchw")
     runtime = onnx.Runtime(tmp_path, 1)
-    images = pixels(2, servable.image_size)
+    images = pixels(2, 16)
     (node,) = runtime._session.get_inputs()
-    assert (node.name, node.shape) == ("images", [batch_size or "batch", 3, 16, 16])
+    assert (node.name, node.shape) == ("images", ["batch", 3, 16, 16])
     found = runtime.run("serving_default", {"images": images.transpose(0, 3, 1, 2)})
     expected = predict(servable.model, images)
     np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-5)
-    with pytest.raises(Exception, match="invalid dimensions for input: images"):
-        runtime.run("serving_default", {"images": images})
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_threads_are_those_of_the_session(servable, tmp_path, threads, monkeypatch):
+def test_threads_are_those_of_the_session(tmp_path, threads, monkeypatch):
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _, options, **__: options)
     assert onnx.Runtime(tmp_path, threads)._session.intra_op_num_threads == threads
 
@@ -50,13 +32,15 @@ def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
     """Of folded weights, at some queries of some images of a batch."""
     layers = lambda_layers(servable.model)
     onnx.write(servable, tmp_path, lambda_maps=list(layers))
-    images = pixels(3, servable.image_size)
-    outputs = run("onnx", tmp_path, {"lambda_maps": {"images": images}})["lambda_maps"]
-    np.testing.assert_allclose(
-        outputs["probabilities"], predict(servable.model, images), rtol=0, atol=1e-5
-    )
+    images = pixels(3, 16)
+    runtime = onnx.Runtime(tmp_path, 1)
+    assert set(runtime.signatures()) == {"serving_default", "lambda_maps"}
+    assert list(runtime.run("serving_default", {"images": images})) == ["probabilities"]
+    outputs = runtime.run("lambda_maps", {"images": images})
+    expected = predict(servable.model, images)
+    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
     for name, (height, width) in layers.items():
-        for number, row, column in ((0, 0, width - 1), (2, height - 1, 1)):
+        for number, row, column in ((0, 0, width - 1), (2, height - 1, 1 % width)):
             image = preprocess_input(images)[number]
             maps = lambda_maps(servable.model, name, image, row, column)
             for kind, expected in vars(maps).items():
@@ -65,13 +49,15 @@ def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
     assert len(outputs) == 1 + 2 * len(layers)
 
 
-def test_float16_halves_the_file(servable, tmp_path):
-    for quantize in (None, "float16"):
-        onnx.write(servable, tmp_path / str(quantize), quantize)
-    whole, half = ((tmp_path / name / "model.onnx").stat().st_size for name in ("None", "float16"))
-    assert half < 0.6 * whole
-    images = pixels(3, servable.image_size)
-    found = onnx.Runtime(tmp_path / "float16", 1).run("serving_default", {"images": images})
-    assert list(found) == ["probabilities"]
+def test_float16_halves_the_weights(servable, tmp_path):
+    import onnx as library
+
+    onnx.write(servable, tmp_path, "float16")
+    graph = library.load(tmp_path / "model.onnx").graph
+    types = {one.data_type for one in graph.initializer if len(one.dims) > 1}
+    assert library.TensorProto.FLOAT16 in types
+    assert library.TensorProto.FLOAT not in types
+    images = pixels(3, 16)
+    found = onnx.Runtime(tmp_path, 1).run("serving_default", {"images": images})
     difference = np.abs(found["probabilities"] - predict(servable.model, images))
     assert 0 < difference.max() < verify.MAX_DIFFERENCE["float16"]

@@ -1,69 +1,74 @@
 """Image grids of detections."""
 
 import numpy as np
+import pytest
 from PIL import Image
 from pycocotools import mask
 
-from zoo.plots.detections import plot_detections
+from zoo.plots import detections
 
 CATEGORIES = {1: "disc", 4: "a $star$\x1b"}
+IMAGE = np.full((60, 80, 3), 200, "uint8")
 
 
-def found(score, category=1):
+def found(score, category=1, **others):
     pixels = np.zeros((60, 80), "uint8", order="F")
     pixels[10:40, 20:60] = 1
-    return {
-        "category_id": category,
-        "bbox": [20, 10, 40, 30],
-        "score": score,
-        "segmentation": mask.encode(pixels),
-    }
+    rle = mask.encode(pixels)
+    one = {"category_id": category, "bbox": [20, 10, 40, 30], "score": score, "segmentation": rle}
+    return {key: value for key, value in (one | others).items() if value is not None}
 
 
-def drawn(tmp_path, *objects, count=1, truth=None, **options):
-    image = np.full((60, 80, 3), 200, "uint8")
-    images = [("an image", image, objects, truth)] * count
-    plot_detections(images, CATEGORIES, "A title", tmp_path / "detections.png", **options)
-    return np.array(Image.open(tmp_path / "detections.png").convert("RGB"))
+@pytest.fixture
+def draw(tmp_path, monkeypatch):
+    """Function that draws images; returns title, texts, boxes and pixels of each panel."""
+    figures, save = [], detections.save_figure
+    monkeypatch.setattr(
+        detections, "save_figure", lambda figure, path: figures.append(figure) or save(figure, path)
+    )
+
+    def draw(*images, **options):
+        path = tmp_path / "detections.png"
+        detections.plot_detections(images, CATEGORIES, "A title", path, **options)
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+        return [
+            (
+                axis.get_title(loc="left"),
+                [text.get_text() for text in axis.texts],
+                [(*box.get_xy(), box.get_width(), box.get_height()) for box in axis.patches],
+                axis.images[0].get_array(),
+            )
+            for axis in figures[-1].axes
+            if axis.images
+        ]
+
+    return draw
 
 
-def test_certain_objects_are_drawn(tmp_path):
-    nothing = drawn(tmp_path)
-    assert np.array_equal(nothing, drawn(tmp_path, found(0.4)))
-    assert not np.array_equal(nothing, drawn(tmp_path, found(0.6)))
-    assert not np.array_equal(nothing, drawn(tmp_path, found(0.4), threshold=0.3))
-    disc, star = drawn(tmp_path, found(0.6)), drawn(tmp_path, found(0.6, 4))
-    assert not np.array_equal(disc, star)  # in another color, with another name
+def test_certain_objects_are_drawn_with_names_boxes_and_masks(draw):
+    objects = [found(0.9), found(0.5, 4, segmentation=None), found(0.49)]
+    ((title, texts, boxes, pixels),) = draw(("an image", IMAGE, objects, None))
+    assert title == "an image"
+    assert texts == [r"a $star$\x1b 50%", "disc 90%"]  # the highest scores on top
+    assert boxes == [(20, 10, 40, 30)] * 2
+    color = np.array([0xC6, 0x28, 0x28])  # of category 1
+    np.testing.assert_allclose(pixels[20, 30], 0.55 * 200 + 0.45 * color, atol=1)
+    assert (pixels[:10] == 200).all()
+    ((_, texts, *_),) = draw(("an image", IMAGE, objects, None), threshold=0.4)
+    assert texts == ["disc 49%", r"a $star$\x1b 50%", "disc 90%"]
+    others = [found(0.9, 7), found(0.9, "a", name="named")]
+    assert draw(("an image", IMAGE, others, None))[0][1] == ["7 90%", "named 90%"]
 
 
-def test_images_are_beside_each_other(tmp_path):
-    one = drawn(tmp_path)
-    four = drawn(tmp_path, count=4, columns=2)
-    assert four.shape[1] == 2 * one.shape[1]
-    assert drawn(tmp_path, count=3, columns=2).shape == four.shape
+def test_annotated_objects_are_left_of_the_detections(draw):
+    truth = [found(None)]
+    panels = draw(("one", IMAGE, [found(0.9)], truth), ("two", IMAGE, [], None), columns=2)
+    assert [title for title, *_ in panels] == ["annotated: one", "found: one", "two"]
+    assert [texts for _, texts, *_ in panels] == [["disc"], ["disc 90%"], []]
 
 
-def test_unknown_categories_have_their_numbers(tmp_path):
-    assert drawn(tmp_path, found(0.9, 7)).any()
-
-
-def without(one, *names):
-    return {key: value for key, value in one.items() if key not in names}
-
-
-def test_annotated_objects_are_left_of_the_detections(tmp_path):
-    pair = drawn(tmp_path, found(0.9), truth=[without(found(0), "score")])
-    width = pair.shape[1] // 2
-    assert abs(width - drawn(tmp_path).shape[1]) <= 1
-    alone = drawn(tmp_path, truth=[without(found(0), "score")])
-    changed = (pair != alone).any(-1)
-    assert changed[:, width:].any()  # the detection
-    assert not changed[:, : width - 5].any()
-    assert (alone != drawn(tmp_path, truth=[])).any(-1)[:, :width].any()
-
-
-def test_boxes_alone_are_drawn(tmp_path):
-    boxes, nothing = drawn(tmp_path, without(found(0.9), "segmentation")), drawn(tmp_path)
-    changed = (boxes != nothing).any(-1)
-    assert changed.any()
-    assert changed.mean() < (drawn(tmp_path, found(0.9)) != nothing).any(-1).mean() / 2
+def test_one_image_fills_its_figure():
+    drawn = detections.draw_detections(IMAGE, [found(0.9)], CATEGORIES)
+    assert drawn.shape == (round(6 * 60 / 80 * 130), 6 * 130, 3)
+    assert (drawn != drawn[0, 0]).any(-1).mean() > 0.2

@@ -11,35 +11,23 @@ import pytest
 import requests
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from support.servables import small_servable
 from support.serving import b64, command
 
 from zoo import client
 from zoo.client import ClientConfig
-from zoo.export import saved_model
-from zoo.export.saved_model import Runtime
+from zoo.inference.source.run import Run
 from zoo.serve.command import ready
 from zoo.serve.exports import Export
 
 pytestmark = pytest.mark.slow
 NAME = "lambda_resnet14"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+EXPORT = FIXTURES / "exports" / "saved_model"
 
 
 @pytest.fixture(scope="module")
-def servable():
-    return small_servable(NAME)
-
-
-@pytest.fixture(scope="module")
-def exported(servable, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("exports") / NAME / "3"
-    saved_model.write(servable, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def server(exported):
-    with command(str(exported.parent)) as (process, url):
+def server():
+    with command(str(EXPORT), "--name", NAME) as (process, url):
         yield process, url
 
 
@@ -56,25 +44,14 @@ def photos(tmp_path) -> list[Path]:
     return paths
 
 
-def test_the_same_answers_as_predict(server, servable, photos):
+def test_the_same_answers_as_predict(server, photos):
+    classifier = Run(FIXTURES / "classifier_run").load()
     config = ClientConfig(url=server[1], model=NAME, photos=[str(path) for path in photos])
     with client.connect(config) as send:
         found = [answer.top() for _, answer in client.predict_files(send, config, photos)]
-    for top, expected in zip(found, servable.predict_files(photos, 5), strict=True):
+    for top, expected in zip(found, classifier.predict_files(photos, 5), strict=True):
         assert [guess[:2] for guess in top] == [guess[:2] for guess in expected.top]
         np.testing.assert_allclose([a[2] for a in top], [b[2] for b in expected.top], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("signature", "dtype"), [("serving_default", "float32"), ("images_uint8", "uint8")]
-)
-def test_arrays(server, exported, signature, dtype):
-    images = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3)).astype(dtype)
-    body = {"signature_name": signature, "instances": images.tolist()}
-    url = f"{server[1]}/v1/models/{NAME}/versions/3:predict"
-    found = requests.post(url, json=body, timeout=60).json()["predictions"]
-    expected = Runtime(exported).run(signature, {"images": images})["probabilities"]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_refusals_of_the_graph(server, photos):
@@ -111,8 +88,7 @@ def test_the_line_of_curl(server, photos):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it(number):
-    fixture = Path(__file__).parents[2] / "fixtures" / "exports" / "onnx"
-    with command(str(fixture), "--name", "digits") as (process, url):
+    with command(str(FIXTURES / "exports" / "onnx"), "--name", "digits") as (process, url):
         status = requests.get(f"{url}/v1/models/digits", timeout=60).json()
         assert status["model_version_status"][0]["version"] == "1"
         process.send_signal(number)

@@ -47,23 +47,16 @@ VIEW = {
     [
         ({"format": 2}, "format: Input should be 1"),
         ({"model": "lambda_resnet15"}, "expected the name of a model. Received: 'lambda_resnet15'"),
-        ({"model": "../../model"}, "expected the name of a model"),
         ({"overrides": {"weights": "/etc/passwd"}}, "Received: weights"),
         ({"overrides": {"classes": 3}}, "Received: classes"),
-        ({"overrides": [1]}, "overrides: Input should be"),
         ({"class_names": ["one"]}, "class_names: List should have at least 2 items"),
-        ({"class_names": [0, 1]}, "class_names.0: Input should be a valid string"),
         (
-            {"preprocessing": VIEW | {"image_size": 10**6}},
+            {"preprocessing": VIEW | {"image_size": 7}},
             "preprocessing: expected an image_size from 8",
         ),
-        ({"preprocessing": VIEW | {"crop_fraction": 0}}, "expected crop_fraction above 0"),
-        (
-            {"preprocessing": VIEW | {"interpolation": "nearest"}},
-            "preprocessing: expected an image_size from 8 to 2048, and",
-        ),
+        ({"preprocessing": VIEW | {"image_size": 2049}}, "expected an image_size from 8 to 2048"),
+        ({"preprocessing": VIEW | {"interpolation": "nearest"}}, "and the interpolation bilinear"),
         ({"preprocessing": VIEW | {"mean": [0, 0, 0]}}, "of preprocess_input"),
-        ({"preprocessing": VIEW | {"code": "x"}}, "preprocessing.code: Unexpected keyword"),
         ({"test": {"accuracy": 2, "images": 1}}, "test.accuracy: Input should be less than"),
         ({"sha256": "abc"}, "sha256: String should match"),
         ({"code": "import os"}, "code: Extra inputs are not permitted"),
@@ -77,7 +70,7 @@ def test_a_description_that_cannot_be_is_refused(copy, changes, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b" " * (source.MAX_BYTES + 1)])
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe", b" " * (source.MAX_BYTES + 1)])
 def test_what_is_no_description_is_refused(copy, content):
     (copy / "lambda_keras.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json"):
@@ -88,9 +81,7 @@ def test_what_is_no_description_is_refused(copy, content):
     ("changes", "message"),
     [
         ({"class_names": ["a", "b"]}, "do not fit the model"),
-        ({"overrides": {"key_dim": 8}}, "do not fit the model"),
         ({"overrides": {"magic": 7}}, "magic"),
-        ({"model": "resnet50"}, "at least 32 pixels"),
     ],
 )
 def test_a_description_of_another_network_is_refused(copy, changes, message):
