@@ -69,7 +69,10 @@ def photos(tmp_path_factory) -> list[Path]:
     return [folder / name for name in images]
 
 
-@pytest.fixture(params=["crop", "pad", "squash", "weights"])
+SLOW = [pytest.param(resize, marks=pytest.mark.slow) for resize in ("crop", "squash", "weights")]
+
+
+@pytest.fixture(params=["pad", *SLOW])
 def loaded(request, photos, tmp_path, monkeypatch):
     """A model of a run, by its resize, or of published weights, and the test images of each."""
     resize = {} if request.param == "weights" else {"resize": request.param}

@@ -98,7 +98,7 @@ def plot_predictions(
 def confusions(confusion: np.ndarray) -> list[tuple[int, int, int]]:
     """Returns errors as (true class, predicted class, number of images), most frequent first."""
     errors = confusion - np.diag(np.diagonal(confusion))
-    rows = [(*pair, int(errors[*pair])) for pair in np.argwhere(errors).tolist()]
+    rows = [(true, said, int(errors[true, said])) for true, said in np.argwhere(errors).tolist()]
     return sorted(rows, key=lambda error: -error[2])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from scipy.special import softmax
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import imagenet_classes
@@ -16,6 +17,7 @@ from zoo.data.load import EvalImages
 from zoo.data.sources.base import IndexedSource
 from zoo.evaluate import metrics, report
 from zoo.evaluate.calibration import calibrate
+from zoo.evaluate.classes import match_classes
 from zoo.evaluate.metrics import Evaluation, Mistake, evaluate
 from zoo.inference.classifier import Classifier
 
@@ -97,6 +99,36 @@ def test_images_that_cannot_be_read_do_not_count():
     assert result.loss == pytest.approx(expected.loss, rel=1e-6)
     with pytest.raises(ValueError, match="expected test images"):
         evaluate(classifier(6), as_test_images(images, labels, False), 2)
+
+
+def test_several_labels_and_some_of_the_classes():
+    """Labels are of four classes in another order, of which three count, and one image has none."""
+    asked, (images, _) = classifier(6), colors(5, 6)
+    targets = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0]])
+    batch = (preprocess_input(images), targets.astype("float32"), np.ones(5))
+    test = SimpleNamespace(
+        files=None,
+        steps=lambda size: 1,
+        batches=lambda size, count: SimpleNamespace(as_numpy_iterator=lambda: iter([batch])),
+    )
+    label_names, subset = [f"class {i}" for i in (4, 0, 2, 5)], [f"class {i}" for i in (2, 4, 0)]
+    classes = match_classes(asked, label_names, subset)
+    result = evaluate(asked, test, 5, classes)
+    logits = np.log(asked.infer(batch[0]).astype("float64"))[:, [2, 4, 0]]
+    probabilities = softmax(logits, -1)
+    is_true = targets[:, [2, 0, 1]] > 0
+    kept = [0, 1, 3, 4]  # image 2 has no label
+    assert result.images == 4
+    expected = -np.log((probabilities * is_true).sum(-1)[kept]).mean()
+    assert result.loss == pytest.approx(expected, rel=1e-5)
+    guess = probabilities.argmax(-1)
+    assert result.predicted.tolist() == guess[kept].tolist()
+    best_true = np.where(is_true, probabilities, -1).argmax(-1)
+    right = is_true[np.arange(5), guess]
+    assert result.labels.tolist() == np.where(right, guess, best_true)[kept].tolist()
+    batch[1][2, 3] = 1  # class 5 is not among those that count
+    with pytest.raises(ValueError, match=r"images of 3 classes \(class 2, .*one of class 5$"):
+        evaluate(asked, test, 5, classes)
 
 
 @pytest.mark.parametrize(("activation", "bias"), [(None, 0.0), ("softmax", np.nan)])

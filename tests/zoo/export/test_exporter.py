@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.export import classification as export
-from zoo.export import exporter
+from zoo.export import exporter, verify
 from zoo.export.__main__ import main
 from zoo.export.classification import ExportConfig
+from zoo.inference.source.run import Run
 
 
 def config(*arguments: object) -> ExportConfig:
@@ -44,6 +46,43 @@ def test_last_line_is_the_accuracy_and_versions_go_up(run, tmp_path, capsys):
         assert any(f"  {signature}: largest difference from Keras " in line for line in lines)
     assert sorted(path.name for path in first.parent.iterdir()) == ["1", "2"]
     assert {path: path.stat().st_mtime_ns for path in first.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder", "options"),
+    [
+        ("", "lambda_resnet14", {}),
+        (
+            "--default_signature image_bytes",
+            "lambda_resnet14",
+            {"default_signature": "image_bytes"},
+        ),
+        (
+            "--format onnx --quantize float16 --batch_size 2 --layout nchw",
+            "lambda_resnet14/onnx",
+            {"quantize": "float16", "batch_size": 2, "layout": "nchw"},
+        ),
+        (
+            "--format litert --quantize int8 --io_type uint8 --calibration p",
+            "lambda_resnet14/litert",
+            {"quantize": "int8", "io_type": "uint8", "calibration": [Path("p/a.png")]},
+        ),
+    ],
+)
+def test_folders_and_options(run, tmp_path, monkeypatch, arguments, folder, options):
+    monkeypatch.chdir(tmp_path)
+    Path("p").mkdir()
+    Image.new("L", (9, 9)).save("p/a.png")
+    calls = []
+
+    def export_of(classifier, source, format_name, options):
+        calls.append((classifier.name, source, format_name, options))
+        return SimpleNamespace(to=lambda parent: parent)
+
+    monkeypatch.setattr(verify, "export_of", export_of)
+    asked = config("--run", run, *arguments.split())
+    assert export.run(asked) == Path("exports") / folder
+    assert calls == [("lambda_resnet14", Run(run), asked.format, options)]
 
 
 def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:

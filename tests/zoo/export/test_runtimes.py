@@ -1,25 +1,50 @@
-"""Exports run in a process that has TensorFlow alone."""
+"""Exports run in a process that has their runtime alone."""
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from zoo.export import runtimes
+from zoo.export.formats import FORMATS
 from zoo.export.runtimes import _in_batches, run
 
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
 
-def test_the_process_has_no_keras(tmp_path):
-    class NeedsKeras(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32, name="images")])
-        def serve(self, images):
-            return {"probabilities": tf.py_function(_import_keras, [images], tf.float32)}
 
-    module = NeedsKeras()
-    tf.saved_model.save(module, str(tmp_path), {"serving_default": module.serve})
-    questions = {"serving_default": {"images": np.ones((2, 2), "float32")}}
-    with pytest.raises(ValueError, match="with the runtime of its format alone"):
-        run("saved_model", tmp_path, questions)
+def test_outputs_of_a_process_are_those_of_the_runtime():
+    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3)).astype("float32")
+    inputs = {"serving_default": {"images": images}}
+    found = run("onnx", FIXTURES / "onnx", inputs)
+    expected = (
+        FORMATS["onnx"].Runtime(FIXTURES / "onnx").run("serving_default", inputs.popitem()[1])
+    )
+    assert found.keys() == {"serving_default"}
+    assert found["serving_default"].keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found["serving_default"][name], array, atol=1e-6)
+    with pytest.raises(ValueError, match=r"(?s)with the runtime of its format alone: .*names"):
+        run("onnx", FIXTURES / "onnx", {"serving_default": {"names": images}})
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "is_there"),
+    [
+        *(("onnx", name, False) for name in ("keras", "tf_keras", "tensorflow", "zoo")),
+        ("saved_model", "lambda_keras", False),
+        ("onnx", "json", True),
+    ],
+)
+def test_modules_that_cannot_be_imported(tmp_path, name, module, is_there):
+    form = tmp_path / f"{name}.py"
+    form.write_text(f"import {module}\nclass Runtime:\n    def __init__(self, folder): pass\n")
+    command = [sys.executable, "-P", runtimes.__file__, str(form), "folder", str(tmp_path), "0"]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert (process.returncode == 0) == is_there
+    assert (f"import of {module} halted" in process.stderr) != is_there
 
 
 @pytest.mark.parametrize(
@@ -36,9 +61,3 @@ def test_batches_of_any_or_of_one_size(count, fixed, sizes):
     found = _in_batches(SimpleNamespace(run=call), "x", {"images": images}, fixed)
     np.testing.assert_array_equal(found["x"], 2 * images)
     assert seen == sizes
-
-
-def _import_keras(images):
-    import keras  # noqa: F401
-
-    return images

@@ -181,16 +181,18 @@ def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):
     assert {path.name for path in copy.iterdir()} == FILES | {"notes.md"}
 
 
-def test_card_names_weights_that_training_started_from_without_their_folder(run, tmp_path):
+def test_card_names_weights_that_training_started_from_without_their_folder(
+    run, published, tmp_path
+):
     """Paths are private."""
-    tuned = shutil.copytree(run, tmp_path / "tuned", ignore=shutil.ignore_patterns("logs"))
+    tuned = shutil.copytree(run, tmp_path / "tuned")
     settings = yaml.safe_load((tuned / "config.yaml").read_text())
-    settings["model"]["weights"] = str(run / "model.weights.h5")
+    settings["model"]["weights"] = str(published / "model.weights.h5")
     (tuned / "config.yaml").write_text(yaml.safe_dump(settings))
     publish.main(["--run", str(tuned), str(tmp_path / "p")])
     card = (tmp_path / "p" / "README.md").read_text("utf-8")
     assert "| Started from | model.weights.h5 |" in card
-    assert str(run.parent) not in card
+    assert str(published.parent) not in card
 
 
 @pytest.mark.parametrize("part", ["model.safetensors", "model.weights.h5"])
