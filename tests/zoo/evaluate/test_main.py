@@ -114,6 +114,10 @@ def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):
     }.items():
         found = EvaluateConfig.from_command_line(["--run", str(run), *arguments]).data
         assert (found.source, found.dir, found.batch_size, found.test_fraction) == expected
+    tfds = write_run(tmp_path / "tfds", DIGITS, {"source": "tfds", "name": "imagenet2012"})
+    for name, split in (("imagenet2012", "validation"), ("imagenet_a:0.1.0", "test")):
+        arguments = ["--run", str(tfds), "--data.name", name]
+        assert EvaluateConfig.from_command_line(arguments).data.test_split == split
     settings = tmp_path / "settings.yaml"
     settings.write_text(f"run: {run}\ndata:\n  test_fraction: 0.4\n")
     config = EvaluateConfig.from_command_line(["--config", str(settings)])

@@ -109,7 +109,7 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "classes"),
     [
-        ("imagenet_a", IN_A),
+        pytest.param("imagenet_a", IN_A, marks=SLOW),
         pytest.param("imagenet_r", IN_R, marks=SLOW),
         pytest.param("imagenet_v2/topimages", NUMBERS, marks=SLOW),
         pytest.param("imagenet_sketch", NUMBERS, marks=SLOW),

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from zoo.export import saved_model
+from zoo.export.exporter import Export
+from zoo.export.verify import export_of
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.run import Run
+from zoo.inference.source.weights import Weights
 
 NAMES = ["Tempel", "größe", "a b", *"defghij"]
 
@@ -17,8 +20,14 @@ def servable(run) -> Classifier:
     """lambda_resnet14 with few channels, ten classes, for images of 16 pixels."""
     classifier = Run(run).load()
     kernel = classifier.model.get_layer("predictions").kernel
-    kernel.assign(9 * kernel)
+    kernel.assign(3 * kernel)
     return replace(classifier, class_names=NAMES)
+
+
+@pytest.fixture(scope="session")
+def export(servable) -> Export:
+    """Its export as a SavedModel, compared on images of scikit-learn."""
+    return export_of(servable, Weights("lambda_resnet14", "hf://a/b"), "saved_model", {})
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from zoo.results import card_sections
 
 
 @pytest.fixture
-def write(servable, exported, tmp_path, monkeypatch):
-    """Function that exports files of 3.5 MB with the outputs of a SavedModel; returns the card."""
+def card(servable, exported, tmp_path, monkeypatch):
+    """Function that writes files of 3.5 MB, with the outputs of a SavedModel; returns the card."""
 
     def write_files(folder):
         (folder / "variables").mkdir(parents=True)
@@ -28,19 +28,17 @@ def write(servable, exported, tmp_path, monkeypatch):
         runtime = FORMATS["saved_model"].Runtime(exported)
         return {name: runtime.run(name, arrays) for name, arrays in inputs.items()}
 
-    def write(format_name, options):
+    def card(export):
         monkeypatch.setattr(exporter, "run", run)
-        source = Weights("lambda_resnet14", "hf://a/b")
-        export = export_of(servable, source, format_name, options)
         folder = dataclasses.replace(export, writers={"x": write_files}).to(tmp_path / "x")
         assert read_labels(folder / "labels.txt") == servable.class_names
         return (folder / "model_card.md").read_text("utf-8")
 
-    return write
+    return card
 
 
-def test_card_of_a_saved_model(servable, write):
-    card = write("saved_model", {})
+def test_card_of_a_saved_model(servable, export, card):
+    text_of_card = card(export)
     for text in (
         "# lambda_resnet14\n",
         "| Format | SavedModel, float32, 3.5 MB |",
@@ -53,28 +51,23 @@ def test_card_of_a_saved_model(servable, write):
         "-e MODEL_NAME=lambda_resnet14 tensorflow/serving",
         "the same most probable class for 100.0% of 18 images",
     ):
-        assert text in card
+        assert text in text_of_card
     for signature in ("serving_default", "images_uint8", "image_bytes", "features"):
-        assert re.search(rf"^\| {signature} \| `image.* \| \d\.\de-\d\d \|$", card, re.MULTILINE)
-    assert "| `image_bytes` string (batch) |" in card
-    assert "`labels` string (batch, 5)" in card
-    assert re.search(r"`c2` float32 \(batch, \d+, \d+, \d+\)", card)
+        assert re.search(rf"^\| {signature} \| `image.* \| \d\.\de-\d\d \|$", text_of_card, re.M)
+    assert "| `image_bytes` string (batch) |" in text_of_card
+    assert "`labels` string (batch, 5)" in text_of_card
+    assert re.search(r"`c2` float32 \(batch, \d+, \d+, \d+\)", text_of_card)
 
 
-def test_card_of_published_weights_has_their_results(write, monkeypatch):
-    monkeypatch.setattr(Weights, "card_sections", lambda _: card_sections("lambda_resnet26t"))
-    card = write("litert", {})
-    headings = re.findall(r"^## (.*)", card, re.MULTILINE)
+def test_card_of_another_format_and_of_published_weights(servable, card):
+    source = Weights("lambda_resnet14", "hf://a/b")
+    export = export_of(servable, source, "litert", {"quantize": "float16"})
+    text = card(dataclasses.replace(export, sections=card_sections("lambda_resnet26t")))
+    assert "| Format | LiteRT, float16, 3.5 MB |" in text
+    assert "image_bytes" not in text
+    assert "held-out" not in text
+    assert "| serving_default | `images` float32 (batch, 16, 16, 3) | `probabilities` flo" in text
+    headings = re.findall(r"^## (.*)", text, re.MULTILINE)
     assert headings == ["Inputs and outputs", "Published results", "Use"]
-    assert "| top-1, % | ImageNet-A | 11.29 |" in card
-    assert "| images/s | RTX 4090, PyTorch 2.9.1 compiled, amp | 5,121 |" in card
-
-
-def test_card_of_another_format(write):
-    card = write("litert", {"quantize": "float16"})
-    assert "| Format | LiteRT, float16, 3.5 MB |" in card
-    assert "image_bytes" not in card
-    assert "held-out" not in card
-    assert (
-        "| serving_default | `images` float32 (batch, 16, 16, 3) | `probabilities` float32 " in card
-    )
+    assert "| top-1, % | ImageNet-A | 11.29 |" in text
+    assert "| images/s | RTX 4090, PyTorch 2.9.1 compiled, amp | 5,121 |" in text

@@ -30,17 +30,27 @@ def write_images(folder, count):
     return files
 
 
+@pytest.fixture(scope="module")
+def plain(servable, tmp_path_factory):
+    """Export without quantization."""
+    folder = tmp_path_factory.mktemp("litert") / "plain"
+    litert.write(servable, folder)
+    return folder
+
+
 @pytest.mark.parametrize("quantize", [None, "float16"])
-def test_all_operations_are_built_in(servable, tmp_path, quantize):
-    litert.write(servable, tmp_path, quantize)
-    interpreter = interpreter_of(tmp_path)
+def test_all_operations_are_built_in(servable, plain, tmp_path, quantize):
+    if quantize is not None:
+        litert.write(servable, tmp_path, quantize)
+    folder = plain if quantize is None else tmp_path
+    interpreter = interpreter_of(folder)
     names = {operation["op_name"] for operation in interpreter._get_ops_details()}
     assert {"CONV_2D", "BATCH_MATMUL", "SOFTMAX"} <= names
     assert not [name for name in names if name.startswith("Flex") or "CUSTOM" in name]
     types = {one["dtype"] for one in interpreter.get_tensor_details()}
     assert (np.float16 in types) == (quantize == "float16")
     images = pixels(8, 16)
-    found = litert.Runtime(tmp_path).run("serving_default", {"images": images})
+    found = litert.Runtime(folder).run("serving_default", {"images": images})
     difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
     assert 0 < difference < verify.MAX_DIFFERENCE[quantize]
 
@@ -91,10 +101,9 @@ def test_integers_alone_and_static_shapes(servable, tmp_path, io_type, zero_poin
     assert check.difference(outputs) < 0.1
 
 
-def test_other_scales_of_integers_are_refused(servable, tmp_path):
-    litert.write(servable, tmp_path)
+def test_other_scales_of_integers_are_refused(plain):
     with pytest.raises(ValueError, match=r"io_type: expected images and probabilities of \(scale"):
-        litert._check_ends((tmp_path / "model.tflite").read_bytes(), 0)
+        litert._check_ends((plain / "model.tflite").read_bytes(), 0)
 
 
 @pytest.mark.parametrize(("pool_size", "strides", "size"), [(3, 2, 7), (3, 2, 8), (5, 3, 8)])

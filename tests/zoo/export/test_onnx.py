@@ -1,6 +1,7 @@
 """ONNX: layouts, threads, lambda maps, halves."""
 
 import numpy as np
+import onnx as library
 import onnxruntime
 import pytest
 from support.servables import pixels
@@ -11,15 +12,19 @@ from zoo.inference.classifier import predict
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
 
-def test_channels_first(servable, tmp_path):
-    onnx.write(servable, tmp_path, layout="nchw")
+def test_channels_first_static_shapes_and_halves(servable, tmp_path):
+    onnx.write(servable, tmp_path, "float16", batch_size=2, layout="nchw")
+    graph = library.load(tmp_path / "model.onnx").graph
+    types = {one.data_type for one in graph.initializer if len(one.dims) > 1}
+    assert library.TensorProto.FLOAT16 in types
+    assert library.TensorProto.FLOAT not in types
     runtime = onnx.Runtime(tmp_path, 1)
-    images = pixels(2, 16)
     (node,) = runtime._session.get_inputs()
-    assert (node.name, node.shape) == ("images", ["batch", 3, 16, 16])
+    assert (node.name, node.shape) == ("images", [2, 3, 16, 16])
+    images = pixels(2, 16)
     found = runtime.run("serving_default", {"images": images.transpose(0, 3, 1, 2)})
-    expected = predict(servable.model, images)
-    np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-5)
+    difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
+    assert 0 < difference < verify.MAX_DIFFERENCE["float16"]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -30,7 +35,7 @@ def test_threads_are_those_of_the_session(tmp_path, threads, monkeypatch):
 
 def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
     """Of folded weights, at some queries of some images of a batch."""
-    layers = lambda_layers(servable.model)
+    layers = dict(list(lambda_layers(servable.model).items())[:1])
     onnx.write(servable, tmp_path, lambda_maps=list(layers))
     images = pixels(3, 16)
     runtime = onnx.Runtime(tmp_path, 1)
@@ -47,17 +52,3 @@ def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
                 found = outputs[f"{name}_{kind}"][number, row, column]
                 np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
     assert len(outputs) == 1 + 2 * len(layers)
-
-
-def test_float16_halves_the_weights(servable, tmp_path):
-    import onnx as library
-
-    onnx.write(servable, tmp_path, "float16")
-    graph = library.load(tmp_path / "model.onnx").graph
-    types = {one.data_type for one in graph.initializer if len(one.dims) > 1}
-    assert library.TensorProto.FLOAT16 in types
-    assert library.TensorProto.FLOAT not in types
-    images = pixels(3, 16)
-    found = onnx.Runtime(tmp_path, 1).run("serving_default", {"images": images})
-    difference = np.abs(found["probabilities"] - predict(servable.model, images))
-    assert 0 < difference.max() < verify.MAX_DIFFERENCE["float16"]

@@ -1,11 +1,9 @@
 """The folder that others get of a trained network."""
 
-import errno
 import os
 import shutil
 import stat
 from functools import partial
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -14,7 +12,6 @@ import yaml
 from support import commands
 from support.zoo_weights import same_weights
 
-from zoo import files
 from zoo.api import load_classifier
 from zoo.config import ModelConfig
 from zoo.config.model_options import read_labels
@@ -118,60 +115,12 @@ def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
 
-@pytest.mark.parametrize("step", range(3))
-def test_killed_between_the_renames(run, copy, monkeypatch, capsys, step):
-    """One of both networks is whole at any moment, and the next command finds it."""
-    old = (copy / "README.md").read_text()
-    arguments = ["--run", str(run), str(copy), "--overwrite", "true"]
-    replace, remove, done = os.replace, shutil.rmtree, []
-
-    def killed(source, target):
-        if len(done) == step:
-            raise SystemExit("killed")
-        done.append(target)
-        replace(source, target)
-
-    def killed_at_the_end(folder, *options, **named):
-        if Path(folder).name.startswith(".old-"):
-            raise SystemExit("killed")
-        remove(folder, *options, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", killed)
-        patch.setattr(shutil, "rmtree", killed_at_the_end)
-        # Which a killed process cannot do.
-        patch.setattr(files, "restore", lambda folder: folder.with_name(f".old-{folder.name}"))
-        patch.setattr(publish_folder, "check_same", lambda *_: None)
-        with pytest.raises(SystemExit, match="killed"):
-            publish.main(arguments)
-    assert copy.is_dir() is (step != 1)
-
-    line = fail(monkeypatch, capsys, *arguments[:-2])  # which restores it, and is refused
+def test_what_a_killed_command_moved_aside_comes_back(run, copy, monkeypatch, capsys):
+    """tests/zoo/test_files.py has the other moments."""
+    copy.rename(copy.with_name(f".old-{copy.name}"))
+    line = fail(monkeypatch, capsys, "--run", str(run), str(copy))
     assert "with a published network" in line
-    assert ((copy / "README.md").read_text() == old) is (step < 2)
-    assert load_classifier(copy)
-    publish.main(arguments)
-    assert [path.name for path in copy.parent.iterdir()] == ["copy"]
     assert {path.name for path in copy.iterdir()} == FILES
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "README.md"])
-def test_full_disk(run, copy, monkeypatch, capsys, name):
-    def until_full(write):
-        def limited(path, *arguments, **named):
-            if path.name == name:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return write(path, *arguments, **named)
-
-        return limited
-
-    for method in ("write_bytes", "write_text"):
-        monkeypatch.setattr(Path, method, until_full(getattr(Path, method)))
-    before = {path: path.read_bytes() for path in copy.iterdir()}
-    line = fail(monkeypatch, capsys, "--run", str(run), str(copy), "--overwrite", "true")
-    assert line == f"error: [Errno 28] No space left on device: '{copy}'\n"
-    assert {path: path.read_bytes() for path in copy.iterdir()} == before
-    assert [path.name for path in copy.parent.iterdir()] == ["copy"]
 
 
 def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):
