@@ -4,7 +4,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import pytest
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
@@ -20,11 +19,6 @@ SMALL = {
     "lambda_resnet14": (32, {}, 5),
     "lambda_mobilenet_v2": (32, {"alpha": 0.35}, 3),
 }
-# The others are left to `make test-slow` where every format would ask all of them.
-FIRST_OF_SMALL = [
-    name if number == 0 else pytest.param(name, marks=pytest.mark.very_slow)
-    for number, name in enumerate(SMALL)
-]
 
 
 def pixels(count: int, size: int, seed: int = 0) -> np.ndarray:

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -119,6 +120,35 @@ def test_objects_of_a_detector():
         {"name": "cat", "image_id": 3, "category_id": 7, "bbox": [1, 2, 3, 4], "score": 0.91235}
     ]
     assert answer.top()[1] == (8, "dog", 0.5)
+
+
+@pytest.mark.usefixtures("here")
+def test_objects_are_printed_written_and_drawn(monkeypatch, capsys):
+    photos = [f"{name}, 1.jpg" for name in COLOURS]
+    row = {"classes": [7, 8], "labels": ["cat", "dog"], "scores": [0.9, 0.4]}
+    row |= {"boxes": [[1, 2, 30, 20], [0, 0, 9, 9]], "masks": [[[255]], [[0]]], "sizes": [30, 40]}
+
+    @contextmanager
+    def connect(config):
+        yield lambda images: json.dumps({"predictions": [row] * len(images)}).encode()
+
+    monkeypatch.setattr(client, "connect", connect)
+    client.main([*photos, "--model", "m", "--output", "found.json"])
+    cat = "   90.0%  cat, 30 x 20 pixels at (1, 2)"
+    lines = list(filter(None, capsys.readouterr().out.splitlines()))
+    assert lines == [*(line for photo in photos for line in (photo, cat)), "wrote found.json"]
+    written = json.loads(Path("found.json").read_text())
+    assert [(one["image_id"], one["file_name"], one["category_id"]) for one in written] == [
+        (number, photo, category) for number, photo in enumerate(photos, 1) for category in (7, 8)
+    ]
+    assert {tuple(one["segmentation"]["size"]) for one in written} == {(30, 40)}
+    client.main([*photos, "--model", "m", "--output", "found.png", "--threshold", "0.3"])
+    assert "   40.0%  dog, 9 x 9 pixels at (0, 0)" in capsys.readouterr().out
+    with Image.open("found.png") as grid:
+        assert grid.width > 300
+    del row["boxes"], row["masks"]
+    with pytest.raises(ValueError, match=r"^output: .png is for detectors. Received: m is none"):
+        client.main([*photos, "--model", "m", "--output", "found.png"])
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,12 @@ from zoo.inference.source import kinds
 from zoo.inference.source.run import Run
 from zoo.predict import classification as predict
 
-fail = partial(commands.fail, predict.main)
+
+def main(arguments: Sequence[str]) -> None:
+    predict.run(predict.PredictConfig.from_command_line(arguments))
+
+
+fail = partial(commands.fail, main)
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def here(tmp_path, monkeypatch) -> Path:
 def test_predictions_are_printed_and_written(here, run, capsys):
     photos = ["Peking, 2019.jpg", "flower.png"]
     Path("settings.yaml").write_text(f"run: {run}\ntop: 2\noutput: new/predictions.json\n")
-    predict.main(["--config", "settings.yaml", "--", *photos])
+    main(["--config", "settings.yaml", "--", *photos])
     printed = capsys.readouterr().out
 
     written = json.loads(Path("new/predictions.json").read_text("utf-8"))
@@ -63,7 +69,7 @@ def test_folders_are_searched(here, run, capsys):
     Path("1/notes.txt").write_text("no image")
     Path("1/c.heic").write_bytes(b"not read")
     Path("1/folder.jpg").mkdir()
-    predict.main(["1", "--run", str(run), "--top", "50", "--output", "predictions.json"])
+    main(["1", "--run", str(run), "--top", "50", "--output", "predictions.json"])
     written = json.loads(Path("predictions.json").read_text())["photos"]
     assert [entry["photo"] for entry in written] == ["1/a.jpeg", "1/d.webp", "1/deeper/b.PNG"]
     for entry in written:
@@ -125,7 +131,7 @@ def test_many_images_take_several_grids(here, monkeypatch, capsys):
     (here / "many").mkdir()
     for i in range(201):
         Image.new("L", (2, 2)).save(here / "many" / f"{i:03}.png")
-    predict.main(["many", "--run", "run", "--output", "new/predictions.png"])
+    main(["many", "--run", "run", "--output", "new/predictions.png"])
     names = ["new/predictions.png", "new/predictions-2.png", "new/predictions-3.png"]
     assert [str(path) for _, path in drawn] == names
     assert [[prediction.photo.stem for prediction in predictions] for predictions, _ in drawn] == [
@@ -142,7 +148,7 @@ def test_a_name_that_is_not_utf_8_costs_no_prediction(here, monkeypatch, capsys,
     for name in odd:
         Image.new("L", (2, 2)).save(here / "odd" / name)
     arguments = ["flower.png", f"odd/{odd[0]}", "odd", "--run", "run", "--output", output]
-    predict.main(arguments)
+    main(arguments)
     printed = capsys.readouterr().out
     assert [line for line in printed.splitlines() if line.endswith(".png")] == [
         "flower.png",
@@ -188,7 +194,10 @@ def test_objects_are_printed_and_written(here, monkeypatch, capsys):
     """With a detector that finds two objects in every image."""
     from zoo.predict import detection
 
-    objects = [
+    def objects(arguments: Sequence[str]) -> None:
+        detection.run(detection.PredictConfig.from_command_line(arguments))
+
+    found = [
         {"name": "cat", "category_id": 3, "bbox": [1.0, 2.0, 30.4, 40.6], "score": 0.9},
         {"name": "dog", "category_id": 5, "bbox": [0.0, 0.0, 5.0, 5.0], "score": 0.4},
     ]
@@ -197,13 +206,13 @@ def test_objects_are_printed_and_written(here, monkeypatch, capsys):
     class Finds(SimpleNamespace):
         def __call__(self, photos, threshold):
             asked.append((photos, threshold))
-            return [objects]
+            return [found]
 
     detector = Finds(image_size=32, name="resnet")
     source = SimpleNamespace(choose=lambda _: SimpleNamespace(load=lambda: detector))
     monkeypatch.setitem(sys.modules, "zoo.detection.detector", source)
     photos = ["flower.png", "Peking, 2019.jpg"]
-    detection.main([*photos, "--run", "run", "--output", "found.json"])
+    objects([*photos, "--run", "run", "--output", "found.json"])
     assert asked == [([Path(photo)], 0) for photo in photos]
     lines = list(filter(None, capsys.readouterr().out.splitlines()))
     cat = "   90.0%  cat, 30 x 41 pixels at (1, 2)"
@@ -214,4 +223,4 @@ def test_objects_are_printed_and_written(here, monkeypatch, capsys):
     ]
     Image.new("L", (65, 1)).save("long.png")
     with pytest.raises(ValueError, match=r"^photos: long.png: expected images less than 64 times"):
-        detection.main(["long.png", "--run", "run"])
+        objects(["long.png", "--run", "run"])

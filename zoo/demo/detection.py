@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 import numpy as np
 
 from zoo.demo.page import HELP, page_of, picture, telling_what_is_wrong, upload
-from zoo.detection.detector import Detector
 from zoo.inference.images import read_pixels
 from zoo.plots.detections import draw_detections
+
+if TYPE_CHECKING:
+    from zoo.detection.detector import Detector
 
 THRESHOLD = 0.5
 HEADS = ["object", "score", "left", "top", "width", "height"]
@@ -21,7 +23,7 @@ NO_MAPS = "Lambda maps are of classifiers: a detector has none."
 class Demo:
     """Functions of the page for one detector."""
 
-    detector: Detector
+    detector: "Detector"
 
     def detect(
         self, photo: str | None, threshold: float

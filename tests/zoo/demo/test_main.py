@@ -30,15 +30,8 @@ fail = partial(commands.fail, demo.main)
 
 ROOT = Path(__file__).resolve().parents[3]
 CHROMIUM = shutil.which("chromium")
-BROWSER = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+BROWSER += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 # Width of the text of a dropdown, and what there is up to its arrow.
 ROOM = """input => {
     const style = getComputedStyle(input), pen = document.createElement("canvas").getContext("2d");

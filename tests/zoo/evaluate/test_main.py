@@ -82,9 +82,9 @@ def test_a_trained_run_is_as_good_as_its_own_test(run):
 
 
 def evaluate_run(arguments: list[str]) -> metrics.Evaluation:
-    from zoo.evaluate.classification import run
+    from zoo.evaluate.classification import measure
 
-    return run(EvaluateConfig.from_command_line(arguments))[1]
+    return measure(EvaluateConfig.from_command_line(arguments))[1]
 
 
 @pytest.mark.parametrize("resize", [{}, {"resize": "pad"}])

@@ -72,28 +72,25 @@ def test_outputs_are_those_of_keras_under_their_names(servable, tmp_path, name, 
     np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-5)
 
 
-MIXERS = ("lambda", "global", "halo", "axial", "favor")
-QUICK = {("global", "onnx"), ("halo", "litert"), ("lambda", "openvino")}
+NETWORKS = {
+    "lambda": ("lambda_resnet14", {}),
+    "mobile": ("lambda_mobilenet_v2", {}),
+    **{name: ("lambda_resnet14", {"mixer": name}) for name in ("global", "halo", "axial", "favor")},
+}
+SLOW = {("global", "onnx"), ("halo", "litert"), ("lambda", "openvino")}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mixer", "format_name"),
+    ("network", "form"),
     [
-        pytest.param(mixer, name, marks=[] if (mixer, name) in QUICK else pytest.mark.very_slow)
-        for mixer in MIXERS
-        for name in FORMATS
+        pytest.param(network, form, marks=[] if (network, form) in SLOW else pytest.mark.very_slow)
+        for network in NETWORKS
+        for form in FORMATS
     ],
 )
-def test_networks_of_every_mixer(mixer, format_name, tmp_path):
-    servable = small_servable("lambda_resnet14", mixer=mixer)
-    FORMATS[format_name].write(servable, tmp_path / "1")
-    assert_answers_like_keras(servable, format_name, tmp_path / "1")
-
-
-@pytest.mark.very_slow
-@pytest.mark.parametrize("format_name", FORMATS)
-def test_mobilenets(format_name, tmp_path):
-    servable = small_servable("lambda_mobilenet_v2")
-    FORMATS[format_name].write(servable, tmp_path / "1")
-    assert_answers_like_keras(servable, format_name, tmp_path / "1")
+def test_networks_of_every_kind(network, form, tmp_path):
+    name, arguments = NETWORKS[network]
+    servable = small_servable(name, **arguments)
+    FORMATS[form].write(servable, tmp_path / "1")
+    assert_answers_like_keras(servable, form, tmp_path / "1")

@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -80,6 +81,26 @@ def test_answers_are_those_of_the_model(china, tmp_path, classifier, monkeypatch
         assert [guess.name for guess in answer.top] == [str(i) for i in order]
         got = [guess.probability for guess in answer.top]
         np.testing.assert_allclose(got, probabilities[order], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("resize", "text"),
+    [
+        ("crop", "shorter side resized to 32 pixels, bicubic, antialiased; central square of 16 x"),
+        (
+            "pad",
+            "longer side resized to 16 pixels, bicubic, antialiased; black borders to 16 x 16 ",
+        ),
+        ("squash", "resized to 16 x 16 pixels, bicubic, antialiased, whatever the shape of the i"),
+    ],
+)
+def test_card(classifier, resize, text):
+    seen = Preprocessing(16, 0.5, "bicubic", resize=resize)
+    card = replace(classifier, preprocessing=seen, class_names=["a"] * 1234).card("the model")
+    assert card["Preprocessing"].startswith(text)
+    assert "16 x 16 pixels; the model normalizes them, by the means (0.485, " in card["Images"]
+    assert card["Classes"] == "1,234, in the order of labels.txt"
+    assert card["Parameters"] == f"{classifier.model.count_params():,}"
 
 
 def test_weights_for_another_size_and_for_imagenet(monkeypatch):

@@ -1,6 +1,5 @@
 """Exports on disk: names, versions, formats."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +78,8 @@ def test_runtimes(name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("content", [b"", b"garbage" * 99])
-def test_damaged_exports(tmp_path, name, content):
-    (tmp_path / FORMATS[name].FILE).write_bytes(content)
+def test_damaged_exports(tmp_path, name):
+    (tmp_path / FORMATS[name].FILE).write_bytes(b"garbage" * 99)
     with pytest.raises(ValueError, match=r"export: expected an undamaged .* Received: ") as caught:
         find(tmp_path).load()
     assert "\n" not in str(caught.value)
-    shutil.rmtree(tmp_path)
