@@ -16,11 +16,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from support import commands
 
-from lambda_keras.applications.preprocessing import preprocessing_of
-from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.inference.source import kinds
 from zoo.inference.source.run import Run
+from zoo.plots import classification as plots
 from zoo.predict import classification as predict
 
 
@@ -82,33 +81,6 @@ def test_folders_are_searched(here, run, capsys):
     assert hidden == "1 hidden or system files and folders left out: 1/.hidden.jpg"
 
 
-@pytest.mark.parametrize(("count", "top"), [(1, 1), (3, 12)])
-def test_grid(here, monkeypatch, count, top):
-    from zoo.plots import style
-
-    red = here / r"price $\oops$.png"  # no formula, and wrong as one
-    Image.new("RGB", (50, 40), (255, 0, 0)).save(red)
-    guesses = [ClassScore(i, rf"class {i} of $\oops$", 0.5**i) for i in range(top)]
-    texts, save = [], style.save_figure
-
-    def spy(figure, path):
-        found = [figure._suptitle, *(t for a in figure.axes for t in [a._left_title, *a.texts])]
-        texts.extend(text.get_text() for text in found)
-        save(figure, path)
-
-    monkeypatch.setattr(style, "save_figure", spy)
-    classifier = Classifier("lambda_resnet14", None, preprocessing_of("lambda_resnet14", 32), [])
-    predict.write_grid(classifier, [Prediction(red, guesses)] * count, Path("predictions.png"))
-    with Image.open("predictions.png") as grid:
-        pixels = np.asarray(grid.convert("RGB"))
-    assert (pixels == (255, 0, 0)).all(-1).sum() / count > 200**2, "the images are small"
-    assert texts[0].startswith("lambda_resnet14")
-    assert texts.count(red.name) == count
-    for guess in guesses:
-        assert texts.count(guess.name) == count
-        assert f"{guess.probability:.1%}" in texts
-
-
 class Red:
     """Takes every image for red."""
 
@@ -127,16 +99,18 @@ class Red:
 def test_many_images_take_several_grids(here, monkeypatch, capsys):
     drawn = []
     monkeypatch.setattr(kinds, "choose", lambda _: Red())
-    monkeypatch.setattr(predict, "write_grid", lambda *call: drawn.append(call[1:]))
+    monkeypatch.setattr(plots, "plot_scores", lambda *call: drawn.append(call))
     (here / "many").mkdir()
     for i in range(201):
         Image.new("L", (2, 2)).save(here / "many" / f"{i:03}.png")
     main(["many", "--run", "run", "--output", "new/predictions.png"])
     names = ["new/predictions.png", "new/predictions-2.png", "new/predictions-3.png"]
-    assert [str(path) for _, path in drawn] == names
-    assert [[prediction.photo.stem for prediction in predictions] for predictions, _ in drawn] == [
-        [f"{i:03}" for i in range(begin, end)] for begin, end in ((0, 100), (100, 200), (200, 201))
+    assert [str(path) for *_, path in drawn] == names
+    assert [[heading for heading, *_ in images] for images, *_ in drawn] == [
+        [f"{i:03}.png" for i in range(*ends)] for ends in ((0, 100), (100, 200), (200, 201))
     ]
+    assert {title for _, title, _ in drawn} == {"red: most probable classes"}
+    assert drawn[0][0][0][2] == [("red\x1b[2J", 1.0)]
     assert capsys.readouterr().out.splitlines()[-3:] == [f"wrote {name}" for name in names]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, printable
 from zoo.plots.style import (
     INK,
     PALE,
@@ -92,6 +92,36 @@ def plot_predictions(
         axis.set_title(head, loc="center", pad=3, **style)
         axis.set_xlabel(f"true: {class_names[label]}", fontsize=8.5, color=color, labelpad=2)
         axis.spines[:].set(visible=True, color=frame, linewidth=width)
+    save_figure(figure, path)
+
+
+@styled
+def plot_scores(
+    images: Sequence[tuple[str, np.ndarray, Sequence[tuple[str, float]]]], title: str, path: Path
+) -> None:
+    """Draws images with bars for their most probable classes into a PNG file.
+
+    Each has a heading, pixels in [0, 255], and names and probabilities of classes.
+    """
+    columns = min(len(images), 2)
+    rows, most = -(-len(images) // columns), len(images[0][2])
+    figure = new_figure(6.2 * columns, max(2.7, 0.4 * most + 0.7) * rows + 0.6, title)
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
+    axes = figure.subplots(rows, 2 * columns, squeeze=False, width_ratios=[1, 1.25] * columns)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    cells = zip(axes[:, ::2].flat, axes[:, 1::2].flat, strict=True)
+    for (heading, pixels, scores), (image, bars) in zip(images, cells, strict=False):
+        image.imshow(pixels.astype("uint8"))
+        image.set_anchor("NW")
+        image.set_title(heading[:60], fontsize=10)  # as much as fits above an image and its bars
+        bars.barh(range(most), 1, height=0.22, color=PALE)
+        bars.barh(range(most), [value for _, value in scores], height=0.22, color=TEST)
+        for place, (name, value) in enumerate(scores):
+            style = {"y": place - 0.2, "va": "bottom", "fontsize": 9.5}
+            bars.text(0, s=printable(name), ha="left", **style)
+            bars.text(1, s=f"{value:.1%}", ha="right", **style)
+        bars.set(xlim=(0, 1), ylim=(max(most, 5) - 0.6, -0.8))
     save_figure(figure, path)
 
 

@@ -50,7 +50,7 @@ def run(config: PredictConfig) -> None:
         check_file_name(output, OUTPUTS)
         check_replaces_none(output, photos)
     if config.output is not None and config.output.suffix == ".png":
-        import zoo.plots.style  # noqa: F401  # fails before the work without matplotlib
+        import zoo.plots.classification  # noqa: F401  # fails before the work without matplotlib
     check_readable([str(photo) for photo in photos])
     from zoo.inference.source.kinds import choose
 
@@ -63,37 +63,18 @@ def run(config: PredictConfig) -> None:
         if output.suffix == ".json":
             write_json(config, predictions, output)
         else:
-            write_grid(classifier, predictions[i * GRID : (i + 1) * GRID], output)
+            _draw(classifier, predictions[i * GRID : (i + 1) * GRID], output)
         print(f"wrote {printable(output)}")
 
 
-def write_grid(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
-    """Draws an image grid: preprocessed images, with bars for their most probable classes."""
-    from zoo.plots.style import INK, PALE, TEST, new_figure, save_figure
+def _draw(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
+    from zoo.plots.classification import plot_scores
 
-    columns = min(len(predictions), 2)
-    rows = -(-len(predictions) // columns)
-    width, height, pad = 6.2 * columns, max(2.7, 0.4 * len(predictions[0].top) + 0.7), 0.12
-    figure = new_figure(width, height * rows + 0.6, f"{classifier.name}: most probable classes")
-    figure.set_layout_engine("constrained", w_pad=pad, h_pad=pad)
-    axes = figure.subplots(rows, 2 * columns, squeeze=False, width_ratios=[1, 1.25] * columns)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    cells = zip(axes[:, ::2].flat, axes[:, 1::2].flat, strict=True)
-    for prediction, (image, bars) in zip(predictions, cells, strict=False):
-        image.imshow(classifier.view(prediction.photo).astype("uint8"))
-        image.set_anchor("NW")
-        name = printable(prediction.photo.name)[:60]  # as much as fits above an image and its bars
-        image.set_title(name, loc="left", fontsize=10, color=INK, parse_math=False)
-        places = range(len(prediction.top))
-        bars.barh(places, 1, height=0.22, color=PALE)
-        bars.barh(places, [score.probability for score in prediction.top], height=0.22, color=TEST)
-        for place, score in enumerate(prediction.top):
-            style = {"y": place - 0.2, "va": "bottom", "fontsize": 9.5, "color": INK}
-            bars.text(0, s=printable(score.name), ha="left", parse_math=False, **style)
-            bars.text(1, s=f"{score.probability:.1%}", ha="right", **style)
-        bars.set(xlim=(0, 1), ylim=(max(len(prediction.top), 5) - 0.6, -0.8))
-    save_figure(figure, path)
+    images = [
+        (printable(one.photo.name), classifier.view(one.photo), [score[1:] for score in one.top])
+        for one in predictions
+    ]
+    plot_scores(images, f"{classifier.name}: most probable classes", path)
 
 
 def _outputs(output: Path | None, photos: int) -> list[Path]:

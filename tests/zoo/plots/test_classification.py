@@ -63,6 +63,25 @@ def test_image_grid_shows_errors_first(tmp_path, figures, count, wrong):
     assert (pixels == [255, 0, 0]).all(-1).mean() > 0.05
 
 
+@pytest.mark.parametrize(("count", "top"), [(1, 1), (3, 12)])
+def test_scores(tmp_path, figures, count, top):
+    """Names are no formulas, and wrong as such."""
+    red = np.full((32, 32, 3), (255.0, 0, 0))
+    scores = [(rf"class {i} of $\oops$" + "\x1b", 0.5**i) for i in range(top)]
+    path = tmp_path / "scores.png"
+    classification.plot_scores([(r"$\oops$.png" + "x" * 99, red, scores)] * count, "title", path)
+    with Image.open(path) as grid:
+        pixels = np.asarray(grid.convert("RGB"))
+    assert (pixels == (255, 0, 0)).all(-1).sum() / count > 200**2, "the images are small"
+    pairs = figures[0].axes[: 2 * count]
+    assert [axis.get_title(loc="left")[:13] for axis in pairs[::2]] == [r"$\oops$.pngxx"] * count
+    for bars in pairs[1::2]:
+        texts = [text.get_text() for text in bars.texts]
+        assert texts[::2] == [rf"class {i} of $\oops$\x1b" for i in range(top)]
+        assert texts[1::2] == [f"{0.5**i:.1%}" for i in range(top)]
+        assert [bar.get_width() for bar in bars.patches[top:]] == [0.5**i for i in range(top)]
+
+
 def test_mistakes_come_by_number():
     confusion = np.array([[9, 1, 0], [4, 5, 0], [0, 2, 0]])
     assert classification.confusions(confusion) == [(1, 0, 4), (2, 1, 2), (0, 1, 1)]

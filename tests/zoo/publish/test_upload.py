@@ -83,7 +83,9 @@ def test_without_login_nothing_is_done(served, tmp_path, monkeypatch, capsys, to
 @pytest.mark.parametrize("step", ["repos/create", "validate-yaml", "preupload", "objects/batch"])
 def test_what_the_hub_refuses_is_one_line(served, published, monkeypatch, capsys, step):
     served.refuses = step
-    monkeypatch.setattr(folder, "write", lambda _, target, *__: shutil.copytree(published, target))
+    monkeypatch.setattr(
+        folder, "write", lambda _, __, target, *___: shutil.copytree(published, target)
+    )
     line = fail(monkeypatch, capsys, "--run", "run", ADDRESS)
     assert "error: could not upload to owner/digits: " in line
     assert not served.commits
