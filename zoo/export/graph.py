@@ -10,7 +10,6 @@ import tensorflow as tf
 from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_center
-from zoo.export.saved_model import with_default
 from zoo.inference.classifier import Classifier, with_constants
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.registry import CLASSIFIER
@@ -44,7 +43,7 @@ def classifier_graph(
     return classify
 
 
-def endpoints(classifier: Classifier, fold: bool, default_signature: str) -> dict[str, Endpoint]:
+def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
     """Returns the functions and inputs of a SavedModel's signatures; see `saved_model.write`.
 
     No images have outputs of length 0.
@@ -84,13 +83,12 @@ def endpoints(classifier: Classifier, fold: bool, default_signature: str) -> dic
         maps = network(images)
         return {name: maps[name] for name in STAGES}
 
-    found = {
+    return {
         "images": (probabilities, images),
         "images_uint8": (of_integers, tf.TensorSpec(images.shape, tf.uint8, "images")),
         "image_bytes": (of_files, tf.TensorSpec((None,), tf.string, "image_bytes")),
         "features": (features, images),
     }
-    return with_default(found, default_signature)
 
 
 def map_files(read: Callable[[tf.Tensor], Any], files: tf.Tensor, outputs: Any) -> Any:

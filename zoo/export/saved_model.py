@@ -59,7 +59,8 @@ def write(
     from zoo.model_card import PREPROCESSING
 
     archive: Any = keras.export.ExportArchive()
-    for name, (function, signature) in endpoints(classifier, fold, default_signature).items():
+    found = with_default(endpoints(classifier, fold), default_signature)
+    for name, (function, signature) in found.items():
         archive.add_endpoint(name, function, [signature])
     archive.write_out(folder, verbose=False)
     _write_warm_up(classifier, folder / WARM_UP, default_signature)

@@ -111,13 +111,13 @@ def test_no_images_have_empty_outputs(signatures):
 
 def test_files_as_the_default_and_few_classes(servable):
     """The signatures of a SavedModel, without writing it."""
-    found = endpoints(servable, True, "image_bytes")
+    found = saved_model.with_default(endpoints(servable, True), "image_bytes")
     assert set(found) == {"serving_default", *saved_model.SIGNATURES}
     assert found["serving_default"] == found["image_bytes"]
-    assert endpoints(servable, True, "images").keys() == set(saved_model.SIGNATURES) - {"images"}
+    assert found.keys() - saved_model.with_default(found).keys() == {"images"}
     classes = keras_model_of_two_classes()
     few = dataclasses.replace(servable, model=classes, class_names=["x", "y"])
-    function, _ = endpoints(few, False, "images")["image_bytes"]
+    function, _ = endpoints(few, False)["image_bytes"]
     got = function(tf.constant(files()[:1]))
     assert sorted(got["labels"].numpy()[0].tolist()) == [b"x", b"y"]
     assert got["scores"].numpy().sum() == pytest.approx(1)
