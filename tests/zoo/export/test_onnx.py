@@ -33,6 +33,7 @@ def test_threads_are_those_of_the_session(tmp_path, threads, monkeypatch):
     assert onnx.Runtime(tmp_path, threads)._session.intra_op_num_threads == threads
 
 
+@pytest.mark.slow
 def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
     """Of folded weights, at some queries of some images of a batch."""
     layers = dict(list(lambda_layers(servable.model).items())[:1])
