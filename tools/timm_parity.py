@@ -19,6 +19,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -79,8 +80,8 @@ def few(array: np.ndarray) -> list[float]:
 
 def reference_outputs(name: str) -> tuple[dict[str, tuple[int, ...]], dict[str, np.ndarray]]:
     """Runs timm's network; returns the shapes of its tensors, and its outputs, channels last."""
-    import timm
-    import torch
+    import timm  # pyright: ignore[reportMissingImports]
+    import torch  # pyright: ignore[reportMissingImports]
 
     model = timm.create_model(NAMES.get(name, name)).eval()
     state = model.state_dict()
@@ -136,13 +137,14 @@ def our_outputs(name: str, shapes: Mapping[str, tuple[int, ...]], sizes) -> dict
 
 def reference(path: Path, golden: bool) -> None:
     """Writes timm's outputs."""
-    import timm
-    import torch
+    import timm  # pyright: ignore[reportMissingImports]
+    import torch  # pyright: ignore[reportMissingImports]
 
     results = {name: reference_outputs(name) for name in SIZES}
     arrays = {key: array for _, outputs in results.values() for key, array in outputs.items()}
     shapes = {name: shapes for name, (shapes, _) in results.items()}
-    np.savez(path, shapes=json.dumps(shapes), **arrays)
+    contents: dict[str, Any] = {"shapes": json.dumps(shapes), **arrays}
+    np.savez(path, **contents)
     print(f"timm {timm.__version__}, torch {torch.__version__}: wrote {path}")
     if golden:
         values = {
@@ -180,7 +182,7 @@ def compare(path: Path) -> None:
 
 def main() -> None:
     """Runs the command of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     for command in ("reference", "compare"):
         commands.add_parser(command).add_argument("path", type=Path, help="the .npz file")
