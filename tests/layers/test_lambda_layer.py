@@ -79,6 +79,13 @@ def test_weights_losses_and_config(name):
     assert LambdaLayer.from_config(config).get_config() == config
 
 
+def test_frozen_layer_keeps_its_statistics():
+    layer = small(trainable=False)
+    layer(1 + normal(2, 5, 6), training=True)
+    means = [one for one in layer.variables if one.path.endswith("moving_mean")]
+    assert [float(np.abs(to_numpy(one)).max()) for one in means] == [0, 0]
+
+
 HALVES = ("mixed_bfloat16", "mixed_float16", "bfloat16")
 
 

@@ -46,6 +46,8 @@ def test_plain_network_is_that_of_keras(alpha):
         (96, 64, 3), alpha=alpha, weights=None, classes=7, classifier_activation=None
     )
     model = build(MobileNetSpec(alpha=alpha), (96, 64, 3), classes=7)
+    normalizations = [one for one in model.layers if hasattr(one, "moving_variance")]
+    assert {one.epsilon for one in normalizations} == {1e-3}
     networks.randomize(reference)
     model.set_weights(reference.get_weights())
     images = 255 * np.random.default_rng(0).random((2, 96, 64, 3))

@@ -64,11 +64,12 @@ def test_other_classes_layers_and_padding_are_refused(file):
     with pytest.raises(ValueError, match="do not fit the model"):
         LambdaResNet14(filters=4, classes=3, mixer_arguments={"scope": 5}, weights=path)
     arrays = load_file(path)
-    save_file(arrays, path, files.FORMAT | {"preparation": "other_pad"})
-    with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):
-        load_weights(model, path, "lambda_resnet14")
-    arrays["predictions/bias"] = np.full(3, np.nan, "float32")
     preparation = " ".join(sorted(files.preparation(model)))
+    for other in (f"{preparation} other_pad", ""):  # one more, and none
+        save_file(arrays, path, files.FORMAT | {"preparation": other})
+        with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):
+            load_weights(model, path, "lambda_resnet14")
+    arrays["predictions/bias"] = np.full(3, np.nan, "float32")
     save_file(arrays, path, files.FORMAT | {"preparation": preparation})
     with pytest.raises(ValueError, match="finite weights"):
         load_weights(model, path, "lambda_resnet14")
