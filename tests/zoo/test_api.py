@@ -64,7 +64,8 @@ def test_many_images_come_in_order(classifier):
     _, (images, _) = Source(DataConfig()).arrays()
     arrays = list(images[:40])  # more than a batch
     expected = [classifier(image, top=1)[0].name for image in arrays]
-    assert [scores[0].name for scores in classifier(arrays, top=1)] == expected
+    for several in (arrays, images[:40]):
+        assert [scores[0].name for scores in classifier(several, top=1)] == expected
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,7 @@ def test_training_is_that_of_the_command(tmp_path, monkeypatch):
         (None, {"trainin": {}}, "trainin: no such setting. Received: 'trainin' (did you mean 'tr"),
         ("lambda_resnet14_digit", {}, "or the name of a configuration. Received: 'lambda_resnet14"),
         ("missing.yaml", {}, "expected a YAML file. Received: 'missing.yaml'"),
+        ("lambda_resnet14_shapes", {"training": {"steps": 0}}, "training.steps: Input should be"),
     ],
 )
 def test_wrong_settings_are_one_line(tmp_path, monkeypatch, config, settings, message):

@@ -67,6 +67,12 @@ class Strategy:
         self.name = name
 
 
+def test_replicas_divide_the_batch_of_all_hosts():
+    four = Devices(4, Host(), "CPU", tf.distribute.OneDeviceStrategy("cpu:0"))
+    (batch, *_) = four.distribute(lambda _: tf.data.Dataset.range(8).batch(8), 8)
+    assert batch.numpy().tolist() == [0, 1]
+
+
 def test_tpu_name_from_the_environment(monkeypatch):
     monkeypatch.setenv("TPU_NAME", "from-environment")
     monkeypatch.setattr(devices, "_tpu_strategy", Strategy)

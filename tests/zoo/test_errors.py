@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.errors import needs_extra, printable, unknown
+from zoo.errors import needs_extra, printable, some, unknown
 
 
 def test_missing_package_says_what_to_install():
@@ -21,6 +21,14 @@ def test_unknown_names_the_nearest_and_all():
         "Received: 'cta' (did you mean 'cat'?). Allowed: cat, dog"
     )
     assert unknown("zebra", ["cat", "dog"]) == "Received: 'zebra'. Allowed: cat, dog"
+
+
+def test_first_names_and_the_number_of_others():
+    assert [some("abc"), some("abcd"), some("ab", 1, "; ")] == [
+        "a, b, c",
+        "a, b, c and 1 more",
+        "a and 1 more",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,9 @@ def test_folder_moved_aside_comes_back(tmp_path):
     old.mkdir()
     (old / "b").touch()
     restore(tmp_path / "a")
+    (tmp_path / "a").rename(old)
+    (tmp_path / "a").mkdir()  # without files
+    restore(tmp_path / "a")
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/b"]
     old.mkdir()
     restore(tmp_path / "a")

@@ -113,6 +113,11 @@ def test_start_removes_the_old_run_and_nothing_else(folder):
     run_folder.write_metrics(folder, {"test": 1})
     (folder / "checkpoints").mkdir()
     (folder / "checkpoints" / "step-000000001.safetensors").write_bytes(b"old")
+    (folder / "logs").mkdir()
+    for name in ("model.keras", "model.weights.h5", "raw.weights.h5", "epochs.jsonl"):
+        (folder / name).touch()
+    for name in ("records.json", "curves.png", "predictions.png"):
+        (folder / name).touch()
     (folder / "notes.txt").write_text("mine")
     start(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "notes.txt"]

@@ -16,6 +16,7 @@ from zoo.config import (
     TrainConfig,
     TrainingConfig,
 )
+from zoo.config.model_options import read_labels
 
 SECTIONS = ("model", "data", "pseudo", "optimizer", "training", "distillation")
 
@@ -24,8 +25,12 @@ def parse(*arguments):
     return TrainConfig.from_command_line([str(a) for a in arguments])
 
 
-def test_defaults_are_valid():
-    assert parse().model.size == 32
+def test_defaults():
+    config = parse()
+    assert config.model.size == 32
+    assert (config.model.batch_norm_momentum, config.training.label_smoothing) == (0.99, 0.1)
+    optimizer = config.optimizer
+    assert (optimizer.momentum, optimizer.warmup_epochs, optimizer.schedule) == (0.9, 5, "cosine")
 
 
 def test_command_line_over_file_over_default(tmp_path):
@@ -137,6 +142,11 @@ def test_published_configs_are_valid(file, tmp_path):
     assert head[1].startswith("# Hardware: ")
     assert head[2].startswith("# Expected top-1: ")
     assert parse("--config", file).model.name in file.name or file.stem == "fine_tune"
+
+
+def test_labels_of_windows_editors(tmp_path):
+    (tmp_path / "labels.txt").write_bytes("größe \r\nb\r\n".encode("utf-8-sig"))
+    assert read_labels(tmp_path / "labels.txt") == ["größe", "b"]
 
 
 @pytest.mark.slow
