@@ -87,6 +87,7 @@ ROWS = [
     ("export --model \x1b[2J --weights imagenet", r"Received: '\x1b[2J'"),
     ("evaluate --model lambda_resnet15 --weights imagenet", "did you mean 'lambda_resnet1"),
     ("demo --run run --model lambda_resnet14", "--run already says which model"),
+    ("export --run run --weights imagenet", "which model. Received: ['weights']"),
     (f"predict a.jpg {MODEL} --weights missing.h5", "existing file. Received: 'missing.h5'"),
     (f"export {MODEL} --weights {LONG}", "existing file. Received: 'aaa"),
     (f"evaluate {SOURCE}", "expected an intact HDF5 weights file"),

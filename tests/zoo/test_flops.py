@@ -348,6 +348,8 @@ def test_command(capsys):
     assert lines[2] == f"floating-point operations {operations / 1e9:.3f} G"
     assert lines[-1].split()[0] == "all"
     assert float(lines[-1].split()[-1]) == pytest.approx(operations / 1e9, abs=1e-3)
+    main(["lambda_resnet14"])
+    assert capsys.readouterr().out.startswith("lambda_resnet14 at 32x32\n")
 
 
 def test_command_with_a_batch(capsys):

@@ -116,6 +116,7 @@ def test_command_prints_them(capsys):
     assert head.split()[:2] == ["model", "parameters"]
     assert len(lines) == sum(one.network.startswith("lambda_resnet152") for one in RESULTS)
     assert "84  Table 15" in next(line for line in lines if "Table 15" in line)
+    assert lines[0].split()[-2:] == ["0.632", "6100"]
     main(["--results", "true", "--format", "json"])
     assert json.loads(capsys.readouterr().out) == [vars(one) for one in RESULTS]
 
