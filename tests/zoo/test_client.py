@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import requests
 from PIL import Image
 from support import commands
 from support.serving import COLOURS, Colours, picture, serving
@@ -194,6 +195,20 @@ def test_refusals(url, monkeypatch, capsys, arguments, reason):
     photo = arguments.split()[0]
     line = fail(monkeypatch, capsys, "--url", url, "--model", "colours", *arguments.split())
     assert f"error: {url} refused {photo}: {reason}" in line
+
+
+def test_address_of_a_version(monkeypatch):
+    asked = []
+
+    def post(_, url, **__):
+        asked.append(url)
+        raise requests.ConnectionError("no server")
+
+    monkeypatch.setattr(requests.Session, "post", post)
+    config = ClientConfig(photos=["a.jpg"], model="a/b", model_version=3, url="http://x:1")
+    with client.connect(config) as send, pytest.raises(ConnectionError, match="no server"):
+        send([b""])
+    assert asked == ["http://x:1/v1/models/a%2Fb/versions/3:predict"]
 
 
 @pytest.mark.usefixtures("here")

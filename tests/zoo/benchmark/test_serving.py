@@ -1,14 +1,31 @@
 """`python -m zoo.benchmark serving`: table and JSON; nothing is said about speed."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import serving
+from zoo.benchmark.timing import Timing
 from zoo.export.formats import FORMATS
 
 PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *(form.TITLE for form in FORMATS.values())]
+
+
+def test_percentiles_and_rates(monkeypatch):
+    """Of calls that take 0 to 100 ms, of an export half as fast as the others."""
+    timing = Timing(0.0, [], 1, [i / 1000 for i in range(101)])
+    slower = Timing(0.0, [], 1, [2 * one for one in timing.samples])
+    monkeypatch.setattr(serving, "_paths", lambda *_: dict.fromkeys(PATHS[:4], np.negative))
+    timings = {**dict.fromkeys(PATHS[:3], timing), PATHS[3]: slower}
+    monkeypatch.setattr(serving, "time_in_turn", lambda *_: timings)
+    network = SimpleNamespace(name="x", model="lambda_resnet14", image_size=16, build=lambda: None)
+    ((one, *_, last),) = serving.measure(network, serving.Config(batches=(2,)))
+    assert (one["p50_ms"], one["p99_ms"], one["images_per_second"]) == (50, 99, 40)
+    assert (last["p50_ms"], last["p99_ms"], last["images_per_second"]) == (100, 198, 20)
+    assert (last["ratio_to_keras"], last["ratio_to_function"]) == (0.5, 0.5)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from support import commands
 from support.loopback import free_port
 
 from zoo.demo import __main__ as demo
+from zoo.demo import command
 from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
 from zoo.detection import source
@@ -191,6 +192,13 @@ def test_people_can_use_it(server, china, tmp_path):
         browser.close()
     assert len(addresses) > 10
     assert all(address.startswith((server, "data:", "blob:")) for address in addresses)
+
+
+def test_host_that_others_can_reach_too(monkeypatch):
+    found = [(socket.AF_INET, 0, 0, "", (one, 0)) for one in ("127.0.0.1", "192.0.2.1")]
+    for addresses, private in ((found[:1], True), (found, False)):
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=addresses, **__: found)
+        assert command._check_address("host", 0) is private
 
 
 def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):

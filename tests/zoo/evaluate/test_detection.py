@@ -1,9 +1,10 @@
-"""Figures of a detector's best and worst test images."""
+"""The best and the worst: test images of a detector, and classes."""
 
 from types import SimpleNamespace
 
 from zoo.detection import shards
 from zoo.evaluate import detection
+from zoo.evaluate.report import worst_first
 from zoo.plots import detections
 
 
@@ -36,3 +37,8 @@ def test_the_best_and_the_worst_images_are_drawn(monkeypatch, tmp_path):
             )
             for number in numbers
         ]
+
+
+def test_classes_without_images_are_not_the_worst():
+    rows = [{"f1": value} for value in (None, 0.5, float("nan"), 0.0)]
+    assert [row["f1"] for row in worst_first(rows, "f1")[:2]] == [0.0, 0.5]

@@ -148,6 +148,7 @@ def test_a_run_whose_weights_are_not_finite_is_refused(run, tmp_path):
     [
         (None, r"1000 classes of ImageNet \(--labels names others\): .*do not"),
         ("a\nb\n", "with 2 classes: .*do not fit the model"),
+        ("a\n", r"^class_names: expected the names of two or more classes\. Received: \['a'\]"),
     ],
 )
 def test_weights_that_do_not_fit(tmp_path, labels, message):

@@ -204,6 +204,13 @@ def test_attention_maps_applied_to_values_give_the_output(layer, groups):
         np.testing.assert_allclose(outputs.ravel(), expected[row, column], atol=1e-5)
 
 
+def test_attention_maps_of_a_pooled_layer_are_at_all_positions():
+    inputs = keras.Input((4, 6, 5))
+    outputs = GlobalAttention(12, num_heads=3, strides=2, name="looking")(inputs)
+    maps = attention_maps(keras.Model(inputs, outputs), "looking", images(4, 6, 5), 3, 5)
+    np.testing.assert_allclose(maps.sum((1, 2)), np.ones(3), atol=1e-5)
+
+
 def test_what_is_not_there_is_refused():
     model, (image,) = network((3, 4)), images(1, 3, 4, 3)
     message = "expected the name of a layer. Received: 'dense'. Allowed: looking"

@@ -1,14 +1,21 @@
 """Networks at another image size than in training."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.api import evaluate, load, load_data
+from zoo.config import DataConfig
 from zoo.inference.classifier import Classifier, predict
+from zoo.inference.source import base
 from zoo.inference.source.base import at_size
+from zoo.inference.source.kinds import choose
+from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
+from zoo.inference.source.weights import Weights
 from zoo.registry import create_model
 
 SMALL = {"filters": 4, "num_heads": 2, "key_dim": 4}
@@ -45,6 +52,23 @@ def test_what_cannot_be_resized_is_refused():
     )
     with pytest.raises(ValueError, match=message):
         at_size(classifier(scope=None), SMALL | {"scope": None}, 48)
+
+
+def test_resizing_of_a_network_stays_unless_given(monkeypatch):
+    seen = []
+    monkeypatch.setattr(base, "load_data", lambda *_, preprocessing: seen.append(preprocessing))
+    own = Preprocessing(32, 0.5, "bilinear", resize="pad")
+    base.load_images(DataConfig(), own)
+    base.load_images(DataConfig(resize="crop"), own)
+    assert [one.resize for one in seen] == ["pad", "crop"]
+
+
+def test_source_that_settings_name():
+    names = {"image_size": 64, "class_names": ["a", "b"], "overrides": {"scope": 5}}
+    settings = SimpleNamespace(run=None, model="m", weights="w.h5", **names)
+    assert choose(settings) == Weights("m", "w.h5", **names)
+    assert choose(SimpleNamespace(**{**vars(settings), "run": "r"})) == Run("r", 64)
+    assert choose(SimpleNamespace(**{**vars(settings), "weights": None})) == Published("m", 64)
 
 
 def test_runs_and_published_networks(run, published):
