@@ -189,6 +189,7 @@ def test_boxes_alone(folder):
     goat, sheep = content["annotations"]
     goat["segmentation"] = []  # as some tools write it
     del sheep["segmentation"], goat["area"]
+    content["annotations"].append({**goat, "id": 8, "bbox": [20, 2, 4, 3]})  # beside the image
     found = read(write(folder, content), folder)
     assert not found.masks
     for one, area in zip(found.objects[7], (12, 200), strict=True):

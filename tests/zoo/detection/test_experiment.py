@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from zoo.detection.experiment import BASE, Task, create_experiment
 from zoo.evaluate.detection import TABLE_6
 from zoo.fields import configurations
 from zoo.registry import find_model
+from zoo.train import detection as train
 
 COCO = {number: f"category {number}" for number in (1, 2, 90)}
 RECIPES = sorted(Path("tpu_configs").glob("*_coco.yaml"))
@@ -205,6 +207,19 @@ def test_settings_reach_the_experiment():
     assert steps.boundaries == [500]
     rate = config.optimizer.learning_rate * 6 / 256
     assert steps.values == pytest.approx([rate, rate / 10])
+
+
+@pytest.mark.parametrize(("checkpoint", "step"), [("run/checkpoint-40", 40), (None, 0)])
+def test_a_resumed_run_reads_on_from_its_step(monkeypatch, checkpoint, step):
+    def task(*given):
+        raise KeyError(*given[-1].args)
+
+    monkeypatch.setattr(train.tf.train, "latest_checkpoint", lambda _: checkpoint)
+    monkeypatch.setattr(train, "Task", task)
+    run = SimpleNamespace(config=1, _checkpoints=2, experiment=3, annotations=4, _counts=5)
+    with pytest.raises(KeyError) as caught:
+        train.DetectionRun.build(run)
+    assert caught.value.args == (1, 5, step)
 
 
 def test_rate_scales_with_the_batch_and_needs_no_steps():

@@ -73,6 +73,15 @@ def test_everything_found_is_a_hundred(truth):
     assert report.line(result.figures) == "box AP 100.0  mask AP 100.0"
 
 
+@pytest.mark.parametrize(("overlap", "expected"), [(0.77, [60, 100, 100]), (0.72, [50, 100, 0])])
+def test_overlaps_that_count(truth, overlap, expected):
+    detections = found()
+    for one in detections:
+        one["bbox"][2] *= overlap
+    figures = report.evaluate(truth, detections, masks=False).figures["box"]
+    assert [figures[name] for name in ("AP", "AP50", "AP75")] == pytest.approx(expected)
+
+
 def test_half_of_a_category_missed(truth):
     result = report.evaluate(truth, found((1, 3)), masks=True)
     # 51 of 101 recalls of category 1 are reached, all of category 4.

@@ -131,9 +131,9 @@ def test_bar_counts_images(times):
 
 
 def test_bar_ends_once_at_the_last_step_and_says_the_time_left(times, capsys):
-    """Executions of 10 steps, epochs of 22, of 10 s with the evaluation."""
-    times(100, 103, 106, 109, 110)
-    bar = created_bar(batch_size=8, run_epochs=721, steps=22)
+    """Executions of 10 steps, epochs of 22, of 10 min with the evaluation."""
+    times(100, 103, 106, 109, 700)
+    bar = created_bar(batch_size=8, run_epochs=13, steps=22)
     for last in (9, 19, 29):
         bar.on_train_batch_end(last, {"loss": 0.5})
     assert bar.seen == 22

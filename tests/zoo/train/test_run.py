@@ -1,11 +1,14 @@
-"""Signals to a training run."""
+"""A training run: its seed, and signals to it."""
 
 import os
 import signal
 from types import SimpleNamespace
 
+import keras
 import pytest
 
+from zoo.config import TrainConfig
+from zoo.train.classification import ClassificationRun, train
 from zoo.train.run import _stop_signals
 
 DEVICES = SimpleNamespace(gather=lambda value: [value])
@@ -32,6 +35,15 @@ def test_second_signal_ends_the_process(first, second):
             os._exit(0)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == second
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_seed_is_that_of_the_settings(tmp_path, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(keras.utils, "set_random_seed", seeds.append)
+    monkeypatch.setattr(ClassificationRun, "load", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train(TrainConfig(output_dir=tmp_path / "run", training={"seed": 7}))
+    assert seeds == [7]
 
 
 def test_ignored_signals_stay_ignored():
