@@ -112,7 +112,8 @@ LAMBDA = """\
     num_heads, key_dim, intra_depth, scope, multi_query, use_content, position_embedding,
         query_normalization, key_normalization, value_normalization, use_bias, implementation,
         strided_queries: Hyper-parameters of `lambda_keras.layers.LambdaLayer`; each is one value,
-        or four for the stages c2 to c5. Defaults: DEFAULTS.
+        or four for the stages c2 to c5. Defaults:
+        DEFAULTS.
 """
 PLACEMENT = """\
     placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
@@ -127,7 +128,8 @@ MIXER = """\
     mixer_arguments: Arguments of the mixer's layer in `lambda_keras.layers`, such as
         `{"scope": 7}` for `"lambda"` or `{"block_size": 8}` for `"halo"`; each is one value, or
         four for the stages c2 to c5. Other mixers than the network's own start from their own
-        defaults, `"lambda"` and `"content"` from DEFAULTS.
+        defaults, `"lambda"` and `"content"` from
+        DEFAULTS.
 """
 SMALL = """\
     blocks: Numbers of blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is left out with

@@ -1,6 +1,7 @@
 """Construction of the networks by name, and the documentation of their constructors."""
 
 import inspect
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -134,6 +135,7 @@ def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
         row = next(row for row in specs.ROWS if row.constructor == name)
         if text := inspect.getdoc(module[name]):  # python -OO removes docstrings.
             defaults = ", ".join(f"{k}={v!r}" for k, v in asdict(row.spec.lambda_layer).items())
+            defaults = textwrap.fill(defaults, 88, subsequent_indent=" " * 8)
             more = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", name)
             module[name].__doc__ = text + "\n\n" + more.replace("DEFAULTS", defaults)
 
