@@ -42,7 +42,7 @@ def test_every_constructor_has_a_row_and_its_arguments():
 
 
 @every_constructor
-def test_signature_of_keras_applications(constructor):
+def test_signature_of_keras_applications(constructor, monkeypatch):
     """Names and positions are Keras', and so are the defaults but for the weights."""
     row = ROWS[constructor.__name__]
     *parameters, others = inspect.signature(constructor).parameters.values()
@@ -57,6 +57,8 @@ def test_signature_of_keras_applications(constructor):
     assert others.annotation.__args__ == (build.group_of(row.spec),)
     with pytest.raises(ValueError, match=r"at least (32|8) pixels, .* Received: .*\(7, 64, 3\)"):
         constructor(input_shape=(7, 64, 3))
+    monkeypatch.setitem(constructor.__globals__, "build", lambda network, **_: network)
+    assert constructor() == row.name
 
 
 @every_constructor

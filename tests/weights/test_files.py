@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support import networks
 
-from lambda_keras.applications import LambdaResNet14, MobileNetV2
+from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, MobileNetV2
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import resnet
 from lambda_keras.weights import hub, load_weights
@@ -181,6 +181,10 @@ def test_imagenet_weights_have_1000_classes(monkeypatch):
     monkeypatch.setattr(hub, "fetch", lambda *_: pytest.fail("downloaded"))
     with pytest.raises(ValueError, match=r"include_top=False or adapt_weights=True .*classes=3"):
         load_weights(small(), "imagenet", "lambda_resnet26t")
+    monkeypatch.setattr(hub, "fetch", lambda *_: 1 / 0)
+    for options in ({"adapt_weights": True}, {"include_top": False}):
+        with pytest.raises(ZeroDivisionError):  # Comes before the network is built.
+            LambdaResNet26T(classes=3, weights="imagenet", **options)
 
 
 @pytest.mark.parametrize("channels", [1, 4, 6])
