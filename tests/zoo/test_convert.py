@@ -5,6 +5,7 @@ import hashlib
 import pickle
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
 from tools.timm_parity import filled
 from zoo.convert import command as convert
 from zoo.convert.__main__ import main
-from zoo.registry import create_model
+from zoo.registry import create_model, find_model
 
 
 @pytest.fixture
@@ -67,6 +68,20 @@ def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
     source = applications.LambdaResNet14(classes=3, weights=saved)
     for received, wanted in zip(names["model"].get_weights(), source.get_weights(), strict=True):
         np.testing.assert_array_equal(received, wanted)
+
+
+def test_card_has_the_arguments_of_the_row(saved, tmp_path, monkeypatch):
+    """With the weights of a smaller network."""
+    small = create_model("lambda_resnet14", classes=3)
+    monkeypatch.setattr(convert, "create_model", lambda *_, **__: small)
+    run("resnet50_ccll", saved, tmp_path / "a.weights.h5", "--overrides", "scope=7")
+    call = "ResNet50(placement='CCLL', mixer_arguments={'scope': 7}, weights='a.weights.h5')"
+    assert call in (tmp_path / "a.md").read_text("utf-8")
+
+
+def test_card_has_the_size_of_the_weights(saved):
+    fields = convert._fields(find_model("resnet_rs101"), "imagenet-i160", saved, saved)
+    assert fields["Images"] == "RGB, 160 x 160 pixels"
 
 
 def test_full_disk(saved, tmp_path, monkeypatch, capsys):
@@ -158,6 +173,20 @@ def test_pytorch_is_asked_for(tmp_path, monkeypatch):
     path.write_bytes(b"")
     with pytest.raises(ImportError, match=r"pip install 'SOURCE\[convert\]'"):
         run("lambda_resnet14", path, tmp_path / "a.weights.h5")
+
+
+def test_code_in_pickles_is_refused_by_pytorch(monkeypatch):
+    given = []
+
+    def load(_, **options):
+        given.append(options)
+        return {"epoch": 3}
+
+    torch = SimpleNamespace(load=load, is_tensor=lambda _: False)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(ValueError, match="with tensors by name"):
+        convert.read_pytorch(Path("a.pth"))
+    assert given == [{"map_location": "cpu", "weights_only": True}]
 
 
 class Malicious:

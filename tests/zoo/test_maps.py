@@ -9,7 +9,10 @@ import pytest
 from PIL import Image
 from support import commands
 
+from lambda_keras.applications import preprocess_input
 from zoo import run_folder
+from zoo.inference.lambda_maps import attention_maps
+from zoo.inference.source.run import Run
 from zoo.maps import __main__ as maps
 from zoo.plots import lambda_maps as plots
 from zoo.registry import create_model
@@ -48,6 +51,8 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     monkeypatch.setattr(
         plots, "save_figure", lambda figure, path: drawn.append(figure) or save(figure, path)
     )
+    rows, draw = [], plots.plot_rows
+    monkeypatch.setattr(plots, "plot_rows", lambda *given: rows.extend(given[3]) or draw(*given))
     output = tmp_path / "maps.png"
     chosen = ["--runs", f"{runs['lambda']},{runs['global']}", "--queries", "0:0,1:1"]
     maps.main([photo, *chosen, "--output", str(output)])
@@ -59,6 +64,13 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
         "What these lambdas weigh",
         "Attention maps",
     ]
+    last = "c5_block1_2_attention"
+    assert "c5_block1_2_lambda" in titles[1]
+    assert last in titles[3]
+    classifier = Run(Path(runs["global"])).load()
+    image = preprocess_input(classifier.view(photo))
+    expected = attention_maps(classifier.model, last, image, 1, 1)
+    np.testing.assert_allclose(rows[-1].pictures[1], expected.mean(0), rtol=1e-5)
     assert all(len(part.axes) in (2, 3) for part in drawn[0].subfigs)  # and a color bar
     with Image.open(output) as picture:
         assert len(np.unique(np.asarray(picture))) > 50

@@ -43,8 +43,8 @@ def test_upright_on_white_first_frame():
     exif[0x0112] = 6  # a quarter turn to the right
     turned = encoded(Image.fromarray(NOISE), "webp", lossless=True, exif=exif.tobytes())
     np.testing.assert_array_equal(decode(to_jpeg_or_png(turned)), np.rot90(NOISE, -1))
-    for suffix in ("webp", "gif", "tiff"):
-        clear = encoded(Image.new("RGBA", (4, 4), (255, 0, 0, 0)), suffix)
+    for suffix, mode in (("webp", "RGBA"), ("gif", "RGBA"), ("tiff", "RGBA"), ("tiff", "LA")):
+        clear = encoded(Image.new(mode, (4, 4)), suffix)
         assert (np.asarray(decode(to_jpeg_or_png(clear))) == 255).all()
     frames = [Image.new("RGB", (4, 4), color) for color in ("red", "blue")]
     moving = encoded(frames[0], "gif", save_all=True, append_images=frames[1:])

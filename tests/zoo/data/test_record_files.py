@@ -79,7 +79,7 @@ def test_files_are_read_in_rounds_of_four_and_from_the_group_of_a_record_on(tmp_
         assert rest == shuffled[first:]
     for file in files[:4]:
         Path(file.path).unlink()  # which is of the group before
-    assert len(list(source.read(ONLY_HOST, None, 25))) == 2
+    assert len(list(source.read(ONLY_HOST, None, 24))) == 3
 
 
 @pytest.mark.parametrize(("hosts", "order"), [(7, None), (16, 5)])

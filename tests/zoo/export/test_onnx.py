@@ -15,9 +15,10 @@ from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 def test_channels_first_static_shapes_and_halves(servable, tmp_path):
     onnx.write(servable, tmp_path, "float16", batch_size=2, layout="nchw")
     graph = library.load(tmp_path / "model.onnx").graph
-    types = {one.data_type for one in graph.initializer if len(one.dims) > 1}
-    assert library.TensorProto.FLOAT16 in types
-    assert library.TensorProto.FLOAT not in types
+    float32, float16 = library.TensorProto.FLOAT, library.TensorProto.FLOAT16
+    types = {(one.data_type, len(one.dims) > 1) for one in graph.initializer}
+    assert {(float16, True), (float32, False)} <= types
+    assert not {(float32, True), (float16, False)} & types
     runtime = onnx.Runtime(tmp_path, 1)
     (node,) = runtime._session.get_inputs()
     assert (node.name, node.shape) == ("images", [2, 3, 16, 16])

@@ -86,6 +86,10 @@ def test_labels_that_are_secret(tmp_path):
     write_tfds(tmp_path, "secret", splits)
     with pytest.raises(ValueError, match=r"label from 0 to 999\. Received: -1, of test0\.JPEG"):
         load_data(config(tmp_path, name="secret", test_split="test"), 24)
+    features = tmp_path / "secret" / "1.0.0" / "features.json"
+    features.write_text(features.read_text().replace('"1000"', '"4"'))
+    with pytest.raises(ValueError, match=r"label from 0 to 3\. Received: 4, of train4\.JPEG"):
+        load_data(config(tmp_path, name="secret", test_split="train[4:]"), 24)
 
 
 def test_damaged_record_ends_the_run_in_one_line(tmp_path):
