@@ -1,11 +1,13 @@
 """Compiled steps: what they return is what the layer returns, training included."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 from support.backends import output_and_gradients
 
-from zoo.benchmark.backends import Step, current_backend, random_tensor
+from zoo.benchmark.backends import Backend, Step, current_backend, random_tensor
 from zoo.benchmark.layer import Implementation
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
 
@@ -50,3 +52,9 @@ def test_step_runs_so_many_times():
     started = []
     Step(lambda: started.append(None), current_backend()).run(3)
     assert len(started) == 3
+
+
+def test_memory_of_a_step_is_what_it_adds():
+    backend = SimpleNamespace(wait=lambda _: None, memory=lambda reset=False: 100 if reset else 350)
+    step = SimpleNamespace(start=lambda: None)
+    assert Backend.temporary_bytes(backend, step) == 250

@@ -57,3 +57,5 @@ def test_masks_fill_their_boxes():
         assert pixels[
             top + 2 : min(top + height, 30) - 2, max(left, 0) + 2 : left + width // 2 - 2
         ].all()
+    faint = objects.paste(np.full((28, 28), 127).tolist(), (4, 6, 20, 12), (30, 40))
+    assert not decode(faint).any()

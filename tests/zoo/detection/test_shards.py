@@ -49,6 +49,11 @@ def test_shards_of_a_resumed_run_at_another_path(sharded, tmp_path):
     here = counts.here(moved)
     assert [*here.train] == [str(moved / os.path.basename(file)) for file in files]
     assert counts.here(sharded) == counts
+    dataset = Dataset.read(sharded)
+    for images in (11, 13):
+        other = dataset.train.model_copy(update={"images": images})
+        with pytest.raises(ValueError, match=f"expected the {images} train images of .*: 12 in"):
+            check(sharded, dataset.model_copy(update={"train": other}), TRAIN)
     os.truncate(next(iter(here.train)), 9)
     with pytest.raises(ValueError, match=r"moved \[2\]', with other names or sizes of training sh"):
         counts.here(moved)

@@ -42,3 +42,14 @@ def test_the_best_and_the_worst_images_are_drawn(monkeypatch, tmp_path):
 def test_classes_without_images_are_not_the_worst():
     rows = [{"f1": value} for value in (None, 0.5, float("nan"), 0.0)]
     assert [row["f1"] for row in worst_first(rows, "f1")[:2]] == [0.0, 0.5]
+
+
+def test_ids_are_those_of_the_file():
+    annotations = {
+        "images": [{"id": 1, "file_id": 17}, {"id": 2}],
+        "categories": [{"id": 3, "file_id": 90}],
+    }
+    found = [{"image_id": image, "category_id": 3, "score": 0.5} for image in (1, 2)]
+    assert detection.with_file_ids(found, annotations) == [
+        {"image_id": image, "category_id": 90, "score": 0.5} for image in (17, 2)
+    ]

@@ -317,6 +317,17 @@ def test_rest_of_an_interrupted_run(done, patience, monkeypatch):
     assert calls == ([] if patience and done == (50, 2) else FIT[done])  # no better than before
 
 
+@pytest.mark.parametrize(("patience", "epoch"), [(None, 2), (3, 1)])
+def test_metrics_are_of_the_epoch_that_is_kept(monkeypatch, patience, epoch):
+    config = TrainConfig(training={"early_stopping_epochs": patience})
+    run = ClassificationRun(config, SimpleNamespace(replicas=1), resumed=False)
+    run.data = SimpleNamespace(class_names="ab")
+    monkeypatch.setattr(run, "metrics", lambda test, *_, **__: test)
+    history = [{"val_accuracy": value, "val_loss": value} for value in (0.25, 0.75, 0.5)]
+    received = run._metrics(Progress(66, history, [1] * 3))
+    assert received == {"accuracy": history[epoch]["val_accuracy"], "loss": received["accuracy"]}
+
+
 @pytest.mark.parametrize("callbacks", [[], ["keras.callbacks:TerminateOnNaN"]])
 def test_metrics_are_of_the_weights_that_callbacks_left(monkeypatch, capsys, callbacks):
     settings = {"callbacks": callbacks, "label_smoothing": 0}

@@ -200,6 +200,7 @@ def test_network_of_the_zoo_answers_with_logits(tmp_path):
             8,
             r"distillation: expected a teacher of the 3 classes of the data \(a, b",
         ),
+        (NAMES[::-1], 8, r"of the data \(c, b, a, .*Received: 3 classes \(a, b, c"),
         (NAMES, 9, "a teacher of images of 9 pixels, as model.image_size has it. Received: 8"),
     ],
 )
