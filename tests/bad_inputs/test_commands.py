@@ -56,7 +56,7 @@ COMMANDS = [
     ("benchmark attention --sizes 56x24", "divisible by 16. Received: '56x24'"),
     ("benchmark attention --sizes axb", "such as 56x64. Received: 'axb'"),
     ("benchmark steps --lengths 9,9", "each once. Received: (9, 9)"),
-    ("benchmark steps --depth 10", "a multiple of 4, the heads. Received: 10"),
+    ("benchmark steps --depth 10", "depth: Input should be a multiple of 4. Received: '10'"),
     ("benchmark steps --scope 4", "expected positive odd numbers. Received: 4"),
     ("benchmark models --models resnet5", "'resnet5' (did you mean 'resnet50'?)"),
     ("benchmark models --models resnet50@4", "from 8 to 2048. Received: 'resnet50@4'"),
