@@ -56,6 +56,7 @@ def test_attention_takes_the_place_of_lambda_layers(mixer, monkeypatch):
         received = layer.get_config()
         for name in (*kind.hyper_parameters, *kind.arguments, "filters", "strides"):
             assert received[name] == expected[name], name
+        assert received.get("momentum", 0.9) == 0.9  # of the network, not the layer's default
 
 
 @pytest.mark.parametrize("mixer", backends.elsewhere(["halo", "axial"], ["halo"]))

@@ -23,6 +23,8 @@ from zoo.config.task import find_task, task_of
         ("--run detector photo.jpg", "detection"),
         ("--run=old/detector", "detection"),
         ("--run nowhere", "classification"),
+        ("photo.jpg --model old/published", "detection"),
+        ("--model lambda_resnet50", "classification"),
     ],
 )
 def test_task_of_a_command_line(tmp_path, monkeypatch, arguments, task):
@@ -32,6 +34,8 @@ def test_task_of_a_command_line(tmp_path, monkeypatch, arguments, task):
         (tmp_path / name / "config.yaml").write_text(config.to_yaml())
     # As it was written before there were tasks.
     (tmp_path / "old" / "detector").mkdir(parents=True)
+    (tmp_path / "old" / "published").mkdir()
+    (tmp_path / "old" / "published" / "lambda_keras.json").write_text('{"task": "detection"}')
     text = DetectionConfig().to_yaml().replace("task: detection\n", "")
     assert "task" not in text
     (tmp_path / "old" / "detector" / "config.yaml").write_text(text)

@@ -86,7 +86,7 @@ def test_folders_and_options(run, tmp_path, monkeypatch, arguments, folder, opti
 
 
 def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:
-    """An export with two ways to be written, whose outputs differ by some numbers in turn."""
+    """An export with two ways to be written; outputs of one signature differ by some numbers."""
     written: list[str] = []
 
     def write(way: str, folder: Path) -> None:
@@ -95,12 +95,14 @@ def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:
 
     left = iter(differences)
     checks = {"features": exporter.Check({"x": np.zeros((2, 3))}, lambda _: next(left))}
+    checks["images"] = exporter.Check({}, lambda _: 0.0)
     writers = {way: partial(write, way) for way in ("folded", "variables")}
     return exporter.Export("x", ["a"], {}, "", "saved_model", writers, checks, 1e-5), written
 
 
 def test_the_first_way_whose_outputs_are_equal_is_kept(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(exporter, "run", lambda *_: {"features": {"y": np.zeros((2, 4))}})
+    features = {"y": np.zeros((2, 4))}
+    monkeypatch.setattr(exporter, "run", lambda *_: {"images": {}, "features": features})
     one, written = an_export(1e-5)
     assert (one.to(tmp_path / "one") / "folded").exists()
     assert written == ["folded"]

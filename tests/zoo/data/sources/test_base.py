@@ -30,13 +30,13 @@ def read(steps, first_step=0, host=ONLY_HOST, seed=3):
 
 def test_every_epoch_has_the_full_batches_in_another_order():
     steps = COUNT // BATCH
-    images, numbers = np.moveaxis(read(2 * steps), -1, 0)
-    assert numbers.ravel().tolist() == list(range(2 * steps * BATCH))
-    epochs = images.reshape(2, -1)
-    assert [len(set(epoch)) for epoch in epochs.tolist()] == [20, 20]
+    images, numbers = np.moveaxis(read(6 * steps), -1, 0)
+    assert numbers.ravel().tolist() == list(range(6 * steps * BATCH))
+    epochs = images.reshape(6, -1)
+    assert [len(set(epoch)) for epoch in epochs.tolist()] == [20] * 6
     assert len({*epochs.ravel()}) > 20  # each leaves out others
     assert epochs[0].tolist() != epochs[1].tolist() != sorted(epochs[1])
-    assert images.tolist() != read(2 * steps, seed=4)[..., 0].tolist()
+    assert images.tolist() != read(6 * steps, seed=4)[..., 0].tolist()
 
 
 @pytest.mark.parametrize("first_step", [1, 5, 7])
