@@ -19,7 +19,9 @@ def test_every_setting_is_described():
 def test_resolved_settings_are_read_back(tmp_path):
     heads = {"decoder": {"fpn": {"num_filters": 8}}}
     config = DetectionConfig(
-        output_dir=tmp_path / "run", model={"overrides": {"stem": "rs"}, "heads": heads}
+        output_dir=tmp_path / "run",
+        model={"overrides": {"stem": "rs"}, "heads": heads},
+        data={"scale_min": 1, "scale_max": 1},  # one scale
     )
     folder = run_folder.start(config, "# A detector\n")
     assert (folder / "config.yaml").read_text().startswith("# A detector\n")
