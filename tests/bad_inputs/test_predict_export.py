@@ -92,6 +92,7 @@ ROWS = [
     (f"export {MODEL} --weights {LONG}", "existing file. Received: 'aaa"),
     (f"evaluate {SOURCE}", "expected an intact HDF5 weights file"),
     (f"predict a.jpg {SOURCE} --image_size 7", "image_size: Input should be greater than or equal"),
+    (f"predict a.jpg {SOURCE} --image_size 2049", "less than or equal to 2048"),
     # Published networks.
     ("predict a.jpg --model folder", "with lambda_keras.json. Received: 'folder'"),
     ("demo --model hf://owner", "expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received"),

@@ -1,6 +1,7 @@
 """From the outputs of the Model Garden to COCO's format of results."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,3 +109,9 @@ def test_detections_of_all_steps_and_devices_are_evaluated(truth):
     logs = task.reduce_aggregated_logs(state)
     assert json.loads(json.dumps(task.figures)).keys() == {"box", "mask"}
     assert logs["box/AP"] == task.figures["box"]["AP"]
+
+
+@pytest.mark.parametrize("size", [(1, 128), (128, 1)])
+def test_images_of_which_nothing_would_be_left(size):
+    with pytest.raises(ValueError, match="expected images less than 128 times as long as wide"):
+        Detector.detect(SimpleNamespace(image_size=64), np.zeros((*size, 3), "uint8"))

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -192,6 +193,30 @@ def test_corruption_errors_are_relative_to_those_of_alexnet(tmp_path, capsys):
         assert row["errors"] == errors.tolist()
         assert (row["error"], row["corruption_error"]) == pytest.approx((errors.mean(), figure))
     assert (tmp_path / "corruptions.png").stat().st_size > 10_000
+
+
+def test_every_corruption_is_evaluated_at_every_severity(monkeypatch):
+    right, names = iter([1, 0.75, 0.5, 0]), []
+
+    def images(data, _=None):
+        names.append(data.name)
+        return SimpleNamespace(test=None, class_names=())
+
+    source = SimpleNamespace(
+        load_with_images=lambda data: (SimpleNamespace(preprocessing=None), images(data))
+    )
+    for name, replacement in {
+        "corruptions": lambda: KINDS,
+        "SEVERITIES": (1, 2),
+        "load_images": images,
+        "match_classes": lambda *_: None,
+        "evaluate": lambda *_: SimpleNamespace(top1=next(right), images=4),
+    }.items():
+        monkeypatch.setattr(corruptions, name, replacement)
+    _, result = corruptions.run(source, DataConfig())
+    assert (result.errors.tolist(), result.images) == (ERRORS.tolist(), 16)
+    prefix = "imagenet2012_corrupted/"
+    assert names == [f"{prefix}{name}_{number}" for name in KINDS for number in (1, 2)]
 
 
 @pytest.mark.slow
