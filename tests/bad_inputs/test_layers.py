@@ -19,7 +19,7 @@ KINDS = {
     "momentum": ("a number from 0 to 1", (2, -0.1, NAN, "0.9"), (0, 1)),
     "epsilon": ("a positive number", (-1, 0, NAN, INFINITY, None), (1e-9,)),
     "rate": ("a rate from 0 to 1, below 1", (1, -0.1, NAN, "half"), (0,)),
-    "seed": ("an integer", ("a", 1.5, True), (None, -3)),
+    "seed": ("an integer", ("a", 1.5, True), (None, 3)),
     "number": ("a number of at least 0", (-1, NAN, INFINITY, "1"), (None, 0)),
     "scope": (
         "scope to be None or positive odd integers",
