@@ -1,4 +1,4 @@
-"""What a file of `zoo.benchmark accelerator` says: `python -m tools.choices device.json`."""
+"""Rows and errors of `auto` from a file of `zoo.benchmark accelerator`: `python -m tools.choices`."""
 
 import csv
 import re

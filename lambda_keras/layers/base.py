@@ -65,7 +65,7 @@ class Layer(keras.layers.Layer):
 
 @cache
 def constraints_of(cls: type[Layer]) -> dict[str, Constraint | None]:
-    """What the arguments of a layer may be, by name; `None` stands for anything."""
+    """Constraints of the arguments of a layer, by name; `None` allows any value."""
     hints: dict[str, Any] = {}
     declared: dict[str, Constraint] = {}
     for base in reversed(cls.__mro__[: cls.__mro__.index(keras.layers.Layer)]):
