@@ -1,4 +1,4 @@
-"""Rows and errors of `auto` from a file of `zoo.benchmark accelerator`: `python -m tools.choices`."""
+"""Rows of `CHOICES`, and errors of `auto`, from a file of `zoo.benchmark accelerator`."""
 
 import csv
 import re

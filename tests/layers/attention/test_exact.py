@@ -81,22 +81,16 @@ CASES = {
     "double": case("double", 4, 3),
     "double_training": case("double", 4, 3, training=True),
     "double_ratio": case("double", 4, 3, ratio=0.8),
-    "softmax": case("softmax", 4, 3),
-    "softmax_key_dim": case("softmax", 4, 3, key_dim=3),
-    "softmax_multi_query": case("softmax", 4, 3, multi_query=True),
-    "softmax_strides_and_projection": case("softmax", 4, 3, strides=2, output_projection=True),
-    "elu": case("elu", 4, 3),
-    "elu_key_dim": case("elu", 4, 3, key_dim=3),
-    "elu_multi_query": case("elu", 4, 3, multi_query=True),
-    "elu_strides_and_projection": case("elu", 4, 3, strides=2, output_projection=True),
-    "favor": case("favor", 4, 3),
-    "favor_key_dim": case("favor", 4, 3, key_dim=3),
-    "favor_multi_query": case("favor", 4, 3, multi_query=True),
-    "favor_strides_and_projection": case("favor", 4, 3, strides=2, output_projection=True),
-    "relu": case("relu", 4, 3),
-    "relu_key_dim": case("relu", 4, 3, key_dim=3),
-    "relu_multi_query": case("relu", 4, 3, multi_query=True),
-    "relu_strides_and_projection": case("relu", 4, 3, strides=2, output_projection=True),
+    **{
+        f"{kind}{name}": case(kind, 4, 3, **arguments)
+        for kind in ("softmax", "elu", "favor", "relu")
+        for name, arguments in {
+            "": {},
+            "_key_dim": {"key_dim": 3},
+            "_multi_query": {"multi_query": True},
+            "_strides_and_projection": {"strides": 2, "output_projection": True},
+        }.items()
+    },
     "elu_epsilon": case("elu", 4, 3, epsilon=0.1),
     "favor_epsilon": case("favor", 4, 3, epsilon=0.01),
     "relu_epsilon": case("relu", 4, 3, epsilon=0.1),
