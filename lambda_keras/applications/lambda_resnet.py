@@ -1,7 +1,8 @@
 """LambdaResNets: ResNet-RS with lambda layers in c5 and some or all of c4 (Tables 14 and 18).
 
-Every constructor builds the row of its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are
-its arguments.
+The stem is ResNet-RS' own; a block is a 1x1 convolution, a 3x3 convolution or a lambda layer, and
+a 1x1 convolution (`lambda_keras.models.resnet.build_resnet`). Every constructor builds the row of
+its name in `lambda_keras.models.specs.NETWORKS`; `locals()` are its arguments.
 """
 
 from typing import Any, Unpack
@@ -44,6 +45,7 @@ def LambdaResNet14(
 ) -> keras.Model:  # fmt: skip
     """A small LambdaResNet for images of some 32 pixels; not in the paper. Strides are 1 to 8.
 
+    Blocks of c2 to c5: 1, 1, 1, 1, with lambda layers in all of c4 and all of c5.
     855,544 parameters, 0.064 GFLOPs for an image of 32x32.
     """
     return build("lambda_resnet14", **locals())
@@ -57,6 +59,7 @@ def LambdaResNet50(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-50 (Table 18).
 
+    Blocks of c2 to c5: 3, 4, 6, 3, with lambda layers in 3 of c4 and all of c5.
     18,963,272 parameters, 4.18 GFLOPs for an image of 160x160.
     """
     return build("lambda_resnet50", **locals())
@@ -70,6 +73,7 @@ def LambdaResNet101(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-101 (Table 18).
 
+    Blocks of c2 to c5: 3, 4, 23, 3, with lambda layers in 6, 12, 18 of c4 and all of c5.
     36,866,920 parameters, 11.285 GFLOPs for an image of 192x192.
     """
     return build("lambda_resnet101", **locals())
@@ -83,6 +87,8 @@ def LambdaResNet152(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-152 (Table 18).
 
+    Blocks of c2 to c5: 3, 8, 36, 3, with lambda layers in 5, 10, 15, 20, 25, 30 of c4 and all of
+    c5.
     51,404,696 parameters, 29.632 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet152", **locals())
@@ -96,6 +102,8 @@ def LambdaResNet200(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-200 (Table 18).
 
+    Blocks of c2 to c5: 3, 24, 36, 3, with lambda layers in 5, 10, 15, 20, 25, 30 of c4 and all of
+    c5.
     57,993,112 parameters, 61.535 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet200", **locals())
@@ -109,6 +117,8 @@ def LambdaResNet270(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-270 (Table 18).
 
+    Blocks of c2 to c5: 4, 29, 53, 4, with lambda layers in 8, 16, 24, 32, 40, 48 of c4 and all of
+    c5.
     81,366,248 parameters, 52.186 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet270", **locals())
@@ -122,6 +132,8 @@ def LambdaResNet350(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-350 (Table 18).
 
+    Blocks of c2 to c5: 4, 36, 72, 4, with lambda layers in 10, 20, 30, 40, 50, 60 of c4 and all of
+    c5.
     105,475,176 parameters, 105.697 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet350", **locals())
@@ -135,6 +147,8 @@ def LambdaResNet420(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-420 (Table 18).
 
+    Blocks of c2 to c5: 4, 44, 87, 4, with lambda layers in 10, 20, 30, 40, 50, 60, 70, 80 of c4 and
+    all of c5.
     124,438,664 parameters, 125.984 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet420", **locals())
@@ -148,6 +162,7 @@ def LambdaResNet50C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-50, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 3, 4, 6, 3, with lambda layers in all of c4 and all of c5.
     16,242,072 parameters, 4.073 GFLOPs for an image of 160x160.
     """
     return build("lambda_resnet50_c4", **locals())
@@ -161,6 +176,7 @@ def LambdaResNet101C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-101, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 3, 4, 23, 3, with lambda layers in all of c4 and all of c5.
     25,982,120 parameters, 13.603 GFLOPs for an image of 224x224.
     """
     return build("lambda_resnet101_c4", **locals())
@@ -174,6 +190,7 @@ def LambdaResNet152C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-152, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 3, 8, 36, 3, with lambda layers in all of c4 and all of c5.
     35,077,496 parameters, 26.353 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet152_c4", **locals())
@@ -187,6 +204,7 @@ def LambdaResNet200C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-200, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 3, 24, 36, 3, with lambda layers in all of c4 and all of c5.
     41,665,912 parameters, 59.832 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet200_c4", **locals())
@@ -200,6 +218,7 @@ def LambdaResNet270C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-270, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 4, 29, 53, 4, with lambda layers in all of c4 and all of c5.
     55,786,968 parameters, 46.455 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet270_c4", **locals())
@@ -213,6 +232,7 @@ def LambdaResNet350C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-350, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 4, 36, 72, 4, with lambda layers in all of c4 and all of c5.
     69,555,336 parameters, 100.13 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet350_c4", **locals())
@@ -226,6 +246,7 @@ def LambdaResNet420C4(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-420, all of c4 and c5 lambda layers (Tables 14, 15).
 
+    Blocks of c2 to c5: 4, 44, 87, 4, with lambda layers in all of c4 and all of c5.
     81,443,704 parameters, 119.022 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet420_c4", **locals())

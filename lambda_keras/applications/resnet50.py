@@ -28,6 +28,7 @@ def ResNet50(
 ) -> keras.Model:  # fmt: skip
     """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages.
 
+    Blocks of c2 to c5: 3, 4, 6, 3.
     25,557,032 parameters, 8.178 GFLOPs for an image of 224x224.
 
     The networks of the ablations (Tables 3, 4 and 9-13): `placement="CCCC"` is the baseline of the
@@ -44,6 +45,7 @@ def ResNet50SE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-50 with squeeze-and-excitation, Table 3's channel attention.
 
+    Blocks of c2 to c5: 3, 4, 6, 3.
     28,088,024 parameters, 8.183 GFLOPs for an image of 224x224.
     """
     return build("resnet50_se", **locals())
@@ -57,6 +59,7 @@ def ResNet50DoubleAttention(
 ) -> keras.Model:  # fmt: skip
     """ResNet-50 with double attention, Table 3's linear attention of Chen et al. (2018).
 
+    Blocks of c2 to c5: 3, 4, 6, 3.
     32,915,496 parameters, 13.316 GFLOPs for an image of 224x224.
     """
     return build("resnet50_double_attention", **locals())

@@ -38,6 +38,7 @@ def ResNetRS50(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-50, the baseline of Table 14.
 
+    Blocks of c2 to c5: 3, 4, 6, 3.
     35,691,912 parameters, 4.557 GFLOPs for an image of 160x160.
     """
     return build("resnet_rs50", **locals())
@@ -51,6 +52,7 @@ def ResNetRS101(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-101, the baseline of Table 14.
 
+    Blocks of c2 to c5: 3, 4, 23, 3.
     63,618,696 parameters, 16.351 GFLOPs for an image of 224x224.
     """
     return build("resnet_rs101", **locals())
@@ -64,6 +66,7 @@ def ResNetRS152(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-152, the baseline of Table 14.
 
+    Blocks of c2 to c5: 3, 8, 36, 3.
     86,621,576 parameters, 31.056 GFLOPs for an image of 256x256.
     """
     return build("resnet_rs152", **locals())
@@ -77,6 +80,7 @@ def ResNetRS200(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-200, the baseline of Table 14.
 
+    Blocks of c2 to c5: 3, 24, 36, 3.
     93,209,992 parameters, 62.758 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs200", **locals())
@@ -90,6 +94,7 @@ def ResNetRS270(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-270, the baseline of Table 14.
 
+    Blocks of c2 to c5: 4, 29, 53, 4.
     129,861,448 parameters, 53.9 GFLOPs for an image of 256x256.
     """
     return build("resnet_rs270", **locals())
@@ -103,6 +108,7 @@ def ResNetRS350(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-350, the baseline of Table 14.
 
+    Blocks of c2 to c5: 4, 36, 72, 4.
     163,956,168 parameters, 107.367 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs350", **locals())
@@ -116,6 +122,7 @@ def ResNetRS420(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-420, the baseline of Table 14.
 
+    Blocks of c2 to c5: 4, 44, 87, 4.
     191,891,656 parameters, 127.885 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs420", **locals())
@@ -129,6 +136,7 @@ def ResNetRS50NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-50 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 3, 4, 6, 3.
     25,613,256 parameters, 4.537 GFLOPs for an image of 160x160.
     """
     return build("resnet_rs50_no_se", **locals())
@@ -142,6 +150,7 @@ def ResNetRS101NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-101 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 3, 4, 23, 3.
     44,605,384 parameters, 16.313 GFLOPs for an image of 224x224.
     """
     return build("resnet_rs101_no_se", **locals())
@@ -155,6 +164,7 @@ def ResNetRS152NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-152 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 3, 8, 36, 3.
     60,249,032 parameters, 31.003 GFLOPs for an image of 256x256.
     """
     return build("resnet_rs152_no_se", **locals())
@@ -168,6 +178,7 @@ def ResNetRS200NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-200 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 3, 24, 36, 3.
     64,730,056 parameters, 62.701 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs200_no_se", **locals())
@@ -181,6 +192,7 @@ def ResNetRS270NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-270 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 4, 29, 53, 4.
     89,655,496 parameters, 53.82 GFLOPs for an image of 256x256.
     """
     return build("resnet_rs270_no_se", **locals())
@@ -194,6 +206,7 @@ def ResNetRS350NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-350 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 4, 36, 72, 4.
     112,842,440 parameters, 107.265 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs350_no_se", **locals())
@@ -207,6 +220,7 @@ def ResNetRS420NoSE(
 ) -> keras.Model:  # fmt: skip
     """ResNet-RS-420 without squeeze-and-excitation (Table 14).
 
+    Blocks of c2 to c5: 4, 44, 87, 4.
     131,840,712 parameters, 127.765 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs420_no_se", **locals())

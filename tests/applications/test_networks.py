@@ -72,7 +72,20 @@ def test_help_names_every_argument_and_no_other(constructor):
     assert names - {*documented} == set()
     assert {*re.findall(r"^    (\w+): ", text, re.M)} <= names
     counts = f"{row.parameters:,} parameters, {row.gflops} GFLOPs for an image of {row.image_size}x"
-    assert counts in head
+    assert f"{blocks_of(row.spec)}{counts}" in " ".join(head.split())
+
+
+def blocks_of(spec) -> str:
+    """The sentence about a residual network's blocks."""
+    if not isinstance(spec, specs.ResNetSpec):
+        return ""
+    stages = []
+    for stage, count, mixed in zip(specs.STAGES, spec.blocks, spec.mixer_blocks, strict=True):
+        every = mixed == tuple(range(1, count + 1))
+        stages += [f"{'all' if every else ', '.join(map(str, mixed))} of {stage}"] if mixed else []
+    names = {"lambda": "lambda layers", "global": "global attention", "halo": "halo attention"}
+    mixers = f", with {names[spec.mixer]} in {' and '.join(stages)}" if stages else ""
+    return f"Blocks of c2 to c5: {', '.join(map(str, spec.blocks))}{mixers}. "
 
 
 def test_example_in_the_docstrings():
