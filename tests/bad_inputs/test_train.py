@@ -49,6 +49,8 @@ COMMAND_LINES = [
         "augment=false",
     ),
     ("mixing without augmentation", "--data.augment false --data.mixup 1", "mixup needs augment"),
+    ("shifts without augmentation", "--data.augment false --data.shift 0.1", "shift needs augment"),
+    ("too far a shift", "--data.shift 0.6", "Received: '0.6'"),
     ("mixing of one image", "--data.batch_size 1 --data.cutmix 1", "Received: batch_size=1"),
     ("erasing more than all", "--data.random_erasing 1.5", "Received: '1.5'"),
     ("jitter of nothing", "--data.color_jitter 0", "Received: '0'"),

@@ -24,6 +24,8 @@ ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
 FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
 WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
 PHOTOS = Path("tpu_configs/fine_tune.yaml")  # of any network
+FASHION = Path("tpu_configs/lambda_resnet14_fashion_mnist.yaml")
+IMAGENET_OF_TFDS = "imagenet2012"  # data sets of TFDS
 OF_PSEUDO_LABELS = "_pseudo_labels"  # at the end of the names of their recipes
 STRIKES_BACK = "_rsb_a"  # in the names of recipes of ResNet Strikes Back
 IMAGENET_IMAGES = 1_281_167
@@ -133,7 +135,7 @@ def test_head_and_file_name_agree_with_contents(file):
     assert file.stem.startswith(config.model.name) or file == PHOTOS
     rest = file.stem.removeprefix(config.model.name).removeprefix("_clll")
     described = re.fullmatch(rf"_i(\d+)_(\d+)ep(?:{OF_PSEUDO_LABELS})?", rest)
-    of_paper = config.data.source == "tfds" and config.model.weights is None
+    of_paper = config.data.name == IMAGENET_OF_TFDS and config.model.weights is None
     of_paper &= STRIKES_BACK not in file.stem
     assert bool(described) == of_paper
     assert file.stem.endswith(OF_PSEUDO_LABELS) == (config.data.pseudo.dir is not None)
@@ -149,10 +151,10 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
     momentum = 0
     if name.endswith("mobilenet_v2_i224_350ep") or file == FINE_TUNE or "image_folder" in name:
         momentum = 0.99
-    elif STRIKES_BACK in name or file in (PHOTOS, WARM_START) or "digits" in name:
+    elif STRIKES_BACK in name or file in (PHOTOS, WARM_START, FASHION) or "digits" in name:
         momentum = 0.9
     assert config.model.batch_norm_momentum == momentum
-    if config.data.source != "tfds" or config.model.weights or STRIKES_BACK in file.stem:
+    if config.data.name != IMAGENET_OF_TFDS or config.model.weights or STRIKES_BACK in file.stem:
         return
     mobile = config.optimizer.name == "rmsprop"
     rate = config.optimizer.learning_rate * config.data.batch_size / 256
@@ -165,7 +167,6 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
     assert config.training.ema == 0.9999
     assert config.training.label_smoothing == 0.1
     assert config.training.precision == "mixed_bfloat16"
-    assert config.data.name == "imagenet2012"
     assert (config.data.randaugment_magnitude is None) == (mobile or config.training.epochs == 90)
     cores, images = map(int, re.findall(r"(\d+) (?:TPU|images)", head(file)[1]))
     assert cores * images == config.data.batch_size  # of labeled images

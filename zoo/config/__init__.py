@@ -25,8 +25,15 @@ from zoo.registry import find_model
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation", "batch_norm_momentum"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
 _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
-# Augmentations in addition to crops, flips and shifts.
-AUGMENTATIONS = ("randaugment_magnitude", "color_jitter", "random_erasing", "mixup", "cutmix")
+# Settings of augmentations.
+AUGMENTATIONS = (
+    "shift",
+    "randaugment_magnitude",
+    "color_jitter",
+    "random_erasing",
+    "mixup",
+    "cutmix",
+)
 
 
 def _check_overrides(overrides: dict[str, Any]) -> None:
@@ -198,6 +205,9 @@ class DataConfig(Section):
     Training takes random windows of that square, with crop of the image itself."""
     augment: bool = True
     """Random crops and flips; digits: shifts by up to 1/8 instead."""
+    shift: float | None = Field(default=None, gt=0, le=0.5)
+    """Random shifts, with black borders, by up to this fraction instead of crops, such as 0.125 for
+    images of about 32 pixels; None: crops."""
     randaugment_magnitude: float | None = Field(default=None, ge=0, le=30)
     """Strength of RandAugment, 10 being its nominal maximum; None: without."""
     randaugment_layers: int = Field(default=2, ge=1, le=8)

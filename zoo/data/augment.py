@@ -19,9 +19,7 @@ Operation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of an image and a see
 fold_in: Any = tf.random.fold_in
 
 
-def random_shift(
-    image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float = 0.125
-) -> tf.Tensor:
+def random_shift(image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float) -> tf.Tensor:
     """Shifts an image `(size, size, 3)`, with a black border, by up to a fraction of its size."""
     padding = round(size * fraction)
     image = tf.pad(image, [[padding, padding], [padding, padding], [0, 0]])

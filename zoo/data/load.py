@@ -221,7 +221,7 @@ def load_data(
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
     """Returns the default evaluation preprocessing for images of a size."""
-    return Preprocessing(image_size, find_source(config).crop, "bilinear", resize=config.resize)
+    return find_source(config).center(image_size)
 
 
 def held_out_files(

@@ -263,6 +263,29 @@ def test_the_border_of_wide_images(tmp_path, resize, share, trained):
     assert (images.max((1, 2, 3)) > 200).any()
 
 
+def test_shifts_instead_of_crops(tmp_path):
+    """A square is where it was, shifted by up to a quarter, and mirrored in half of the images."""
+    pixels = np.zeros((16, 16, 3), "uint8")
+    pixels[7:9, 10:12] = 255
+    for number in range(4):
+        path = tmp_path / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    settings = {
+        "source": "image_folder",
+        "dir": str(tmp_path),
+        "batch_size": 2,
+        "test_fraction": 0.5,
+    }
+    data = load_data(DataConfig(**settings, resize="squash", shift=0.25), 16)
+    images = next(iter(data.train.examples(2).take(200).batch(200)))[0].numpy()
+    assert {int((image > 0).sum()) for image in images} == {12}  # 2 x 2 pixels, never resized
+    rows, columns = np.array([np.argwhere(image[..., 0])[0] for image in images]).T
+    assert set(rows) == {*range(3, 12)}
+    assert set(columns) == {*range(9), *range(6, 15)}
+    np.testing.assert_array_equal(data.test.sample(1)[0][0], pixels)
+
+
 def test_warnings_about_files(photos, tmp_path):
     assert not [line for line in load_data(folder_config(photos), 30).warnings if "smaller" in line]
     line = next(line for line in load_data(folder_config(photos), 31).warnings if "31 pix" in line)

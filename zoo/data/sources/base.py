@@ -11,9 +11,17 @@ import numpy as np
 import tensorflow as tf
 from pydantic import RootModel
 
+from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import fold_in, random_window
-from zoo.data.crops import attempt, decode, decode_window, is_deep_png, resize_window
+from zoo.data.augment import fold_in, random_shift, random_window
+from zoo.data.crops import (
+    attempt,
+    decode,
+    decode_window,
+    is_deep_png,
+    resize_center,
+    resize_window,
+)
 from zoo.data.errors import no_autograph
 from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import StreamSource
@@ -122,6 +130,10 @@ class DataSource(ABC):
                     raise other_data(self.config.dir, f"{name}{counts}")
         return found
 
+    def center(self, size: int) -> Preprocessing:
+        """Returns the default evaluation preprocessing for images of a size."""
+        return Preprocessing(size, self.crop, "bilinear", resize=self.config.resize)
+
     def encoded(self, record: Record) -> tf.Tensor:
         """Returns the bytes of an image file."""
         return record["image"]
@@ -134,9 +146,13 @@ class DataSource(ABC):
         return attempt(lambda: decoder(self.encoded(record)), name, skip)
 
     def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns an image cropped and flipped at random, and whether the file was readable."""
+        """Returns an image cropped or shifted, and flipped, at random, and whether it was read."""
         window = partial(random_window, seed=seed)
-        if self.config.resize == "crop":
+        if self.config.shift is not None:
+            whole, readable = self.read(record)
+            whole = resize_center(whole, self.center(size))
+            image = random_shift(whole, seed, size, self.config.shift)
+        elif self.config.resize == "crop":
             crop, readable = self.read(record, partial(decode_window, window=window))
             image = tf.image.resize(crop, (size, size))
         else:

@@ -56,4 +56,5 @@ class Source(DataSource):
 
     def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
         image, readable = self.read(record)
-        return random_shift(tf.image.resize(image, (size, size)), seed, size), readable
+        larger = tf.image.resize(image, (size, size))
+        return random_shift(larger, seed, size, self.config.shift or 0.125), readable

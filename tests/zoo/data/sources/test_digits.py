@@ -37,5 +37,5 @@ def test_images_of_training_and_tests():
     record = {"image": tf.constant(expected[0])}
     shifted, readable = Source(DataConfig()).augmented(record, seed, 16)
     larger = tf.image.resize(expected[0], (16, 16))
-    np.testing.assert_array_equal(shifted, random_shift(larger, seed, 16))
+    np.testing.assert_array_equal(shifted, random_shift(larger, seed, 16, 0.125))
     assert readable
