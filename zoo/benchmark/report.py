@@ -167,14 +167,7 @@ class Report:
             "benchmark": name,
             "command": config.command,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "hardware": {
-                "cpu": _cpu_model(),
-                "cores": cores(),
-                "machine": platform.machine(),
-                "system": platform.system(),
-                "tf_enable_onednn_opts": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
-                **hardware,
-            },
+            "hardware": {**find_hardware(), **hardware},
             "versions": {"python": platform.python_version(), **versions},
             "settings": config.model_dump(mode="json"),
             "conventions": _CONVENTIONS[name],
@@ -258,6 +251,17 @@ class CaseReport(Report, ABC):
 def quotient(numerator: float | None, denominator: float | None) -> float | None:
     """Divides two measurements; None if one is missing."""
     return numerator / denominator if numerator and denominator else None
+
+
+def find_hardware() -> dict[str, Any]:
+    """Returns the CPU, its cores, and what decides how TensorFlow uses them."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": cores(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "tf_enable_onednn_opts": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
+    }
 
 
 def cores() -> int:

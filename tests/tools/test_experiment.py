@@ -1,0 +1,206 @@
+"""Experiments: what is missing is trained, statistics are right, and files are read again."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tools import experiment as module
+from tools.experiment import Experiment, Images, claims, compare, main, read, rows, run
+from zoo.fields import read_settings
+
+ROW = {"model": {"placement": "CCCC"}}
+TINY = {
+    "data": "noise",
+    "network": "lambda_resnet14",
+    "model": {"filters": 4, "blocks": [0, 0, 0, 1], "key_dim": 2, "num_heads": 2},
+    "optimizer": {"learning_rate": 0.1, "warmup_epochs": 0.1},
+    "batch_size": 4,
+    "images": 8,
+    "seeds": [0, 1, 2],
+    "rows": {"lambda": {}, "convolution": ROW, "few": {**ROW, "train_images": 6}},
+    "tables": {
+        "First": {"about": "Layers", "claims": ["lambda > convolution"]},
+        "Second": {
+            "about": "Images",
+            "claims": ["lambda = convolution", "few = convolution"],
+            "metrics": ["calibration_error"],
+        },
+    },
+}
+
+
+def noise(count: int, seed: int) -> Images:
+    random = np.random.default_rng(seed)
+    return Images(random.integers(0, 256, (count, 8, 8, 1), "uint8"), np.arange(count) % 3)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Settings and seeds of the networks that were trained, which are not: results are drawn."""
+    calls = []
+
+    def prepare(settings, seed, train, steps):
+        calls.append((settings["model"].get("placement"), settings["train_images"], seed))
+        model = type("Model", (), {"trainable_variables": [np.zeros((2, 3)), np.zeros(4)]})
+        return model, lambda: None
+
+    def evaluate(model, tests, labels):
+        value = 10.0 * len(calls[-1][0] or "") + calls[-1][2]
+        return dict.fromkeys(module.METRICS, value)
+
+    monkeypatch.setattr(module, "prepare", prepare)
+    monkeypatch.setattr(module, "evaluate", evaluate)
+    monkeypatch.setattr(module, "test_sets", lambda *_: {})
+    return calls
+
+
+def test_only_what_is_missing_is_trained(trained, tmp_path):
+    """Rows of several tables are trained once, interrupted runs resumed, changed rows repeated."""
+    output, data = tmp_path / "results.json", (noise(12, 0), noise(6, 1))
+    experiment = Experiment(**TINY)
+    run(experiment, output, *data)
+    assert trained == [
+        *((place, None, seed) for seed in range(3) for place in (None, "CCCC")),
+        *(("CCCC", 6, seed) for seed in range(3)),
+    ]
+    report = read(output)
+    kept = [*report["runs"][:3], *report["runs"][4:]]  # as if killed: the second convolution
+    output.write_text(json.dumps({**report, "runs": kept}))
+    trained.clear()
+    run(experiment, output, *data)
+    assert trained == [("CCCC", None, 1)]
+    trained.clear()
+    changed = {**TINY, "rows": {**TINY["rows"], "few": {**ROW, "train_images": 5}}}
+    run(
+        Experiment(
+            **changed,
+        ),
+        output,
+        *data,
+    )
+    assert trained == [("CCCC", 5, seed) for seed in range(3)]
+    run(Experiment(**changed), output, *data, timed=True)
+    assert [one["row"] for one in read(output)["times"]] == ["lambda", "convolution", "few"]
+    assert {one["parameters"] for one in read(output)["times"]} == {10}
+
+
+def test_rows_and_verdicts_of_the_file(trained, tmp_path):
+    output = tmp_path / "results.json"
+    experiment = Experiment(**TINY)
+    run(experiment, output, noise(12, 0), noise(6, 1))
+    report = read(output)
+    assert report["rows"] == [*rows(experiment, report), *claims(experiment, report)]
+    first = report["rows"][0]
+    assert (first["table"], first["row"], first["seeds"]) == ("First", "lambda", 3)
+    assert (first["accuracy"], first["accuracy_sd"]) == (1, 1)
+    verdicts = [(one["metric"], one["claim"], one["verdict"]) for one in claims(experiment, report)]
+    assert verdicts == [
+        ("accuracy", "lambda > convolution", "contradicted"),
+        ("moved", "lambda > convolution", "contradicted"),
+        ("calibration_error", "lambda = convolution", "contradicted"),
+        ("calibration_error", "few = convolution", "no difference found"),
+    ]
+    for one in report["runs"]:  # Nothing is concluded from two seeds.
+        one["seed"] += 10 * (one["seed"] == 2)
+    report["runs"] = [one for one in report["runs"] if one["seed"] < 3]
+    assert claims(experiment, report) == []
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+def test_paired_t_test(seeds):
+    random = np.random.default_rng(seeds)
+    first, second = random.normal(1, 1, seeds), random.normal(0, 1, seeds)
+    found, expected = compare(first, second), stats.ttest_rel(first, second)
+    interval = expected.confidence_interval(0.95)
+    assert found.seeds == seeds
+    assert found.difference == pytest.approx((first - second).mean())
+    assert (found.low, found.high) == pytest.approx(tuple(interval))
+    assert found.p == pytest.approx(expected.pvalue)
+    # Of so large a true difference, about 80 % of such experiments find one.
+    error = (first - second).std(ddof=1)
+    drawn = random.normal(found.detectable, error, (4000, seeds))
+    power = (stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean()
+    assert power == pytest.approx(0.8, abs=0.08)
+
+
+def test_verdicts():
+    up, down, none = compare([2, 3, 4.1], [1, 2, 3]), compare([1, 2, 3], [2, 3, 4.1]), None
+    none = compare([1, 2, 3], [3, 2, 1.1])
+    assert [one.verdict(">") for one in (up, down, none)] == [
+        "supported",
+        "contradicted",
+        "no difference found",
+    ]
+    assert [one.verdict(">", less_is_better=True) for one in (up, down)] == [
+        "contradicted",
+        "supported",
+    ]
+    assert [one.verdict("=") for one in (up, down)] == ["contradicted", "contradicted"]
+    equal = compare([1, 2, 3], [1, 2, 3])
+    assert (equal.p, equal.verdict("=")) == (1, "no difference found")
+    assert compare([2, 3, 4], [1, 2, 3]).verdict(">") == "supported"
+
+
+@pytest.mark.slow
+def test_training_from_images_to_tables(tmp_path, monkeypatch, capsys):
+    """Real networks: the same seed gives the same numbers, and the command prints them."""
+    file, output = tmp_path / "tiny.yaml", tmp_path / "results.json"
+    file.write_text(json.dumps({**TINY, "tables": {"First": TINY["tables"]["First"]}}))
+    monkeypatch.setattr(module, "load", lambda *_: (noise(12, 0), noise(6, 1)))
+    arguments = [str(file), "--output", str(output)]
+    main(arguments)
+    before = read(output)["runs"]
+    assert len(before) == 6
+    assert all(0 <= one["moved"] <= 100 and one["loss"] > 0 for one in before)
+    output.write_text(json.dumps({**read(output), "runs": before[1:]}))
+    main(arguments)
+    again = read(output)["runs"][-1]
+    assert (again["row"], again["seed"], again["settings"]) == (
+        before[0]["row"],
+        before[0]["seed"],
+        before[0]["settings"],
+    )
+    assert again["loss"] == pytest.approx(before[0]["loss"], rel=1e-4)
+    assert "| lambda > convolution | accuracy |" in capsys.readouterr().out
+    main([*arguments, "--time", "true"])
+    assert all(one["ms"] > 0 for one in read(output)["times"])
+
+
+def test_moved_and_corrupted_images_are_near_the_originals():
+    image = np.zeros((1, 28, 28, 1), "uint8")
+    image[0, 12:16, 12:16] = 255
+    sets = module.test_sets(Images(np.repeat(image, 50, 0), np.zeros(50, int)), (0.0, 1.0))
+    rows, columns = np.array([np.argwhere(one[..., 0] > 100).mean(0) for one in sets["moved"]]).T
+    for places in rows, columns:
+        assert 13.5 - module.SHIFT - 0.5 <= places.min() < 11 < 16 < places.max() < 18
+    assert len({one.tobytes() for one in sets["moved"]}) == 50
+    for name in module.CORRUPTIONS:
+        assert sets[name].shape == (50, 28, 28, 1)
+        assert 0 < np.abs(sets[name] - sets["accuracy"]).mean() < 60
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": [0, 1]}, "at least 3"),
+        ({"tables": {"T": {"about": "", "claims": ["lambda > lamda"]}}}, "did you mean 'lambda'"),
+        ({"tables": {"T": {"about": "", "claims": ["lambda"]}}}, "expected A > B or A = B"),
+        ({"rows": {"lambda": {"modell": {}}}}, "modell"),
+    ],
+)
+def test_wrong_files(change, message, tmp_path):
+    file = tmp_path / "wrong.yaml"
+    file.write_text(json.dumps({**TINY, **change}))
+    with pytest.raises(ValueError, match=message):
+        main([str(file)])
+
+
+@pytest.mark.parametrize("name", ["fashion_mnist", "fashion_mnist_rates"])
+def test_experiments_of_the_project(name):
+    experiment = Experiment(**read_settings(f"tools/experiments/{name}.yaml"))
+    order = dict.fromkeys(experiment.order())
+    assert {row for row, _ in order} == experiment.rows.keys()
+    networks = [json.dumps(experiment.settings(row)) for row in experiment.rows]
+    assert len(set(networks)) == len(networks)

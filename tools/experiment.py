@@ -1,0 +1,405 @@
+"""Experiments of several seeds with verdicts: `python -m tools.experiment --help`."""
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from pydantic_settings import CliPositionalArg
+
+from zoo.benchmark.report import Column, find_hardware, installed, print_table
+from zoo.cli.run import run_command
+from zoo.cli.settings import Section, Settings
+from zoo.config import NetworkName, OptimizerConfig
+from zoo.errors import printable, unknown
+from zoo.fields import Count, LocalPath, OutputFile, TypedValues, read_settings
+from zoo.files import write_json
+
+LEVEL, POWER = 0.05, 0.8  # of the paired t-test, and of the difference that it would have found
+ROTATION, SHIFT = 30, 4  # degrees and pixels, at most, of `moved` test images
+CORRUPTIONS = ("gaussian_noise", "shot_noise", "contrast", "pixelate", "jpeg_compression")
+SEVERITY, CORRUPTED = 3, 2000  # of ImageNet-C, and the test images that each corruption changes
+TIMED_STEPS = 20
+FEWEST = 3  # seeds of a verdict
+METRICS = ("accuracy", "moved", "corrupted", "calibration_error")
+
+
+class Row(Section):
+    """A network and its training, by what differs from the experiment."""
+
+    model: TypedValues = Field(default={})
+    """Constructor arguments, in addition to the experiment's."""
+    optimizer: TypedValues = Field(default={})
+    """Settings of the optimizer, instead of the experiment's."""
+    train_images: Count | None = None
+    """Training images, another random part of them for each seed; None: all."""
+
+
+class Table(Section):
+    """Claims about rows, each `A > B` (A is more accurate) or `A = B`."""
+
+    about: str
+    """What is compared, and where the paper says so."""
+    claims: list[str] = Field(min_length=1)
+    metrics: list[Literal["accuracy", "moved", "corrupted", "calibration_error"]] = Field(
+        default=["accuracy", "moved"], min_length=1
+    )
+
+    def pairs(self) -> list[tuple[str, str, str]]:
+        """Splits the claims into two rows and the sign between them."""
+        found = []
+        for claim in self.claims:
+            first, sign, second = (part.strip() for part in claim.partition(" > "))
+            if not sign:
+                first, sign, second = (part.strip() for part in claim.partition(" = "))
+            if not sign:
+                raise ValueError(f"claims: expected A > B or A = B. Received: {claim!r}")
+            found.append((first, sign, second))
+        return found
+
+
+class Experiment(Section):
+    """Networks that see equally many images, by the same optimizer and in the same order."""
+
+    data: str
+    """Data set of TensorFlow Datasets with a train and a test split, of images of one size."""
+    held_out: int = Field(default=0, ge=0)
+    """Test on the last training images, so many of them, and leave the test images unseen."""
+    network: NetworkName
+    model: TypedValues = Field(default={})
+    """Constructor arguments of all rows."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """warmup_epochs is a part of the training."""
+    batch_size: Count = 128
+    images: Count
+    """Images that each network sees."""
+    seeds: list[int] = Field(min_length=FEWEST)
+    """Seeds of weights, order and parts of the data; each seed is one pair of a test."""
+    rows: dict[str, Row]
+    tables: dict[str, Table]
+
+    @model_validator(mode="after")
+    def _known_rows(self) -> Self:
+        for first, _, second in chain(*(table.pairs() for table in self.tables.values())):
+            for name in (first, second):
+                if name not in self.rows:
+                    raise ValueError(f"claims: expected a row. {unknown(name, self.rows)}")
+        return self
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Returns all that a row's result depends on."""
+        row = self.rows[name]
+        optimizer = self.optimizer.model_copy(update=row.optimizer)
+        return {
+            "data": self.data,
+            "held_out": self.held_out,
+            "network": self.network,
+            "model": {**self.model, **row.model},
+            "optimizer": OptimizerConfig(**optimizer.model_dump()).model_dump(mode="json"),
+            "batch_size": self.batch_size,
+            "images": self.images,
+            "train_images": row.train_images,
+        }
+
+    def order(self) -> Iterator[tuple[str, int]]:
+        """Yields rows and seeds, table by table, seed by seed."""
+        for table in self.tables.values():
+            names = dict.fromkeys(name for one in table.pairs() for name in (one[0], one[2]))
+            yield from ((name, seed) for seed in self.seeds for name in names)
+
+
+class Config(Settings):
+    """Trains what is missing of an experiment, and prints tables with verdicts.
+
+    The experiment is a YAML file: rows, seeds, and claims about pairs of rows. Every network is
+    trained from memory by Keras' fit, and its result added to the JSON file, so that the same
+    command resumes after a kill. A claim is tested by a two-sided paired t-test at 5 %, paired by
+    seed. Example:
+
+      python -m tools.experiment tools/experiments/fashion_mnist.yaml
+    """
+
+    file: CliPositionalArg[LocalPath]
+    """YAML file of the experiment."""
+    output: OutputFile | None = None
+    """JSON file of the results; None: docs/benchmarks/NAME.json."""
+    data_dir: LocalPath | None = None
+    """Folder of data sets; None: ~/tensorflow_datasets."""
+    train: bool = True
+    """Train what is missing; false: print what is there."""
+    time: bool = False
+    """Measure the time of a step of each row instead of training."""
+
+
+class Images(NamedTuple):
+    """Gray or color images in [0, 255], `(count, height, width, channels)`, and their labels."""
+
+    images: np.ndarray
+    labels: np.ndarray
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads the experiment, trains, and prints."""
+    config = Config.from_command_line(arguments, "python -m tools.experiment")
+    experiment = Experiment.model_validate(read_settings(str(config.file)))
+    output = config.output or Path("docs/benchmarks") / f"{config.file.stem}.json"
+    if config.train:
+        run(experiment, output, *load(experiment, config.data_dir), config.time, config.command)
+    show(experiment, read(output))
+    print(f"\nresults: {printable(output)}")
+
+
+def load(experiment: Experiment, folder: Path | None) -> tuple[Images, Images]:
+    """Reads training and test images into memory."""
+    import tensorflow_datasets as tfds
+
+    from zoo.data.sources.tfds import find_builder
+
+    builder = find_builder(tfds, experiment.data, folder and str(folder))
+    splits = builder.as_dataset(["train", "test"], batch_size=-1, as_supervised=True)
+    train, test = (Images(*(part.numpy() for part in split)) for split in splits)
+    if held_out := experiment.held_out:
+        test = Images(*(values[-held_out:] for values in train))
+        train = Images(*(values[:-held_out] for values in train))
+    return train, test
+
+
+def run(
+    experiment: Experiment,
+    output: Path,
+    train: Images,
+    test: Images,
+    timed: bool = False,
+    command: str = "",
+) -> None:
+    """Trains and evaluates all rows and seeds that the file lacks, or times a step of the rows."""
+    scale = train.images.mean(), train.images.std()
+    tests = test_sets(test, scale) if not timed else {}
+    train = Images(standardized(train.images, scale), train.labels)
+    for name, seed in dict.fromkeys(experiment.order()):
+        settings = experiment.settings(name)
+        done = found(read(output), "times" if timed else "runs", settings)
+        if (timed and done) or any(one.get("seed") == seed for one in done):
+            continue
+        steps = TIMED_STEPS if timed else experiment.images // experiment.batch_size
+        model, fit = prepare(settings, seed, train, steps)
+        result: dict[str, Any] = {"row": name, "settings": settings}
+        if timed:
+            fit()  # compiles
+        start = time.perf_counter()
+        fit()
+        seconds = time.perf_counter() - start
+        result["parameters"] = sum(int(np.prod(one.shape)) for one in model.trainable_variables)
+        if timed:
+            result["ms"] = 1000 * seconds / TIMED_STEPS
+        else:
+            result |= {"seed": seed, "seconds": seconds, **evaluate(model, tests, test.labels)}
+        report = read(output)  # again: another process may have written since
+        report |= {
+            "command": command,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "hardware": find_hardware(),
+            "versions": installed(("keras", "tensorflow", "tensorflow-datasets", "numpy"), "pip"),
+        }
+        report["times" if timed else "runs"].append(result)
+        report["rows"] = [*rows(experiment, report), *claims(experiment, report)]
+        write_json(output, report, indent=1)
+        numbers = {key: value for key, value in result.items() if isinstance(value, float | int)}
+        print(name, *(f"{key} {value:.5g}" for key, value in numbers.items()), flush=True)
+
+
+def read(output: Path) -> dict[str, Any]:
+    """Reads the results; none if there is no file."""
+    return json.loads(output.read_text("utf-8")) if output.is_file() else {"runs": [], "times": []}
+
+
+def found(report: Mapping[str, Any], kind: str, settings: Mapping[str, Any]) -> list[Any]:
+    """Lists the runs or times with these settings, whatever the row was called."""
+    return [one for one in report[kind] if one["settings"] == settings]
+
+
+def standardized(images: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
+    """Normalizes images by the mean and the deviation of all training pixels."""
+    return ((images - scale[0]) / scale[1]).astype("float32")
+
+
+def test_sets(test: Images, scale: tuple[float, float]) -> dict[str, np.ndarray]:
+    """Makes the test images, rotated and shifted ones, and corrupted ones, the same for all."""
+    from scipy.ndimage import affine_transform
+    from tensorflow_datasets.image_classification import corruptions
+
+    random = np.random.default_rng(0)
+    moved = np.empty_like(test.images)
+    for place, image in enumerate(test.images):
+        angle = np.deg2rad(random.uniform(-ROTATION, ROTATION))
+        cos, sin = np.cos(angle), np.sin(angle)
+        matrix = np.array([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]])
+        center = (np.array(image.shape) - 1) / 2
+        shift = [*random.uniform(-SHIFT, SHIFT, 2), 0]
+        offset = center - matrix @ (center + shift)
+        affine_transform(image, matrix, offset, output=moved[place], order=1)
+    sets = {"accuracy": test.images, "moved": moved}
+    np.random.seed(0)  # noqa: NPY002 (the corruptions draw from it)
+    for name in CORRUPTIONS:
+        corrupt = getattr(corruptions, name)
+        gray = [np.repeat(image, 3 // image.shape[-1], -1) for image in test.images[:CORRUPTED]]
+        images = [corrupt(image, SEVERITY)[..., : test.images.shape[-1]] for image in gray]
+        sets[name] = np.stack(images)
+    return {name: standardized(images, scale) for name, images in sets.items()}
+
+
+def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -> tuple[Any, Any]:
+    """Builds a network, and returns it with the function that trains it for some steps."""
+    import keras
+    import tensorflow as tf
+
+    from lambda_keras.applications.build import build, constructor_arguments
+    from zoo.train.optimizer import add_weight_decay, create_optimizer
+
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(seed)
+    random = np.random.default_rng(seed)
+    size, used = settings["batch_size"], settings["train_images"] or len(train.labels)
+    part = random.permutation(len(train.labels))[:used]
+    passes = -(-steps * size // used)
+    order = np.concatenate([random.permutation(part) for _ in range(passes)])[: steps * size]
+    images, labels = tf.constant(train.images), tf.constant(train.labels)
+    batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
+    batches = batches.map(lambda index: (tf.gather(images, index), tf.gather(labels, index)))
+    model: Any = build(
+        settings["network"],
+        include_top=True,
+        weights=None,
+        input_tensor=None,
+        input_shape=train.images.shape[1:],
+        pooling=None,
+        classes=int(train.labels.max()) + 1,
+        classifier_activation=None,
+        name=None,
+        arguments={},
+        **constructor_arguments(settings["network"], settings["model"]),
+    )
+    optimizer = OptimizerConfig(**settings["optimizer"])
+    add_weight_decay(model, optimizer.weight_decay)
+    model.compile(
+        create_optimizer(optimizer, size, steps, 1, model),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        steps_per_execution=math.gcd(steps, 50),
+        jit_compile=False,
+    )
+    return model, lambda: model.fit(batches.prefetch(4), verbose=0)
+
+
+def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
+    """Measures accuracy on all test sets, in percent, and calibration."""
+    from scipy.special import log_softmax
+
+    from zoo.evaluate.calibration import Scores, negative_log_likelihood
+
+    logs = {
+        name: log_softmax(model.predict(images, batch_size=500, verbose=0).astype("float64"), -1)
+        for name, images in tests.items()
+    }
+    right = {name: one.argmax(-1) == labels[: len(one)] for name, one in logs.items()}
+    plain = logs["accuracy"]
+    loss = negative_log_likelihood(plain, labels)
+    scores = Scores(np.exp(plain.max(-1)), right["accuracy"], loss)
+    accuracies = {name: 100 * float(one.mean()) for name, one in right.items()}
+    return {
+        **accuracies,
+        "corrupted": float(np.mean([accuracies[name] for name in CORRUPTIONS])),
+        "loss": loss,
+        "calibration_error": 100 * scores.calibration_error,
+    }
+
+
+class Comparison(NamedTuple):
+    """A two-sided paired t-test of the difference A - B over seeds."""
+
+    seeds: int
+    difference: float  # mean
+    low: float  # of the confidence interval
+    high: float
+    p: float
+    detectable: float  # least true difference that the test finds in 80 % of such experiments
+
+    def verdict(self, sign: str, less_is_better: bool = False) -> str:
+        """Says what the test says of a claim `A > B`, A is better, or `A = B`."""
+        if self.low <= 0 <= self.high:
+            return "no difference found"
+        better = self.high < 0 if less_is_better else self.low > 0
+        return "supported" if sign == ">" and better else "contradicted"
+
+
+def compare(first: Sequence[float], second: Sequence[float]) -> Comparison:
+    """Tests whether paired values differ."""
+    from scipy.stats import t
+
+    differences = np.subtract(first, second)
+    count = len(differences)
+    mean, error = differences.mean(), differences.std(ddof=1) / np.sqrt(count)
+    reach = t.ppf(1 - LEVEL / 2, count - 1)
+    p = 2 * t.sf(abs(mean) / error, count - 1) if error else float(mean == 0)
+    detectable = (reach + t.ppf(POWER, count - 1)) * error
+    numbers = (mean, mean - reach * error, mean + reach * error, p, detectable)
+    return Comparison(count, *map(float, numbers))
+
+
+def by_seed(experiment: Experiment, report: Mapping[str, Any], name: str) -> dict[int, Any]:
+    """Returns the runs of a row by seed."""
+    return {one["seed"]: one for one in found(report, "runs", experiment.settings(name))}
+
+
+def rows(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Lists mean and deviation of every row of every table, over seeds."""
+    lines = []
+    for title, table in experiment.tables.items():
+        for name in dict.fromkeys(name for one in table.pairs() for name in (one[0], one[2])):
+            runs = list(by_seed(experiment, report, name).values())
+            times = found(report, "times", experiment.settings(name))
+            line: dict[str, Any] = {"table": title, "row": name, "seeds": len(runs)}
+            line |= {key: one[key] for one in times for key in ("parameters", "ms")}
+            for metric in METRICS:
+                values = [one[metric] for one in runs]
+                line[metric] = float(np.mean(values)) if values else None
+                line[f"{metric}_sd"] = float(np.std(values, ddof=1)) if values[1:] else None
+            lines.append(line)
+    return lines
+
+
+def claims(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Lists the verdicts on the claims of all tables, by every metric."""
+    lines = []
+    for title, table in experiment.tables.items():
+        for first, sign, second in table.pairs():
+            runs = [by_seed(experiment, report, name) for name in (first, second)]
+            seeds = sorted(runs[0].keys() & runs[1].keys())
+            for metric in table.metrics if len(seeds) >= FEWEST else ():
+                result = compare(*([one[seed][metric] for seed in seeds] for one in runs))
+                verdict = result.verdict(sign, metric == "calibration_error")
+                line = {"table": title, "claim": f"{first} {sign} {second}", "metric": metric}
+                lines.append({**line, **result._asdict(), "verdict": verdict})
+    return lines
+
+
+def show(experiment: Experiment, report: Mapping[str, Any]) -> None:
+    """Prints the rows and the verdicts of every table."""
+    measured = [Column(name.replace("_", " "), name) for name in ("parameters", "ms", "seeds")]
+    for metric in METRICS:
+        measured += [Column(metric.replace("_", " "), metric), Column("sd", f"{metric}_sd")]
+    tested = [Column(name, name) for name in ("metric", *Comparison._fields, "verdict")]
+    lines, verdicts = rows(experiment, report), claims(experiment, report)
+    for title, table in experiment.tables.items():
+        own = ([one for one in part if one["table"] == title] for part in (lines, verdicts))
+        print_table(f"{title}. {table.about}", "row", measured, next(own))
+        print_table("Claims", "claim", tested, next(own))
+
+
+if __name__ == "__main__":
+    run_command(main)
