@@ -363,7 +363,8 @@ def rows(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, An
         for name in dict.fromkeys(name for one in table.pairs() for name in (one[0], one[2])):
             runs = list(by_seed(experiment, report, name).values())
             times = found(report, "times", experiment.settings(name))
-            line: dict[str, Any] = {"table": title, "row": name, "seeds": len(runs)}
+            line: dict[str, Any] = {"kind": "row", "table": title, "row": name}
+            line["seeds"] = len(runs)
             line |= {key: one[key] for one in times for key in ("parameters", "ms")}
             for metric in METRICS:
                 values = [one[metric] for one in runs]
@@ -383,7 +384,8 @@ def claims(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, 
             for metric in table.metrics if len(seeds) >= FEWEST else ():
                 result = compare(*([one[seed][metric] for seed in seeds] for one in runs))
                 verdict = result.verdict(sign, metric == "calibration_error")
-                line = {"table": title, "claim": f"{first} {sign} {second}", "metric": metric}
+                line = {"kind": "claim", "table": title, "claim": f"{first} {sign} {second}"}
+                line["metric"] = metric
                 lines.append({**line, **result._asdict(), "verdict": verdict})
     return lines
 
