@@ -26,6 +26,7 @@ ROTATION, SHIFT = 30, 4  # degrees and pixels, at most, of `moved` test images
 CORRUPTIONS = ("gaussian_noise", "shot_noise", "contrast", "pixelate", "jpeg_compression")
 SEVERITY, CORRUPTED = 3, 2000  # of ImageNet-C, and the test images that each corruption changes
 TIMED_STEPS = 20
+OF_TIMES = ("network", "model", "batch_size")  # settings that the time of a step depends on
 FEWEST = 3  # seeds of a verdict
 METRICS = ("accuracy", "moved", "corrupted", "calibration_error")
 
@@ -220,8 +221,10 @@ def read(output: Path) -> dict[str, Any]:
 
 
 def found(report: Mapping[str, Any], kind: str, settings: Mapping[str, Any]) -> list[Any]:
-    """Lists the runs or times with these settings, whatever the row was called."""
-    return [one for one in report[kind] if one["settings"] == settings]
+    """Lists the runs with these settings, or the times of this network, whatever the row's name."""
+    names = OF_TIMES if kind == "times" else settings.keys()
+    wanted = {name: settings[name] for name in names}
+    return [one for one in report[kind] if wanted.items() <= one["settings"].items()]
 
 
 def standardized(images: np.ndarray, scale: tuple[float, float]) -> np.ndarray:

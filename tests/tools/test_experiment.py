@@ -82,7 +82,8 @@ def test_only_what_is_missing_is_trained(trained, tmp_path):
     )
     assert trained == [("CCCC", 5, seed) for seed in range(3)]
     run(Experiment(**changed), output, *data, timed=True)
-    assert [one["row"] for one in read(output)["times"]] == ["lambda", "convolution", "few"]
+    # A step takes the same time for any number of training images.
+    assert [one["row"] for one in read(output)["times"]] == ["lambda", "convolution"]
     assert {one["parameters"] for one in read(output)["times"]} == {10}
 
 
