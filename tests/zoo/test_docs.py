@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -116,6 +117,53 @@ def test_python_runs(name, block, tmp_path, request):
         assert 0 < loss < 5
     for features in names.get("maps", {}).values():
         assert 0.1 < np.abs(features).mean() < 5
+
+
+# Both devices get the same images, so that their batch statistics are those of one device.
+ON_TWO_DEVICES = """
+import keras, numpy as np, tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype("uint8")
+images, labels, classes = np.tile(images, (2, 1, 1, 1)), np.tile(np.arange(4), 2), 4
+one, two = tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+results, norm = [], np.linalg.norm
+for policy in ("mixed_bfloat16", "float32"):
+    changes = []
+    for strategy in (one, two):
+        keras.utils.set_random_seed(0)
+BLOCK
+        assert model.dtype_policy.name == policy
+        trained = zip(before, model.trainable_variables)
+        changes.append(np.concatenate([(b.numpy() - a).ravel() for a, b in trained]))
+    results += [norm(changes[0]), norm(changes[1] - changes[0]) / norm(changes[0])]
+print()  # after the bar
+print(*results)
+"""
+
+
+@pytest.mark.slow
+def test_fit_of_the_tpu_page_on_two_devices():
+    """It changes the weights as on one device, to the rounding of the dtype."""
+    (block,) = (case.values[1] for case in BLOCKS if case.values[0] == "tpus.md")
+    on_cpus = {
+        **SHORTER,
+        r"tf\.distribute\.TPUStrategy\(tpu\)": "strategy",
+        r"model\.fit": "before = [one.numpy() for one in model.trainable_variables]\n    model.fit",
+        r"batch_size=64": "batch_size=8, shuffle=False",
+        r'"mixed_bfloat16"': "policy",
+    }
+    for pattern, replacement in on_cpus.items():
+        block = re.sub(pattern, replacement, block)
+    code = ON_TWO_DEVICES.replace("BLOCK", textwrap.indent(block, 8 * " "))
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    numbers = map(float, result.stdout.splitlines()[-1].split())
+    change, difference, change32, difference32 = numbers
+    print(change, difference, change32, difference32)
+    assert min(change, change32) > 0
+    assert difference < 0.05
+    assert difference32 < 1e-4
 
 
 @pytest.mark.parametrize("line", COMMANDS)
