@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,10 @@ def expand(pattern: str) -> list[str]:
     """
     exists: Any = os.path.lexists
     find: Any = partial(glob.glob, recursive=True)
-    is_folder: Any = os.path.isdir
+    folders_of: Any = lambda paths: set(filter(os.path.isdir, paths))  # noqa: E731
     if in_bucket(pattern):
-        with needs_extra("train"):
-            import tensorflow as tf
-        gfile = tf.io.gfile
-        exists, find, is_folder = gfile.exists, gfile.glob, gfile.isdir
+        gfile = _gfile()
+        exists, find, folders_of = gfile.exists, gfile.glob, _folders_of
     if not glob.has_magic(pattern) or exists(pattern):
         return [pattern] if exists(pattern) else []
     parts = re.split("(/+)", pattern)
@@ -119,7 +117,27 @@ def expand(pattern: str) -> list[str]:
             f"{printable(root + stem + any_case)!r} matches all",
             file=sys.stderr,
         )
-    return [path for path in found if not is_folder(path)] or found
+    folders = folders_of(found)
+    return [path for path in found if path not in folders] or found
+
+
+def _gfile() -> Any:
+    """Returns TensorFlow's client of buckets."""
+    with needs_extra("train"):
+        import tensorflow as tf
+    return tf.io.gfile
+
+
+def _folders_of(paths: list[str]) -> set[str]:
+    """Returns the folders among paths in a bucket, by one listing for all in the same folder."""
+    parents = {path.rpartition("/")[0] for path in paths}
+    names = {parent: _gfile().listdir(parent) for parent in parents}
+    return {
+        f"{parent}/{name.rstrip('/')}"
+        for parent in parents
+        for name in names[parent]
+        if name.endswith("/")
+    }
 
 
 @contextmanager
@@ -138,7 +156,10 @@ def remove(path: Path) -> None:
     """Removes a file or folder, if there is one."""
     if in_bucket(path):
         place: Any = path
-        place.rmtree(missing_ok=True) if place.is_dir() else place.unlink(missing_ok=True)
+        try:
+            place.unlink()  # one request, which is all that a file takes
+        except FileNotFoundError:
+            place.rmtree(missing_ok=True)
     elif path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -190,18 +211,21 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write to, and renames it to `path` if nothing failed.
 
     It has the same name, by whose suffix Keras and matplotlib choose the format, in a temporary
-    folder next to `path`. Buckets, whose uploads are atomic, get a copy. With `over_folder`, a new
-    folder replaces an existing one.
+    folder next to `path`. Buckets, whose uploads are atomic, get a copy, of a folder file by file:
+    the deepest first, then by name, so that a SavedModel's `saved_model.pb` comes last. With
+    `over_folder`, a new folder replaces an existing one.
     """
     with naming_full_disks(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         if in_bucket(path):
             with tempfile.TemporaryDirectory() as folder:
                 here = Path(folder) / path.name
                 yield here
-                location_class: Any = type(path)  # of `etils.epath`
-                location_class(here).copy(path, overwrite=True)
+                files = [here] if here.is_file() else filter(Path.is_file, here.rglob("*"))
+                for file in sorted(files, key=lambda file: (-len(file.parts), file)):
+                    target = path / file.relative_to(here)
+                    _gfile().copy(str(file), str(target), overwrite=True)
             return
+        path.parent.mkdir(parents=True, exist_ok=True)
         remove_partial(path.parent, path.name)
         with _new_partial(path) as folder:
             yield folder / path.name
@@ -281,18 +305,23 @@ def write_json(path: Path, content: Any, indent: int | None = None) -> None:
 def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
     """Yields the folder of the next version, and the temporary path of `atomic_write` for it.
 
-    Versions are folders `1`, `2` and so on; every process gets its own.
+    Versions are folders `1`, `2` and so on. Every process gets its own; in a bucket, the second
+    one of two that end at the same time fails.
     """
-    parent.mkdir(parents=True, exist_ok=True)
+    if not in_bucket(parent):
+        parent.mkdir(parents=True, exist_ok=True)
     remove_partial(parent)
     with ExitStack() as writing:
-        with _locked(parent):
+        with nullcontext() if in_bucket(parent) else _locked(parent):
             # Names of unfinished versions end with their numbers, too.
-            versions = [path.name.rpartition("-")[2] for path in parent.iterdir()]
+            found = parent.iterdir() if parent.is_dir() else ()
+            versions = [path.name.rpartition("-")[2] for path in found]
             last = max((int(name) for name in versions if name.isdecimal()), default=0)
             folder = parent / str(last + 1)
             beside = writing.enter_context(atomic_write(folder))
         yield folder, beside
+        if in_bucket(folder) and folder.exists():
+            raise ValueError(f"expected a new version. Received: {folder}, written meanwhile")
 
 
 @contextmanager

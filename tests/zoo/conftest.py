@@ -54,25 +54,18 @@ def no_model(monkeypatch):
         monkeypatch.setattr(kind, "load", lambda *_: pytest.fail("the model came first"))
 
 
+@pytest.fixture(scope="session")
+def bucket_server():
+    """A bucket server, for the tests of a session."""
+    from support.buckets import serving
+
+    with serving() as server:
+        yield server
+
+
 @pytest.fixture
-def bucket(monkeypatch, tmp_path) -> str:
-    """A place like gs://BUCKET that needs no network: TensorFlow's file system in memory."""
-    from etils.epath import gpath, register
-
-    from zoo import files
-
-    backend = gpath.backend_lib.tf_backend
-    copy = type(backend).copy
-
-    def replace(self, source, target, overwrite):
-        backend.gfile.exists(target) and backend.gfile.remove(target)  # or RAM's would append
-        copy(self, source, target, overwrite)
-
-    monkeypatch.setattr(type(backend), "copy", replace)
-    monkeypatch.setattr(gpath, "_URI_PREFIXES", (*gpath._URI_PREFIXES, "ram://"))
-    monkeypatch.setattr(gpath, "_URI_SCHEMES", gpath._URI_SCHEMES | {"ram"})
-    monkeypatch.setattr(gpath, "_URI_MAP_ROOT", {**gpath._URI_MAP_ROOT, "ram://": "/ram/"})
-    monkeypatch.setitem(gpath._PREFIX_TO_BACKEND, "ram", backend)
-    monkeypatch.setitem(register._URI_PREFIXES_TO_CLS, "ram://", gpath.PosixGPath)
-    monkeypatch.setattr(files, "BUCKETS", ("ram://",))
-    return f"ram://{tmp_path.name}"
+def bucket(bucket_server, monkeypatch) -> str:
+    """An empty bucket that TensorFlow's client in this process reads and writes."""
+    for name, value in bucket_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"gs://bucket{next(bucket_server.numbers)}"

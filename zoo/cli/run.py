@@ -8,14 +8,15 @@ from typing import Any
 
 from zoo.backend import BACKENDS, use_default_backend
 from zoo.errors import install, printable, shorten
+from zoo.files import BUCKETS
 
 
 def run_command(command: Callable[[Sequence[str]], Any]) -> None:
     """Runs a command with the arguments of this process.
 
-    Bad input (`ValueError`), files that cannot be read or written (`OSError`) and missing packages
-    end the process with one line and exit code 2, Ctrl-C with one line and 130. Any other error is
-    a bug and keeps its traceback.
+    Bad input (`ValueError`), files that cannot be read or written (`OSError`, errors of a bucket)
+    and missing packages end the process with one line and exit code 2, Ctrl-C with one line and
+    130. Any other error is a bug and keeps its traceback.
     """
     # TensorFlow reads the level once, at its import. Its log has errors about CUDA on machines
     # without a GPU; errors of a command are Python exceptions.
@@ -27,8 +28,12 @@ def run_command(command: Callable[[Sequence[str]], Any]) -> None:
     try:
         use_default_backend(BACKENDS)
         command(sys.argv[1:])
-    except (ValueError, OSError, ImportError) as error:
+    except Exception as error:
         message = str(error)
+        # The client of buckets has its own types; what it says ends with the name of an object.
+        of_bucket = "tensorflow" in type(error).__module__ and BUCKETS[0] in message
+        if not of_bucket and not isinstance(error, ValueError | OSError | ImportError):
+            raise
         if isinstance(error, ModuleNotFoundError):  # other errors name their extra
             extra = error.name if error.name in BACKENDS[1:] else "train"
             message = f"{error.name} is not installed: {install(extra)}"

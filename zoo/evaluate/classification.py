@@ -7,7 +7,7 @@ from pydantic import model_validator
 from zoo.config import DataConfig
 from zoo.config.model_options import ModelOptions
 from zoo.evaluate.variants import CORRUPTED, REAL, SPLITS, class_subset, dataset_of
-from zoo.fields import OutputFolder
+from zoo.fields import AnyOutputFolder
 from zoo.files import location
 from zoo.run_folder import load_config
 
@@ -36,7 +36,7 @@ class EvaluateConfig(ModelOptions):
     calibrate: bool = False
     """Fit a temperature, by which logits are divided, to a fixed random half of the test images,
     and print its effect on the other half."""
-    output: OutputFolder | None = None
+    output: AnyOutputFolder | None = None
     """Also write evaluation.json, with every class, and figures of confusions, the most confident
     errors, reliability and thresholds of the score here."""
     data: DataConfig = DataConfig()

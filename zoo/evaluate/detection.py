@@ -8,7 +8,7 @@ from zoo import files
 from zoo.cli.settings import Section
 from zoo.config.detection import DetectionConfig
 from zoo.config.model_options import PlaceOptions
-from zoo.fields import AnyPath, BatchSize, OutputFolder
+from zoo.fields import AnyOutputFolder, AnyPath, BatchSize
 from zoo.run_folder import load_config
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class EvaluateConfig(PlaceOptions):
     """
 
     data: ShardsConfig = ShardsConfig()
-    output: OutputFolder | None = None
+    output: AnyOutputFolder | None = None
     """Also write evaluation.json, detections.json in COCO's format, and best.png and worst.png
     here."""
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from zoo.config.model_options import ClassifierOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
-from zoo.fields import LocalPath, OutputFolder, one_of
+from zoo.fields import AnyOutputFolder, LocalPath, one_of
 from zoo.inference.photos import find_photos
 
 
@@ -46,8 +46,8 @@ class ExportConfig(ClassifierOptions):
     lambda_maps: list[str] = Field(default=[])
     """onnx: names of lambda layers whose maps become outputs, too, e.g. c5_block1_2_lambda; a wrong
     name lists those of the model."""
-    output: OutputFolder = Path("exports")
-    """Folder of all exports."""
+    output: AnyOutputFolder = Path("exports")
+    """Folder of all exports, local or gs://."""
 
     def options(self) -> dict[str, Any]:
         """Returns the settings that formats have, other than defaults."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.config.model_options import PlaceOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL
-from zoo.fields import OutputFolder
+from zoo.fields import AnyOutputFolder
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector
@@ -28,8 +28,8 @@ class ExportConfig(PlaceOptions):
       python -m zoo.export --run runs/shapes --output runs/exports
     """
 
-    output: OutputFolder = Path("exports")
-    """Folder of all exports."""
+    output: AnyOutputFolder = Path("exports")
+    """Folder of all exports, local or gs://."""
 
 
 def run(config: ExportConfig) -> Path:

@@ -78,7 +78,8 @@ class Export:
             sections = {"Inputs and outputs": text, **self.sections, "Use": self.use}
             model_card.write(beside / "model_card.md", self.title, fields, sections)
             model_card.write_labels(beside, self.labels)
-        print(f"exported to {printable(folder)}, {megabytes(folder):.1f} MB")
+            space = megabytes(beside)
+        print(f"exported to {printable(folder)}, {space:.1f} MB")
         for line in lines:
             print(line, flush=True)
         return folder
