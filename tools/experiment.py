@@ -263,6 +263,7 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     import tensorflow as tf
 
     from lambda_keras.applications.build import build, constructor_arguments
+    from tools import two_lambda_layers  # noqa: F401 (a mixer)
     from zoo.train.optimizer import add_weight_decay, create_optimizer
 
     keras.backend.clear_session()

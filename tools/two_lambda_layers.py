@@ -1,0 +1,41 @@
+"""The mixer "two lambda layers" of experiments: a block that the paper advises against (A)."""
+
+from typing import Any
+
+import keras
+
+from lambda_keras.layers import LambdaLayer
+from lambda_keras.models.mixers import MIXERS, Mixer
+
+NAME = "two lambda layers"
+
+
+@keras.saving.register_keras_serializable(package="tools")
+class TwoLambdaLayers(LambdaLayer):
+    """Two lambda layers in sequence, with batch normalization and ReLU between them.
+
+    Arguments are those of `LambdaLayer`. The first layer has the strides.
+    """
+
+    def __init__(self, filters: int, **kwargs: Any):
+        super().__init__(filters, **kwargs)
+        # Initializers draw the same numbers again, so the second layer has its own.
+        same = {name: kwargs[name] for name in kwargs.keys() & LambdaLayer.arguments().keys()}
+        own = {name: one for name, one in same.items() if not name.endswith("_initializer")}
+        self.second = LambdaLayer(filters, **{**own, "strides": 1}, name="second")
+        norms = {"momentum": self.momentum, "epsilon": self.epsilon}
+        self.between = keras.layers.BatchNormalization(**norms, name="between")
+
+    def build(self, inputs_shape: Any, context_shape: Any = None) -> None:
+        super().build(inputs_shape, context_shape)
+        shape = self.compute_output_shape(inputs_shape)
+        self.between.build(shape)
+        self.second.build(shape)
+
+    def call(self, inputs: Any, context: Any = None, training: bool | None = None) -> Any:
+        x = super().call(inputs, context, training=training)
+        x = keras.ops.relu(self.between(x, training=training))
+        return self.second(x, training=training)
+
+
+MIXERS[NAME] = Mixer(TwoLambdaLayers, MIXERS["lambda"].hyper_parameters, {"scope": 7})
