@@ -203,6 +203,7 @@ def run(
             result |= {"seed": seed, "seconds": seconds, **evaluate(model, tests, test.labels)}
         report = read(output)  # again: another process may have written since
         report |= {
+            "benchmark": "experiment",
             "command": command,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "hardware": find_hardware(),

@@ -24,7 +24,7 @@ LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding
 
 
 class Config(Settings):
-    """Draws a figure beside each JSON file of layer, attention, steps, accelerator or compiled."""
+    """Draws a figure beside each JSON file of zoo.benchmark, compiled or experiment."""
 
     files: CliPositionalArg[list[Path]]
     """JSON files (--output of a command)."""
@@ -40,6 +40,8 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
     """Draws the layers or the steps of a report, and its networks into a file of their own."""
     if report["benchmark"] == "steps":
         return plot_steps(report, path)
+    if report["benchmark"] == "experiment":
+        return plot_claims(report, path)
     layers = [row for row in report["rows"] if FORWARD_BACKWARD in row]
     if layers:
         plot_layers({**report, "rows": layers}, path)
@@ -119,6 +121,23 @@ def plot_networks(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], 
         axis.set_yticks(range(len(rows)), named)
         axis.invert_yaxis()
         open_frame(axis)
+    save_figure(figure, path)
+
+
+def plot_claims(result: Mapping[str, Any], path: Path) -> None:
+    """Draws the difference in accuracy of every claim, with its confidence interval."""
+    claims = [row for row in result["rows"] if row.get("metric") == "accuracy"]
+    figure = new_figure(8.6, 1.6 + 0.3 * len(claims), f"Differences over seeds, {place(result)}")
+    axis = figure.subplots()
+    axis.axvline(0, color=INK, lw=0.8)
+    for y, row in enumerate(claims):
+        color = LOOKS["verdicts"][row["verdict"]]
+        axis.plot([row["low"], row["high"]], [y, y], color=color, lw=2)
+        axis.plot(row["difference"], y, "o", color=color)
+    axis.set_yticks(range(len(claims)), [f"{row['table']}: {row['claim']}" for row in claims])
+    axis.invert_yaxis()
+    axis.set_xlabel("Accuracy of the first row minus the second, points, with 95 % interval")
+    open_frame(axis)
     save_figure(figure, path)
 
 

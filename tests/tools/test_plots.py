@@ -138,3 +138,21 @@ def test_networks_have_a_figure_of_their_own(drawn):
     assert [text.get_text() for text in infer.texts] == [" 2,000 (batch 8)"]
     assert [text.get_text() for text in train.texts] == [" 0 none"]
     assert [tick.get_text() for tick in infer.get_yticklabels()] == ["lambda_resnet50, 160"]
+
+
+def test_claims_of_an_experiment(drawn):
+    verdicts = ["supported", "contradicted", "no difference found"]
+    rows = [
+        {"table": "T", "claim": f"{low} > 0", "metric": metric, "verdict": verdict}
+        | {"low": low, "high": low + 2, "difference": low + 1}
+        for metric in ("accuracy", "moved")
+        for low, verdict in zip((1, -3, -1), verdicts, strict=True)
+    ]
+    rows.append({"table": "T", "row": "0", "accuracy": 1.0})
+    (axis,) = drawn(report([], benchmark="experiment", rows=rows))["a.png"].axes
+    _, *plotted = [line.get_xydata().tolist() for line in axis.lines]
+    assert plotted[::2] == [[[1, 0], [3, 0]], [[-3, 1], [-1, 1]], [[-1, 2], [1, 2]]]
+    assert plotted[1::2] == [[[2, 0]], [[-2, 1]], [[0, 2]]]
+    assert len({line.get_color() for line in axis.lines[1:]}) == 3
+    labels = [label.get_text() for label in axis.get_yticklabels()]
+    assert labels == ["T: 1 > 0", "T: -3 > 0", "T: -1 > 0"]
