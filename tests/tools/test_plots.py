@@ -142,7 +142,7 @@ def test_networks_have_a_figure_of_their_own(drawn):
 
 def test_claims_of_an_experiment(drawn):
     verdicts = ["supported", "contradicted", "no difference found"]
-    rows = [
+    rows: list[dict] = [
         {"table": "T", "claim": f"{low} > 0", "metric": metric, "verdict": verdict}
         | {"low": low, "high": low + 2, "difference": low + 1}
         for metric in ("accuracy", "moved")
