@@ -45,10 +45,15 @@ def content_lambdas(
         return "bknv", lambdas
     weights = _unnormalized(keys, normalization, padding)
     if mask is None and not causal:
-        normalized = weights / _denominator(
+        denominator = _denominator(
             weights, normalization, lambda terms: ops.sum(terms, axis=1, keepdims=True)
         )
-        return "bkv", contract("bmku,bmvu->bkv", ops.cast(normalized, values.dtype), values)
+        if ops.shape(weights)[-1] == 1 and ops.dtype(values) != "float16":
+            # Lambdas are smaller than keys; float16 would not hold their sums.
+            lambdas = contract("bmku,bmvu->bkv", ops.cast(weights, values.dtype), values)
+            return "bkv", ops.cast(lambdas, "float32") / denominator[:, 0]  # (b, k, 1)
+        weights = ops.cast(weights / denominator, values.dtype)
+        return "bkv", contract("bmku,bmvu->bkv", weights, values)
 
     # Every query has a lambda, with keys normalized over the positions that it sees (B.2).
     def over_visible(terms):

@@ -333,6 +333,8 @@ class LambdaLayer(Layer):
             values = ops.where(padding[:, :, None], values, ops.zeros_like(values))
 
         def split(tensor, *shape):
+            if groups == 1:  # An unstack would copy the tensor.
+                return [ops.reshape(tensor, (batch, -1, *shape))]
             return ops.unstack(ops.reshape(tensor, (batch, -1, groups, *shape)), groups, axis=2)
 
         queries = split(queries, self.num_heads // groups, self.key_dim)  # (b, n, h, k)
