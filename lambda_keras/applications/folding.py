@@ -49,7 +49,7 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
     return keras.Model(inputs, outputs, name=f"{model.name}_features")
 
 
-def fold_batch_normalization(model: keras.Model) -> keras.Model:
+def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> keras.Model:
     """Copies a network for inference and folds batch normalizations into the layers before them.
 
     In inference a batch normalization multiplies and adds constants. The kernels of a convolution
@@ -63,12 +63,17 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     up to 3e-5 in deep ones; in bfloat16 and float16, where the folded kernels are rounded, as much
     as outputs of these precisions differ from float32.
 
+    With `dtype="mixed_bfloat16"` the copy computes in bfloat16, which takes half of the time on
+    processors with instructions for it (`python -m zoo.benchmark models`).
+
     Args:
         model: A functional model with layers of Keras and of this package, such as any network of
             `lambda_keras.applications`, with or without classifier; it is left as it is.
+        dtype: Name of a Keras dtype policy for the copy, such as `"mixed_bfloat16"`; layers whose
+            outputs are those of the model keep theirs. Defaults to the policies of `model`.
 
     Returns:
-        A functional `keras.Model` with inputs, outputs, layer names and dtype policies of `model`.
+        A functional `keras.Model` with inputs, outputs and layer names of `model`.
 
     Raises:
         ValueError: If it is no functional model, or one with a `call` of its own.
@@ -94,15 +99,18 @@ def fold_batch_normalization(model: keras.Model) -> keras.Model:
     lambdas = {layer.name for layer in model.layers if type(layer) is LambdaLayer}
     lambdas -= {one.name for one, node in calls(model) if node.arguments.kwargs.get("training")}
     folded_norms = {norm.name for norm in norms.values()}
+    last = {_source(tensor).name for tensor in model.outputs}
 
     def clone(layer: Any) -> Any:
+        policy = dtype if dtype and layer.name not in last else layer.dtype_policy
         if layer.name in folded_norms:
-            return layers.Identity(name=layer.name, dtype=layer.dtype_policy)
+            return layers.Identity(name=layer.name, dtype=policy)
         # Drawing random numbers would take most of the time.
         config = {
             key: "zeros" if key.endswith("_initializer") else value
             for key, value in layer.get_config().items()
         }
+        config["dtype"] = policy
         if layer.name in norms:
             config["use_bias"] = True
         if layer.name in lambdas:

@@ -32,15 +32,18 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
 
 
 def with_constants(
-    model: keras.Model, extend: Callable[[keras.Model], keras.Model] = lambda folded: folded
+    model: keras.Model,
+    extend: Callable[[keras.Model], keras.Model] = lambda folded: folded,
+    precision: str | None = None,
 ) -> Callable[[Any], Any]:
     """Returns a model in inference as a function of tensors, with its weights as constants.
 
-    Batch normalization is folded, then `extend` may add outputs. Values computed from weights
+    Batch normalization is folded, then `extend` may add outputs. `precision` is a dtype policy;
+    None: that of the model. Values computed from weights
     alone, such as tables of position embeddings, become constants, too: LiteRT ignores the zero
     point of quantized convolution weights that are computed.
     """
-    folded = extend(fold_batch_normalization(model))
+    folded = extend(fold_batch_normalization(model, precision))
     weights = [
         [keras.ops.convert_to_numpy(variable.value) for variable in variables]
         for variables in (folded.trainable_variables, folded.non_trainable_variables)
@@ -56,6 +59,7 @@ class Classifier:
     model: keras.Model  # for images that passed `preprocess_input`
     preprocessing: Preprocessing  # as when the accuracy was measured
     class_names: Sequence[str]
+    precision: str | None = None  # dtype policy of `infer`; None: that of the model
 
     @property
     def image_size(self) -> int:
@@ -69,7 +73,7 @@ class Classifier:
         It holds a copy of the weights. Its first call compiles it: for all batch sizes, on JAX for
         each of them.
         """
-        run = with_constants(self.model)
+        run = with_constants(self.model, precision=self.precision)
         if keras.config.backend() == "jax":
             import jax  # pyright: ignore[reportMissingImports]
 
