@@ -104,7 +104,9 @@ def plot_steps(result: Mapping[str, Any], path: Path) -> None:
 
 def plot_networks(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draws images per second of networks, in timm's columns, in inference and training."""
-    name = f"Networks, {result['settings']['dtype']}, {result['backend']}, {place(result)}"
+    dtypes = result["settings"]["dtype"]
+    dtypes = dtypes if isinstance(dtypes, str) else ", ".join(dtypes)
+    name = f"Networks, {dtypes}, {result['backend']}, {place(result)}"
     figure = new_figure(11, 1.6 + 0.32 * len(rows), name)
     panels = {"infer": "Inference, images/s", "train": "Training, images/s"}
     for axis, (kind, title) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):

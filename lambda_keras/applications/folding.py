@@ -102,15 +102,16 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
     last = {_source(tensor).name for tensor in model.outputs}
 
     def clone(layer: Any) -> Any:
-        policy = dtype if dtype and layer.name not in last else layer.dtype_policy
+        changed = dtype is not None and layer.name not in last and isinstance(layer, layers.Layer)
         if layer.name in folded_norms:
-            return layers.Identity(name=layer.name, dtype=policy)
+            return layers.Identity(name=layer.name, dtype=dtype if changed else layer.dtype_policy)
         # Drawing random numbers would take most of the time.
         config = {
             key: "zeros" if key.endswith("_initializer") else value
             for key, value in layer.get_config().items()
         }
-        config["dtype"] = policy
+        if changed:
+            config["dtype"] = dtype
         if layer.name in norms:
             config["use_bias"] = True
         if layer.name in lambdas:

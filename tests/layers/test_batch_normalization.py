@@ -138,6 +138,21 @@ def test_precisions(dtype):
         np.testing.assert_allclose(other, one, rtol=1e-4)
 
 
+@pytest.mark.parametrize("channels", [6, 16])
+def test_gradients_in_bfloat16_are_near_float32(channels):
+    """With and without casts around the kernel, whose statistics are in float32."""
+    x, cotangent = (normal(8, 7, 5, channels, seed=seed).round(1) for seed in (0, 1))
+    x = ops.convert_to_numpy(ops.cast(ops.cast(x, "bfloat16"), "float32"))
+    (expected, exact), (received, mixed) = (
+        results(BatchNormalization, x, cotangent, dtype=dtype)
+        for dtype in ("float32", "mixed_bfloat16")
+    )
+    for one, other in zip(expected, received, strict=True):
+        np.testing.assert_allclose(other, one, atol=0.01 * np.abs(one).max())
+    for one, other in zip(exact.get_weights(), mixed.get_weights(), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4)
+
+
 @pytest.mark.parametrize("axis", [1, -1])
 def test_batch_without_examples_leaves_the_statistics(axis):
     layer = BatchNormalization(axis=axis)

@@ -268,15 +268,19 @@ class Config(BackendSettings):
     """Images per step, for networks that do not say."""
     halve: bool = False
     """Halve the batch until it fits in memory, and print seconds per 1024 images (E.2)."""
-    dtype: MixedDtype = "float32"
-    """Keras dtype policy of the networks."""
+    dtype: Annotated[tuple[MixedDtype, ...], EachOnce] = ("float32",)
+    """Keras dtype policies of the networks; those of timm run under autocast."""
     modes: Modes = MODES
     """Computations to time."""
 
 
 def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
-    networks = [parse(text, config.batch, config.dtype) for text in config.models]
+    networks = [
+        parse(text, config.batch, dtype) for dtype in config.dtype for text in config.models
+    ]
+    if len(config.dtype) > 1:
+        networks = [replace(one, name=f"{one.name} {one.dtype}") for one in networks]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
@@ -304,10 +308,10 @@ def halved(networks: Sequence[Network], mode: str, report: CaseReport) -> list[N
 
 
 def compare(networks: Sequence[Network], found: Results) -> None:
-    """Adds images per second, and their ratio to the first network."""
+    """Adds images per second, and their ratio to the first network of the same precision."""
     for network in networks:
         one = found[network.name]
         one["images_per_second"] = quotient(1e3 * network.batch, one["ms"])
         one["seconds_per_1024"] = quotient(BATCH, one["images_per_second"])
-        first = found[networks[0].name]["images_per_second"]
-        one["ratio"] = quotient(one["images_per_second"], first)
+        first = next(other.name for other in networks if other.dtype == network.dtype)
+        one["ratio"] = quotient(one["images_per_second"], found[first]["images_per_second"])

@@ -21,6 +21,7 @@ from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, Benchmar
 from zoo.errors import install
 from zoo.files import atomic_write
 from zoo.model_card import table
+from zoo.registry import instruction_sets
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step
@@ -259,6 +260,9 @@ def find_hardware() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cores": cores(),
         "machine": platform.machine(),
+        "instruction_sets": sorted(
+            name for name in instruction_sets() if name.startswith(("avx", "amx"))
+        ),
         "system": platform.system(),
         "tf_enable_onednn_opts": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
     }

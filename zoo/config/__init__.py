@@ -334,8 +334,9 @@ class TrainingConfig(Section):
     gradient_accumulation_steps: Count = 1
     """Gradient accumulation: micro-batches of a batch that does not fit into memory as a whole.
     Batch statistics are those of the micro-batches."""
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
-    """Keras dtype policy: bfloat16 suits TPUs, float16 GPUs."""
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16", "auto"] = "float32"
+    """Keras dtype policy: bfloat16 suits TPUs and CPUs with instructions for it, float16 GPUs.
+    auto: mixed_bfloat16 on TPUs and such CPUs, else float32."""
     steps_per_execution: Count = 1
     """Steps per call of the compiled training function."""
     checkpoint_steps: Count | None = None

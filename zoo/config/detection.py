@@ -121,8 +121,9 @@ class StepsConfig(Section):
     """Steps between checkpoints."""
     steps_per_execution: Count = 100
     """Steps per call of the compiled function, after which losses are shown."""
-    precision: Literal["float32", "mixed_bfloat16"] = "float32"
-    """Keras dtype policy: bfloat16 suits TPUs."""
+    precision: Literal["float32", "mixed_bfloat16", "auto"] = "float32"
+    """Keras dtype policy: bfloat16 suits TPUs and CPUs with instructions for it, and auto takes it
+    there, else float32."""
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Seed of weights and of the order of images."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -85,6 +85,9 @@ class ModelOptions(PlaceOptions):
     weights: Weights | None = None
     """imagenet for published weights (zoo.list has more names), hf://OWNER/NAME, or a .weights.h5
     or .safetensors file."""
+    precision: Literal["float32", "mixed_bfloat16", "auto"] | None = None
+    """Keras dtype policy to compute in. auto: mixed_bfloat16 on TPUs and on CPUs with instructions
+    for it, else float32; None: that of training."""
 
     def _check_model(self) -> None:
         if self.model is None:

@@ -86,6 +86,8 @@ def run(config: DemoConfig) -> None:
         from zoo.demo.detection import Demo
     else:
         from zoo.demo.classification import Demo
+
+        network = network.computing_in(config.precision)
     # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)

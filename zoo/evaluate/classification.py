@@ -101,8 +101,9 @@ def measure(config: EvaluateConfig) -> tuple["Classifier", "Evaluation | Corrupt
 
     source = choose(config) if config.averaged else choose(config).without_averages()
     if config.is_of_corruptions:
-        return corruptions.run(source, config.data)
+        return corruptions.run(source, config.data, config.precision)
     classifier, images = source.load_with_images(config.data)
+    classifier = classifier.computing_in(config.precision)
     classes = match_classes(classifier, images.class_names, class_subset(config.data.name))
     size = config.data.batch_size
     return classifier, evaluate(classifier, images.test, size, classes, config.calibrate)

@@ -57,12 +57,15 @@ class CorruptionErrors:
         ]
 
 
-def run(source: ClassifierSource, data: DataConfig) -> tuple[Classifier, CorruptionErrors]:
+def run(
+    source: ClassifierSource, data: DataConfig, precision: str | None = None
+) -> tuple[Classifier, CorruptionErrors]:
     """Evaluates a network on all corruptions and severities, after checking that all are there."""
     alexnet = corruptions()
     names = [f"{CORRUPTED}/{name}_{severity}" for name in alexnet for severity in SEVERITIES]
     first, *others = (data.model_copy(update={"name": name}) for name in names)
     classifier, images = source.load_with_images(first)
+    classifier = classifier.computing_in(precision)
     sets = [images, *(load_images(other, classifier.preprocessing) for other in others)]
     results = []
     for name, images in zip(names, sets, strict=True):

@@ -9,6 +9,7 @@ from zoo.config.model_options import ClassifierOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.fields import AnyOutputFolder, LocalPath, one_of
 from zoo.inference.photos import find_photos
+from zoo.registry import resolve_precision
 
 
 class ExportConfig(ClassifierOptions):
@@ -94,6 +95,8 @@ def run(config: ExportConfig) -> Path:
         options["calibration"] = find_photos([str(config.calibration)])
     # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
+    if config.precision is not None:
+        options["precision"] = resolve_precision(config.precision)
     source = choose(config)
     classifier = source.load()
     exported = verify.export_of(classifier, source, config.format, options)

@@ -7,7 +7,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from lambda_keras.applications import feature_extractor, preprocess_input
+from lambda_keras.applications import (
+    feature_extractor,
+    fold_batch_normalization,
+    preprocess_input,
+)
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import PNG, decode_center
 from zoo.inference.classifier import Classifier, with_constants
@@ -43,13 +47,17 @@ def classifier_graph(
     return classify
 
 
-def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
+def endpoints(
+    classifier: Classifier, fold: bool, precision: str | None = None
+) -> dict[str, Endpoint]:
     """Returns the functions and inputs of a SavedModel's signatures; see `saved_model.write`.
 
     No images have outputs of length 0.
     """
-    size = classifier.image_size
-    model = feature_extractor(classifier.model, (*STAGES, CLASSIFIER))
+    size, model = classifier.image_size, classifier.model
+    if precision is not None:
+        model = fold_batch_normalization(model, precision)
+    model = feature_extractor(model, (*STAGES, CLASSIFIER))
     infer = with_constants(model) if fold else partial(model, training=False)
     images = tf.TensorSpec((None, size, size, 3), tf.float32, "images")
 
@@ -60,7 +68,7 @@ def endpoints(classifier: Classifier, fold: bool) -> dict[str, Endpoint]:
         count = tf.shape(images)[0]
         missing: Any = [[0, tf.cast(count < 1, tf.int32)], [0, 0], [0, 0], [0, 0]]
         outputs = infer(preprocess_input(tf.pad(images, missing)))
-        return {name: output[:count] for name, output in outputs.items()}
+        return {name: tf.cast(output[:count], tf.float32) for name, output in outputs.items()}
 
     def probabilities(images: tf.Tensor) -> Outputs:
         return {"probabilities": network(images)[CLASSIFIER]}

@@ -20,7 +20,8 @@ WAYS = {TITLE: {}, f"{TITLE} with variables": {"fold": False}}
 QUANTIZATIONS = ()
 OPTIONS = {
     "default_signature": "Requests that name no signature go to `{0}`; `images` has the "
-    "probabilities of float32 images."
+    "probabilities of float32 images.",
+    "precision": "It computes in {0}, and has float32 outputs.",
 }
 USE = """\
 In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
@@ -44,13 +45,17 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def write(
-    classifier: "Classifier", folder: Path, fold: bool = True, default_signature: str = "images"
+    classifier: "Classifier",
+    folder: Path,
+    fold: bool = True,
+    default_signature: str = "images",
+    precision: str | None = None,
 ) -> None:
     """Writes a SavedModel with `SIGNATURES`, a warm-up request for each, and the preprocessing.
 
     `fold` folds batch normalization into convolutions and projections, with weights as constants;
     else weights are variables, and round as in Keras. `default_signature` is the one that
-    `serving_default` equals.
+    `serving_default` equals, `precision` a dtype policy; None: that of the model.
     """
     import keras
 
@@ -59,7 +64,7 @@ def write(
     from zoo.model_card import PREPROCESSING
 
     archive: Any = keras.export.ExportArchive()
-    found = with_default(endpoints(classifier, fold), default_signature)
+    found = with_default(endpoints(classifier, fold, precision), default_signature)
     for name, (function, signature) in found.items():
         archive.add_endpoint(name, function, [signature])
     archive.write_out(folder, verbose=False)

@@ -1,12 +1,13 @@
 """Exports of classifiers, compared with Keras."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lambda_keras.applications import feature_extractor
+from lambda_keras.applications import feature_extractor, fold_batch_normalization
 from zoo.data.crops import decode_center
 from zoo.export.exporter import Check, Export, Outputs, largest_difference
 from zoo.export.formats import FORMATS, LAMBDA_MAPS
@@ -17,8 +18,8 @@ from zoo.inference.classifier import Classifier, predict
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.inference.source.base import ClassifierSource
 
-# Largest allowed difference from Keras by quantization; for int8 it is only reported.
-MAX_DIFFERENCE = {None: 1e-5, "float16": 1e-2, "int8": float("inf")}
+# Largest allowed difference from Keras by precision; for int8 it is only reported.
+MAX_DIFFERENCE = {"float32": 1e-5, "float16": 1e-2, "mixed_bfloat16": 0.1, "int8": float("inf")}
 MAX_IMAGES = 512  # held-out images for the comparison, which have to fit into memory
 FEW = 16  # images for every signature but the default one
 
@@ -30,7 +31,12 @@ def export_of(
 
     `options` are keyword arguments of the format's `write`.
     """
-    form, quantize = FORMATS[format_name], options.get("quantize")
+    form, policy = FORMATS[format_name], options.get("precision")
+    precision = policy or options.get("quantize", "float32")
+    if policy is not None:  # compared with float32, whatever it was trained in
+        classifier = replace(
+            classifier, model=fold_batch_normalization(classifier.model, "float32")
+        )
     files, labels = source.held_out_files(MAX_IMAGES)
     images = np.stack([decode_center(file, classifier.preprocessing) for file in files])
     expected = predict(classifier.model, images)
@@ -68,9 +74,9 @@ def export_of(
         checks={
             name: as_in_file(checks[name], options) for name in form.SIGNATURES if name in checks
         },
-        allowed=MAX_DIFFERENCE[quantize],
+        allowed=MAX_DIFFERENCE[precision],
         summary=summary,
-        precision=quantize or "float32",
+        precision=precision,
         sections=source.card_sections(),
         batch_size=options.get("batch_size"),
     )

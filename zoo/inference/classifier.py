@@ -1,7 +1,7 @@
 """Classifiers: a model with its preprocessing and class names."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from zoo.data.crops import resize_center
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import ClassScore, Prediction
 from zoo.model_card import LABELS, versions
+from zoo.registry import resolve_precision
 
 BATCH_SIZE = 32
 
@@ -65,6 +66,10 @@ class Classifier:
     def image_size(self) -> int:
         """Height and width of the model's images in pixels."""
         return self.preprocessing.image_size
+
+    def computing_in(self, precision: str | None) -> "Classifier":
+        """Returns the classifier with another dtype policy of `infer`, which may be `auto`."""
+        return replace(self, precision=resolve_precision(precision))
 
     @cached_property
     def infer(self) -> Callable[[np.ndarray], np.ndarray]:

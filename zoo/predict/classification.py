@@ -54,7 +54,7 @@ def run(config: PredictConfig) -> None:
     check_readable([str(photo) for photo in photos])
     from zoo.inference.source.kinds import choose
 
-    classifier = choose(config).load()
+    classifier = choose(config).load().computing_in(config.precision)
     predictions = []
     for prediction in classifier.predict_files(photos, config.top):
         print(describe(prediction), flush=True)

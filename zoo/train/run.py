@@ -13,7 +13,7 @@ from zoo import run_folder
 from zoo.config import RunConfig
 from zoo.devices import Devices, find_devices
 from zoo.files import remove, write_json
-from zoo.registry import precision, trainable_parameters
+from zoo.registry import precision, resolve_precision, trainable_parameters
 
 Metrics = dict[str, Any]  # contents of metrics.json
 Stop = Callable[[], bool]  # whether the run was interrupted
@@ -78,6 +78,7 @@ class Run(ABC):
             "test_images": self.images[1],
             "training_images": self.images[0],
             "trainable_parameters": trainable_parameters(self.model),
+            "precision": self.config.training.precision,
             "training_seconds": round(seconds, 1),
             **others,
         }
@@ -90,11 +91,15 @@ class Run(ABC):
         settings, and the first one writes the files.
         """
         resumed = run_folder.check(config)
-        run = cls(config, find_devices(config.strategy, config.tpu), resumed)
+        devices = find_devices(config.strategy, config.tpu)
+        policy = resolve_precision(config.training.precision, devices.kind)
+        # The folder has the settings as they were given.
+        training = config.training.model_copy(update={"precision": policy})
+        run = cls(config.model_copy(update={"training": training}), devices, resumed)
         # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
         keras.utils.set_random_seed(run.config.training.seed)
         run.load()
-        with run.precision(run.config.training.precision), run.devices.scope():
+        with run.precision(training.precision), run.devices.scope():
             lines = run.build()
             print(config.to_yaml(), *lines, sep="\n", flush=True)
             if run.devices.chief and not run_folder.check(config):

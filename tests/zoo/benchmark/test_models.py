@@ -35,6 +35,17 @@ def test_tables_and_json(tiny_networks, tmp_path, capsys):
     assert [path.name for path in output.parent.iterdir()] == ["models.json"]
 
 
+def test_two_precisions(tiny_networks, tmp_path):
+    output = tmp_path / "models.json"
+    settings = "--models lambda_resnet14@32 --batch 1 --repeats 1 --min_ms 0.1 --modes forward"
+    both = ["--dtype", "float32,mixed_bfloat16", "--output", str(output)]
+    command.main(["models", *settings.split(), *both])
+    rows = json.loads(output.read_text())["rows"]
+    names = [f"lambda_resnet14@32 {dtype}" for dtype in ("float32", "mixed_bfloat16")]
+    assert [row["entry"] for row in rows] == names
+    assert [row["forward"]["ratio"] for row in rows] == [1, 1]  # to the first of its own precision
+
+
 def test_one_mode_with_xla(tiny_networks, capsys):
     settings = "--models lambda_resnet14@32 --batch 1 --repeats 1 --modes forward --xla true"
     command.main(["models", *settings.split()])

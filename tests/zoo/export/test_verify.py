@@ -56,8 +56,23 @@ def test_samples_are_examples(run, export, examples, monkeypatch):
 def test_an_honest_export(export, answers):
     found = differences(export.checks, answers)
     assert set(found) == SIGNATURES
-    assert max(found.values()) < export.allowed == MAX_DIFFERENCE[None] == 1e-5
+    assert max(found.values()) < export.allowed == MAX_DIFFERENCE["float32"] == 1e-5
     assert export.summary(answers) == ["the same most probable class for 100.0% of 18 images"]
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
+def test_another_precision_is_compared_with_float32(servable, tmp_path, precision):
+    export = export_of(servable, SOURCE, "saved_model", {"precision": precision})
+    (tmp_path / "1").mkdir()
+    export.writers["SavedModel"](tmp_path / "1")
+    runtime = Runtime(tmp_path / "1")
+    answers = {name: runtime.run(name, check.inputs) for name, check in export.checks.items()}
+    found = max(differences(export.checks, answers).values())
+    in_bfloat16 = precision == "mixed_bfloat16"
+    assert (1e-4 if in_bfloat16 else 0) < found < export.allowed == (0.1 if in_bfloat16 else 1e-5)
+    assert {a.dtype for a in answers["features"].values()} == {np.dtype("float32")}
+    assert export.precision == precision
+    assert ("computes in mixed_bfloat16" in export.use) == in_bfloat16
 
 
 def test_accuracy_is_that_of_the_export(servable, examples, monkeypatch):
@@ -81,13 +96,13 @@ def test_other_weights_images_and_names_are_found(servable, examples, answers):
     own = checks_of(replace(servable, model=model), files, images, predict(model, images))
     found = differences(with_default(own), answers)
     assert set(found) == SIGNATURES
-    assert min(found.values()) > MAX_DIFFERENCE[None]
+    assert min(found.values()) > MAX_DIFFERENCE["float32"]
     of_files = {name: np.roll(array, 1, axis=0) for name, array in answers["image_bytes"].items()}
     swapped = replace(servable, class_names=servable.class_names[::-1])
     for asked, told in ((servable, {**answers, "image_bytes": of_files}), (swapped, answers)):
         found = differences(with_default(checks_of(asked, *examples)), told)
-        assert found.pop("image_bytes") > MAX_DIFFERENCE[None]
-        assert max(found.values()) < MAX_DIFFERENCE[None]
+        assert found.pop("image_bytes") > MAX_DIFFERENCE["float32"]
+        assert max(found.values()) < MAX_DIFFERENCE["float32"]
 
 
 @pytest.mark.parametrize(

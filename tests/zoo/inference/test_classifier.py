@@ -144,6 +144,15 @@ def test_a_run_whose_weights_are_not_finite_is_refused(run, tmp_path):
         Run(tmp_path).load()
 
 
+def test_computing_in_bfloat16(classifier):
+    images = np.random.default_rng(0).uniform(-2, 2, (3, 16, 16, 3)).astype("float32")
+    exact, rounded = (
+        one.infer(images) for one in (classifier, classifier.computing_in("mixed_bfloat16"))
+    )
+    assert rounded.dtype == "float32"
+    assert 1e-5 < np.abs(rounded - exact).max() < 0.02
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -8,6 +8,7 @@ import keras
 import pytest
 
 from zoo.config import TrainConfig
+from zoo.train import run
 from zoo.train.classification import ClassificationRun, train
 from zoo.train.run import _stop_signals
 
@@ -44,6 +45,18 @@ def test_seed_is_that_of_the_settings(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         train(TrainConfig(output_dir=tmp_path / "run", training={"seed": 7}))
     assert seeds == [7]
+
+
+def test_automatic_precision_is_that_of_the_devices(tmp_path, monkeypatch):
+    """A run computes in it, and its settings stay as they were given."""
+    runs = []
+    monkeypatch.setattr(run, "resolve_precision", lambda policy, kind: f"{policy} of {kind}")
+    monkeypatch.setattr(ClassificationRun, "load", lambda self: runs.append(self.config) or 1 / 0)
+    config = TrainConfig(output_dir=tmp_path / "run", training={"precision": "auto"})
+    with pytest.raises(ZeroDivisionError):
+        train(config)
+    assert runs[0].training.precision == "auto of CPU"
+    assert config.training.precision == "auto"
 
 
 def test_ignored_signals_stay_ignored():
