@@ -84,7 +84,7 @@ class Run(ABC):
         }
 
     @classmethod
-    def train(cls, config: RunConfig) -> Metrics:
+    def train(cls, config: Any) -> Metrics:
         """Trains a model, writes its run folder, and returns the contents of `metrics.json`.
 
         Everything is checked before the first step. With several processes, each is given the same
