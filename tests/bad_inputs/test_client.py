@@ -6,7 +6,6 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from PIL import Image
 from support import commands
 
 from zoo import client
-
-run = partial(commands.fail, client.main)
 
 GOOD = {"classes": [1, 0], "labels": ["a", "b"], "scores": [0.7, 0.3]}
 DEEP = b'{"predictions": ' + b"[" * 5000 + b"]" * 5000 + b"}"
@@ -35,15 +32,6 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("empty.jpg").touch()
     Path("folder.json").mkdir()
     return tmp_path
-
-
-def fail(monkeypatch, capsys, *arguments: str) -> str:
-    """Runs the client; one printable line has to say what is wrong, and nothing is written."""
-    before = sorted(os.listdir())
-    line = run(monkeypatch, capsys, *arguments)
-    assert line[:-1].isprintable()
-    assert sorted(os.listdir()) == before
-    return line
 
 
 def answer(**changes) -> bytes:
@@ -150,8 +138,8 @@ def rest() -> Iterator[str]:
 @pytest.mark.parametrize("name", [*ANSWERS, *RAW])
 def test_bad_answers(monkeypatch, capsys, rest, name):
     *_, message = (ANSWERS | RAW)[name]
-    output = ("--output", "new/a.json")
-    line = fail(monkeypatch, capsys, "a.jpg", "--url", rest, "--model", name, *output)
+    command = f"client a.jpg --url {rest} --output new/a.json --model"
+    line = commands.refuse(command, monkeypatch, capsys, name)
     assert f"{rest} " in line or f" at {rest}" in line or f"{rest}: " in line
     assert message in line
     assert len(line) < 700
@@ -176,8 +164,9 @@ def test_odd_labels_and_names_cost_no_answer(here, rest, capsys):
 @pytest.mark.parametrize("name", SLOW)
 def test_the_limit_is_that_of_the_whole_answer(monkeypatch, capsys, rest, name):
     begin = time.monotonic()
-    arguments = ("--url", rest, "--model", name, "--timeout", "0.3")
-    assert f"{rest} did not answer within 0.3 s" in fail(monkeypatch, capsys, "a.jpg", *arguments)
+    command = f"client a.jpg --url {rest} --model {name} --timeout 0.3"
+    line = commands.refuse(command, monkeypatch, capsys)
+    assert f"{rest} did not answer within 0.3 s" in line
     assert time.monotonic() - begin < 2
 
 
@@ -211,4 +200,4 @@ def test_the_limit_is_that_of_the_whole_answer(monkeypatch, capsys, rest, name):
 )
 def test_bad_arguments(monkeypatch, capsys, arguments, message):
     monkeypatch.setattr(client, "connect", lambda _: pytest.fail("the request came first"))
-    assert message in fail(monkeypatch, capsys, *arguments.split(" "))
+    assert message in commands.refuse(f"client {arguments}", monkeypatch, capsys)

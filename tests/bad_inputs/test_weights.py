@@ -202,7 +202,7 @@ SAFETENSORS = [
 
 PLACES = [
     ("missing", "none.weights.h5", "that exists. Received: weights="),
-    ("folder", "folder.weights.h5", "that exists"),
+    ("folder", "folder.weights.h5", "a folder with model.safetensors or model.weights.h5, or"),
     ("device", "/dev/zero", "that exists"),
     ("too_long", "a" * 5000 + ".weights.h5", "that exists"),
     ("wrong_suffix", "ok.hdf5", "that exists"),

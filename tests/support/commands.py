@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,4 +36,17 @@ def fail(command, monkeypatch, capsys, *arguments: str):
     error = re.sub(r"\A.* images .*\n(?=error: )", "", capsys.readouterr().err)
     assert error.startswith("error: ")
     assert error.count("\n") == 1
+    return error
+
+
+def refuse(line: str, monkeypatch, capsys, *more: str, **mains) -> str:
+    """Runs `VERB ARGUMENTS`, which has to end as for `fail` and to write nothing; returns the line.
+
+    A single space separates arguments, so that they may be empty. `mains` are not in the zoo.
+    """
+    verb, *arguments = line.split(" ")
+    before = sorted(Path().rglob("*"))
+    error = fail(mains.get(verb) or Verb(verb), monkeypatch, capsys, *arguments, *more)
+    assert error[:-1].isprintable()
+    assert sorted(Path().rglob("*")) == before
     return error

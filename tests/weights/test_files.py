@@ -170,13 +170,6 @@ def test_wrong_suffix(saved):
     assert_refused(small(), renamed, r"small\.h5'.*has to end with \.weights\.h5")
 
 
-@pytest.mark.parametrize("name", ["a.pth.tar", "a.pt", "pytorch_model.bin"])
-def test_pickles_are_not_read(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(b"a pickle")
-    assert_refused(small(), path, rf"python -m zoo\.convert.*{name}")
-
-
 def test_imagenet_weights_have_1000_classes(monkeypatch):
     monkeypatch.setattr(hub, "fetch", lambda *_: pytest.fail("downloaded"))
     with pytest.raises(ValueError, match=r"include_top=False or adapt_weights=True .*classes=3"):

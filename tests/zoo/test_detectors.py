@@ -3,15 +3,12 @@
 import itertools
 import json
 import shutil
-import subprocess
-import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from support import commands, serving
+from support import serving
 
 pytest.importorskip("official")
 
@@ -19,8 +16,6 @@ from pycocotools.mask import decode
 
 from zoo import api, client
 from zoo.config.task import find_task
-from zoo.demo import __main__ as demo
-from zoo.demo import detection as demo_page
 from zoo.detection import coco, convert, objects
 from zoo.detection.detector import Detector, DetectorDescription
 from zoo.evaluate import __main__ as evaluate
@@ -168,7 +163,10 @@ def test_a_description_of_another_detector_takes_no_memory(published, tmp_path, 
 def test_commands_take_runs_and_published_detectors(published, shards, photos, tmp_path, capsys):
     printed = []
     for source in (["--run", str(RUN)], ["--model", str(published)]):
-        evaluate.main([*source, "--data.dir", str(shards)])
+        evaluation = tmp_path / source[0].strip("-")
+        evaluate.main([*source, "--data.dir", str(shards), "--output", str(evaluation)])
+        names = {path.name for path in evaluation.iterdir()}
+        assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
         printed.append([capsys.readouterr().out.splitlines()[-1]])
         output = tmp_path / "found.json"
         predict.main([*source, str(photos[0]), "--threshold", "0", "--output", str(output)])
@@ -228,28 +226,3 @@ def test_client(server, photos, detector, tmp_path, capsys):
     client.main([*arguments, "--output", str(tmp_path / "detections.png")])
     with Image.open(tmp_path / "detections.png") as grid:
         assert grid.size[0] > 300
-
-
-def test_page(detector, photos):
-    page = demo_page.Demo(detector)
-    picture, rows = page.detect(str(photos[0]), 0)
-    assert picture.shape[2] == 3
-    assert len(rows) == len(detector(photos[0], threshold=0))
-    assert rows[0][0] in CATEGORIES.values()
-    assert page.detect(str(photos[0]), 0.5)[1] == []
-    assert page.detect(None, 0) == (None, [])
-    # In a process of its own, for Gradio leaves an event loop open.
-    script = (
-        "from types import SimpleNamespace; from zoo.demo.detection import Demo;"
-        "print(Demo(SimpleNamespace(title='shapes')).build().config)"
-    )
-    built = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
-    assert "Lambda maps are of classifiers" in built.stdout, built.stderr
-    assert "What shapes sees" in built.stdout
-
-
-def test_settings_of_classifiers_are_refused(published, tmp_path, monkeypatch, capsys):
-    (tmp_path / "labels.txt").write_text("a\nb\n")
-    fail = partial(commands.fail, demo.main, monkeypatch, capsys)
-    arguments = ["--model", str(published), "--labels", str(tmp_path / "labels.txt")]
-    assert "already says which weights and labels" in fail(*arguments)

@@ -1,6 +1,5 @@
 """A small detector, trained, interrupted, evaluated, exported and run. Takes minutes."""
 
-import base64
 import json
 import os
 import signal
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 import tensorflow as tf
 import yaml
 from PIL import Image
@@ -80,54 +78,6 @@ def test_shards_and_images_give_the_same(finished, sharded):
         np.testing.assert_allclose(
             [one["score"] for one in alone], [one["score"] for one in together], atol=1e-4
         )
-
-
-def test_commands(finished, photo, tmp_path, capsys):
-    run = ["--run", str(finished[0])]
-    evaluate.main([*run, "--output", str(tmp_path / "evaluation")])
-    printed = capsys.readouterr().out
-    assert printed.splitlines()[-1].startswith("box AP ")
-    written = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text())
-    assert {kind: written[kind] for kind in ("box", "mask")} == finished[1]["test"]
-    names = {path.name for path in (tmp_path / "evaluation").iterdir()}
-    assert names == {"best.png", "detections.json", "evaluation.json", "worst.png"}
-    predict.main(
-        [*run, str(photo), "--threshold", "0", "--output", str(tmp_path / "detections.png")]
-    )
-    assert str(photo) in capsys.readouterr().out
-    with Image.open(tmp_path / "detections.png") as grid:
-        assert grid.size[0] > 300
-    predict.main([*run, str(photo), "--output", str(tmp_path / "found.json")])
-    for one in json.loads((tmp_path / "found.json").read_text()):
-        assert one.keys() == {
-            "image_id", "category_id", "bbox", "score", "segmentation", "file_name"
-        }  # fmt: skip
-    folder = export.run(export.ExportConfig(run=finished[0], output=tmp_path / "exports"))
-    assert folder == tmp_path / "exports" / "detector_lambda_resnet14" / "1"
-    card = (folder / "model_card.md").read_text()
-    assert "`detection_masks`" in card
-    assert (folder / "labels.txt").read_text() == "1: disc\n2: square\n3: triangle\n"
-
-
-def test_export_answers_through_a_server(finished, photo, tmp_path):
-    """As TensorFlow Serving would: a process with TensorFlow alone, REST, a file in base64."""
-    export.run(export.ExportConfig(run=finished[0], output=tmp_path))
-    server = Path(__file__).parents[2] / "serving" / "server.py"
-    command = [sys.executable, "-P", str(server), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            port = json.loads(process.stdout.readline())["rest"]
-            url = f"http://127.0.0.1:{port}/v1/models/detector_lambda_resnet14:predict"
-            file = {"b64": base64.b64encode(photo.read_bytes()).decode()}
-            answer = requests.post(url, json={"instances": [file]}, timeout=300)
-        finally:
-            process.terminate()
-    assert answer.status_code == 200, answer.text
-    (found,) = answer.json()["predictions"]
-    expected = Detector.from_run(finished[0]).predict(read(photo)[None])
-    assert found.keys() == expected.keys()
-    for name, value in found.items():
-        np.testing.assert_allclose(value, expected[name][0], atol=1e-3)
 
 
 def test_a_set_as_tools_write_it(drawn, tmp_path, capsys):

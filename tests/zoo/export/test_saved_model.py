@@ -171,12 +171,10 @@ def test_refused_files(kind):
     ("content", "message"),
     [
         (b"", "image 1: expected a JPEG or PNG image"),
-        (files()[0][:9000], "Invalid JPEG data"),
         (files()[1][:1000], "Invalid PNG data|decode"),
-        (png_header(2**32 - 1, 7), "Invalid PNG data|decode"),
         (encoded(Image.new("I;16", (99, 99)), "PNG"), "16-bit PNG; scale it to 8 bits"),
     ],
-    ids=["empty", "cut jpeg", "cut png", "impossible png", "16 bits"],
+    ids=["empty", "cut", "16 bits"],
 )
 def test_refused_requests(signatures, content, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):

@@ -1,6 +1,5 @@
 """The command in a process of its own, with exports of classifiers."""
 
-import base64
 import signal
 import subprocess
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 import requests
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from support.serving import b64, command
+from support.serving import command
 
 from zoo import client
 from zoo.client import ClientConfig
@@ -52,23 +51,6 @@ def test_the_same_answers_as_predict(server, photos):
     for top, expected in zip(found, classifier.predict_files(photos, 5), strict=True):
         assert [guess[:2] for guess in top] == [guess[:2] for guess in expected.top]
         np.testing.assert_allclose([a[2] for a in top], [b[2] for b in expected.top], atol=1e-5)
-
-
-def test_refusals_of_the_graph(server, photos):
-    Image.new("L", (8000, 7000)).save(photos[0], "PNG")
-    text = base64.b64encode(photos[1].read_bytes())
-    for file, reason in (
-        (photos[0].read_bytes(), "at most 50 megapixels"),
-        (photos[1].read_bytes()[:100], ""),
-        (text, "standard base64"),
-        (text[:22] + text, "standard base64"),
-        (b"", "expected a JPEG or PNG image"),
-    ):
-        body = {"signature_name": "image_bytes", "instances": [b64(file)]}
-        response = requests.post(f"{server[1]}/v1/models/{NAME}:predict", json=body, timeout=60)
-        assert response.status_code == 400
-        assert reason in response.json()["error"]
-        assert "Op:" not in response.text
 
 
 def test_listens_on_this_machine_only(server):
