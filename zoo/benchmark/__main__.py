@@ -2,7 +2,4 @@
 
 from zoo.cli.main import Verb
 
-main = Verb("benchmark")
-
-if __name__ == "__main__":
-    main.run()
+main = Verb("benchmark", __name__)

@@ -11,10 +11,15 @@ from zoo.errors import unknown
 
 
 class Verb:
-    """A verb of the table, as a function of its arguments that returns what the command does."""
+    """A verb of the table, as a function of its arguments that returns what the command does.
 
-    def __init__(self, name: str):
+    In the `module` of that name that Python was started with, it runs at once.
+    """
+
+    def __init__(self, name: str, module: str = ""):
         self.program, self.command = f"python -m zoo.{name}", COMMANDS[name]
+        if module == "__main__":
+            self.run()
 
     def __call__(self, arguments: Sequence[str]) -> Any:
         """Reads the settings and runs the command; raises its errors."""

@@ -2,7 +2,4 @@
 
 from zoo.cli.main import Verb
 
-main = Verb("export")
-
-if __name__ == "__main__":
-    main.run()
+main = Verb("export", __name__)

@@ -2,7 +2,4 @@
 
 from zoo.cli.main import Verb
 
-main = Verb("predict")
-
-if __name__ == "__main__":
-    main.run()
+main = Verb("predict", __name__)

@@ -2,7 +2,4 @@
 
 from zoo.cli.main import Verb
 
-main = Verb("pseudo_label")
-
-if __name__ == "__main__":
-    main.run()
+main = Verb("pseudo_label", __name__)
