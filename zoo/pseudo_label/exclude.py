@@ -1,4 +1,4 @@
-"""Images that must not be pseudo-labeled: those of the labeled and the test sets."""
+"""Images that must not be pseudo-labeled, those of the labeled and test sets, and their hashes."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,11 +13,39 @@ import tensorflow as tf
 
 from zoo.data.crops import check_header, decode
 from zoo.data.image_files import to_jpeg_or_png
-from zoo.pseudo_label.hashes import perceptual_hashes, thumbnail
 from zoo.pseudo_label.inputs import find_ranges
 
 BITS = 64
 AT_ONCE = 256  # images whose hashes are computed together
+SIDE = 32  # of the gray thumbnail
+LOW = 8  # lowest frequencies of each axis: 64 bits
+FLAT = 1.0  # amplitude of a frequency, in gray levels, that counts as none
+
+
+def thumbnail(image: tf.Tensor) -> tf.Tensor:
+    """Reduces a decoded image `(height, width, 3)` to gray `(32, 32)` in [0, 255], in a graph too.
+
+    The whole image counts, whatever the crop that the network gets.
+    """
+    gray = tf.tensordot(tf.cast(image, tf.float32), [0.299, 0.587, 0.114], 1)[..., None]
+    return tf.image.resize(gray, (SIDE, SIDE), antialias=True)[..., 0]
+
+
+def perceptual_hashes(thumbnails: np.ndarray) -> np.ndarray:
+    """Computes the 64-bit DCT hashes of gray thumbnails `(n, 32, 32)`: int64 `(n,)`.
+
+    A bit is set if the amplitude of its frequency is above the median of the 8 x 8 lowest. So
+    re-encoding, resizing and brightness change few bits.
+    """
+    from scipy.fft import dctn
+
+    pixels = np.asarray(thumbnails, "float64")
+    amplitudes: Any = dctn(pixels, axes=(1, 2), norm="ortho")
+    amplitudes = amplitudes[:, :LOW, :LOW].reshape(-1, LOW * LOW)  # (n, 64)
+    # Rounding errors of images without some frequencies would set bits at random.
+    amplitudes = np.where(np.abs(amplitudes) < FLAT, 0, amplitudes)
+    bits = amplitudes > np.median(amplitudes, axis=1, keepdims=True)
+    return np.packbits(bits, axis=1).view(">i8")[:, 0].astype("int64")
 
 
 @dataclass(frozen=True)

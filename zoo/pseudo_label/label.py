@@ -95,5 +95,5 @@ def run(config: LabelConfig) -> None:
     of_any_range = wanted.model_copy(update={"ranges": ()})
     task = job.Task(of_any_range, config.teacher, str(output), len(ranges), skip)
     with report.Meter([images.take for _, images in rest]) as meter:
-        label_each(task, rest, beam, meter.advance)
+        label_each(task, rest, beam, meter.add)
     report.write(output, task, meter.images, meter.seconds)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -11,40 +11,32 @@ from zoo.files import write_json
 from zoo.plots.pseudo_labels import plot_labels
 from zoo.pseudo_label.job import INDEX, REPORT, SCORES, Task, read_index
 
+with needs_extra("train"):
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
 BINS = 20  # of scores
 NAMED = 100  # unreadable images that the report names
 MEMORY_S = 3600  # from which the time left is estimated: workers finish ranges now and then
 
 
-class Meter:
+class Meter(Progress):
     """A progress bar with images per second and the time left, in a `with` block.
 
     `takes` are the numbers of images of the ranges, -1 where it is unknown.
     """
 
     def __init__(self, takes: Sequence[int]) -> None:
-        with needs_extra("train"):
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
         rate = "images, {task.fields[rate]} images/s, left:"
         columns = "Labeling", BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()
+        super().__init__(*columns, speed_estimate_period=MEMORY_S)
         self.images, self.seconds, self._begin = 0, 0.0, time.monotonic()
-        self.progress: Any = Progress(*columns, speed_estimate_period=MEMORY_S)
-        total = None if -1 in takes else sum(takes)
-        self._task = self.progress.add_task("", total=total, rate="-")
+        self._task = self.add_task("", total=None if -1 in takes else sum(takes), rate="-")
 
-    def advance(self, count: int) -> None:
+    def add(self, count: int) -> None:
         """Counts images."""
         self.images += count
         self.seconds = time.monotonic() - self._begin
-        rate = f"{self.images / self.seconds:,.1f}"
-        self.progress.update(self._task, advance=count, rate=rate)
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+        self.update(self._task, advance=count, rate=f"{self.images / self.seconds:,.1f}")
 
 
 def write(folder: Any, task: Task, labeled: int, seconds: float) -> None:

@@ -25,7 +25,7 @@ from zoo.inference.source.base import ClassifierSource
 from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
 from zoo.model_card import LABELS, PREPROCESSING
-from zoo.pseudo_label.hashes import thumbnail
+from zoo.pseudo_label.exclude import thumbnail
 from zoo.run_folder import CONFIG
 
 SAVED_MODEL = "saved_model.pb"

@@ -14,7 +14,7 @@ import tensorflow as tf
 from zoo.data.pseudo_records import PseudoLabel
 from zoo.errors import printable
 from zoo.files import atomic_write
-from zoo.pseudo_label.hashes import SIDE, perceptual_hashes
+from zoo.pseudo_label.exclude import SIDE, perceptual_hashes
 from zoo.pseudo_label.inputs import DamagedError, Range
 from zoo.pseudo_label.job import INDEX, Task
 from zoo.pseudo_label.teacher import Teacher, load_teacher

@@ -197,9 +197,9 @@ def test_report_counts_known_scores(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(("takes", "total"), [([3, 4], 7), ([3, -1], None)])
 def test_progress_has_no_total_where_numbers_are_unknown(takes, total):
     with report.Meter(takes) as meter:
-        meter.advance(2)
-        meter.advance(1)
-    (task,) = meter.progress.tasks
+        meter.add(2)
+        meter.add(1)
+    (task,) = meter.tasks
     assert (task.total, task.completed, meter.images) == (total, 3, 3)
 
 

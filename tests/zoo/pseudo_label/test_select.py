@@ -15,7 +15,7 @@ from zoo.data.pseudo_records import LABELS, PseudoLabel, read_selection
 from zoo.files import write_json
 from zoo.plots import pseudo_labels
 from zoo.pseudo_label import selection
-from zoo.pseudo_label.hashes import perceptual_hashes, thumbnail
+from zoo.pseudo_label.exclude import perceptual_hashes, thumbnail
 from zoo.pseudo_label.job import Job
 from zoo.pseudo_label.select import SelectConfig
 from zoo.pseudo_label.select import run as select

@@ -12,7 +12,7 @@ from support.record_files import jpeg
 from zoo.data.crops import decode
 from zoo.data.pseudo_records import parse, soft_label
 from zoo.inference.source.run import Run
-from zoo.pseudo_label.hashes import perceptual_hashes, thumbnail
+from zoo.pseudo_label.exclude import perceptual_hashes, thumbnail
 from zoo.pseudo_label.inputs import Range, find_ranges
 from zoo.pseudo_label.job import INDEX, Job, Task, read_index
 from zoo.pseudo_label.teacher import load_teacher

@@ -10,8 +10,13 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.data.crops import decode
-from zoo.pseudo_label.exclude import AT_ONCE, Excluded, read_excluded
-from zoo.pseudo_label.hashes import perceptual_hashes, thumbnail
+from zoo.pseudo_label.exclude import (
+    AT_ONCE,
+    Excluded,
+    perceptual_hashes,
+    read_excluded,
+    thumbnail,
+)
 
 PARTS = [
     Image.fromarray(image[rows : rows + 200, columns : columns + 300])
