@@ -362,17 +362,12 @@ def _polygon(polygon: Any, height: int, width: int) -> list[float]:
             f"received {short(polygon)}"
         ) from None
     size = np.array([width, height])
-    for axis, sign in ((0, 1), (1, 1), (0, -1), (1, -1)):  # Sutherland and Hodgman, by side
-        inside = sign * points[:, axis] + (1 if sign > 0 else 2) * size[axis]
-        if (inside >= 0).all():
-            continue
-        cut = []
-        for one, two, a, b in zip(
-            points, np.roll(points, -1, 0), inside, np.roll(inside, -1), strict=True
-        ):
-            cut += [one] if a >= 0 else []
-            cut += [one + (two - one) * (a / (a - b))] if (a < 0) != (b < 0) else []
-        points = np.reshape(cut, (-1, 2))
+    if ((points < -size) | (points > 2 * size)).any():
+        from matplotlib.path import Path as Outline
+        from matplotlib.transforms import Bbox
+
+        outline = Outline(np.append(points, points[:1], 0), closed=True)
+        points = np.asarray(outline.clip_to_bbox(Bbox([-size, 2 * size])).vertices)
     length = np.abs(np.diff(points, axis=0, append=points[:1])).sum()
     if length > height * width + 100 * (height + width):
         raise ValueError(

@@ -143,18 +143,8 @@ class Detector:
 
     def _variables(self) -> dict[str, tf.Variable]:
         """Variables by their paths in the model: tf_keras' names have counters per process."""
-        view, found = tf.train.TrackableView(self.model), {}
-        nodes: list[tuple[str, Any]] = [("", self.model)]
-        seen = set()
-        for prefix, node in nodes:  # the list grows
-            for name, child in view.children(node).items():
-                if id(child) in seen:
-                    continue
-                seen.add(id(child))
-                nodes.append((f"{prefix}{name}/", child))
-                if isinstance(child, tf.Variable):
-                    found[prefix + name] = child
-        return found
+        paths = self.model.get_weight_paths()
+        return {path.replace(".", "/"): variable for path, variable in paths.items()}
 
     @property
     def masks(self) -> bool:
