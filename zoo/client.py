@@ -33,7 +33,7 @@ from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable, shorten
 from zoo.fields import OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
-from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
+from zoo.inference.predictions import ClassScore, describe, write_json
 
 # Limits of a request: images, and bytes if there is more than one image.
 MAX_PHOTOS, MAX_BYTES = 8, 8 * 2**20
@@ -166,8 +166,8 @@ def run(config: ClientConfig) -> None:
                 continue
             if config.output and config.output.suffix == ".png":
                 raise ValueError(f"output: .png is for detectors. Received: {config.model} is none")
-            classes.append(Prediction(photo, answer.top()))
-            print(describe(classes[-1]), flush=True)
+            classes.append((photo, answer.top()))
+            print(describe(*classes[-1]), flush=True)
     if config.output is not None:
         if found:
             objects.write(found, config.model, config.threshold, config.output)

@@ -16,7 +16,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from support import commands
 
-from zoo.inference.predictions import ClassScore, Prediction
+from zoo.inference.predictions import ClassScore
 from zoo.inference.source import kinds
 from zoo.inference.source.run import Run
 from zoo.plots import classification as plots
@@ -50,12 +50,12 @@ def test_predictions_are_printed_and_written(here, run, capsys):
     assert (written["run"], written["top"]) == (str(run), 2)
     assert [entry["photo"] for entry in written["photos"]] == photos
     predictions = Run(run).load().predict_files([here / name for name in photos], top=2)
-    for entry, prediction in zip(written["photos"], predictions, strict=True):
+    for entry, (_, expected) in zip(written["photos"], predictions, strict=True):
         assert [tuple(guess.values()) for guess in entry["top"]] == [
             (guess.index, guess.name, pytest.approx(guess.probability, rel=1e-5))
-            for guess in prediction.top
+            for guess in expected
         ]
-        for guess in prediction.top:
+        for guess in expected:
             assert re.search(rf"^ +{guess.probability:.1%} .* {guess.name}$", printed, re.MULTILINE)
         assert entry["photo"] in printed.splitlines()
     assert printed.splitlines()[-1] == "wrote new/predictions.json"
@@ -90,7 +90,7 @@ class Red:
         return self
 
     def predict_files(self, photos, top):
-        return (Prediction(photo, [ClassScore(0, "red\x1b[2J", 1.0)]) for photo in photos)
+        return ((photo, [ClassScore(0, "red\x1b[2J", 1.0)]) for photo in photos)
 
     def view(self, photo):
         return np.zeros((4, 4, 3))

@@ -128,8 +128,8 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
     seen["evaluate"] = [pixels(range(CLASSES), outputs[i]) for i in range(len(photos))]
 
     seen["predict"] = [
-        pixels([score.index for score in answer.top], [score.probability for score in answer.top])
-        for answer in classifier.predict_files(photos, CLASSES)
+        pixels([score.index for score in top], [score.probability for score in top])
+        for _, top in classifier.predict_files(photos, CLASSES)
     ]
 
     monkeypatch.setattr(graph, "TOP", CLASSES)

@@ -38,11 +38,11 @@ class Demo:
         if photo is None:
             return None
         with telling_what_is_wrong(photo):
-            (answer,) = self.classifier.predict_files([Path(photo)], TOP)
-        names = [score.name for score in answer.top]
+            top = self.classifier(Path(photo), TOP)
+        names = [score.name for score in top]
         return {
             name if names.count(name) == 1 else f"{name} ({index})": probability
-            for index, name, probability in answer.top
+            for index, name, probability in top
         }
 
     def look(

@@ -15,7 +15,7 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from zoo.data.crops import resize_center
 from zoo.inference.images import Image, read_pixels, several
-from zoo.inference.predictions import ClassScore, Prediction
+from zoo.inference.predictions import ClassScore
 from zoo.model_card import LABELS, versions
 from zoo.registry import resolve_precision
 
@@ -119,11 +119,13 @@ class Classifier:
                 scores.append([ClassScore(i, self.class_names[i], row[i]) for i in order])
         return scores[0] if is_one else scores
 
-    def predict_files(self, photos: Sequence[Path], top: int) -> Iterator[Prediction]:
-        """Yields the prediction for each image file, reading a few at a time; see `__call__`."""
+    def predict_files(
+        self, photos: Sequence[Path], top: int
+    ) -> Iterator[tuple[Path, list[ClassScore]]]:
+        """Yields each image file with its predictions, reading a few at a time; see `__call__`."""
         for begin in range(0, len(photos), BATCH_SIZE):
             batch = photos[begin : begin + BATCH_SIZE]
-            yield from map(Prediction, batch, self(batch, top))
+            yield from zip(batch, self(batch, top), strict=True)
 
     def view(self, image: Image) -> np.ndarray:
         """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255]."""

@@ -1,7 +1,6 @@
 """Predictions for images, printed with bars or written as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,31 +19,25 @@ class ClassScore(NamedTuple):
     probability: float
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The most probable classes of an image file, in descending order."""
-
-    photo: Path
-    top: list[ClassScore]
-
-
-def describe(prediction: Prediction) -> str:
+def describe(photo: Path, top: Sequence[ClassScore]) -> str:
     """Formats the lines about an image: its name, then percentages, bars and classes."""
     lines = [
         f"{score.probability:8.1%}  {'#' * round(BAR * score.probability):{BAR}}  "
         f"{printable(score.name)}"
-        for score in prediction.top
+        for score in top
     ]
-    return "\n".join([printable(prediction.photo), *lines, ""])
+    return "\n".join([printable(photo), *lines, ""])
 
 
-def write_json(config: Settings, predictions: Sequence[Prediction], path: Path) -> None:
+def write_json(
+    config: Settings, predictions: Sequence[tuple[Path, Sequence[ClassScore]]], path: Path
+) -> None:
     """Writes the settings, and the index, name and probability of every class."""
     settings = config.model_dump(
         mode="json", exclude={"photos", "output", "threshold"}, exclude_none=True
     )
     photos = [
-        {"photo": str(prediction.photo), "top": [score._asdict() for score in prediction.top]}
-        for prediction in predictions
+        {"photo": str(photo), "top": [score._asdict() for score in top]}
+        for photo, top in predictions
     ]
     files.write_json(path, {**settings, "photos": photos}, indent=2)

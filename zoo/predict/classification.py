@@ -11,7 +11,7 @@ from zoo.data.readable import check_readable
 from zoo.errors import printable
 from zoo.fields import OutputFile, check_file_name, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
-from zoo.inference.predictions import Prediction, describe, write_json
+from zoo.inference.predictions import ClassScore, describe, write_json
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
@@ -57,7 +57,7 @@ def run(config: PredictConfig) -> None:
     classifier = choose(config).load().computing_in(config.precision)
     predictions = []
     for prediction in classifier.predict_files(photos, config.top):
-        print(describe(prediction), flush=True)
+        print(describe(*prediction), flush=True)
         predictions.append(prediction)
     for i, output in enumerate(outputs):
         if output.suffix == ".json":
@@ -67,12 +67,14 @@ def run(config: PredictConfig) -> None:
         print(f"wrote {printable(output)}")
 
 
-def _draw(classifier: "Classifier", predictions: Sequence[Prediction], path: Path) -> None:
+def _draw(
+    classifier: "Classifier", predictions: Sequence[tuple[Path, list[ClassScore]]], path: Path
+) -> None:
     from zoo.plots.classification import plot_scores
 
     images = [
-        (printable(one.photo.name), classifier.view(one.photo), [score[1:] for score in one.top])
-        for one in predictions
+        (printable(photo.name), classifier.view(photo), [score[1:] for score in top])
+        for photo, top in predictions
     ]
     plot_scores(images, f"{classifier.name}: most probable classes", path)
 

@@ -74,12 +74,12 @@ def test_answers_are_those_of_the_model(china, tmp_path, classifier, monkeypatch
     views = [decode_center(photo.read_bytes(), classifier.preprocessing) for photo in photos]
     expected = np.asarray(classifier.model(preprocess_input(np.stack(views)), training=False))
     assert np.abs(expected[0] - expected[1]).max() > 1e-4
-    assert [answer.photo for answer in answers] == photos
-    for answer, probabilities in zip(answers, expected, strict=True):
+    assert [photo for photo, _ in answers] == photos
+    for (_, top), probabilities in zip(answers, expected, strict=True):
         order = np.argsort(-probabilities)[:4]
-        assert [guess.index for guess in answer.top] == order.tolist()
-        assert [guess.name for guess in answer.top] == [str(i) for i in order]
-        got = [guess.probability for guess in answer.top]
+        assert [guess.index for guess in top] == order.tolist()
+        assert [guess.name for guess in top] == [str(i) for i in order]
+        got = [guess.probability for guess in top]
         np.testing.assert_allclose(got, probabilities[order], rtol=1e-4)
 
 

@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 
 from zoo.cli.settings import Settings
-from zoo.inference.predictions import ClassScore, Prediction, describe, write_json
+from zoo.inference.predictions import ClassScore, describe, write_json
 
 
 def test_percentages_and_bars_are_aligned():
     top = [ClassScore(3, "temple", 1.0), ClassScore(0, "a b", 0.0504), ClassScore(1, "c", 0.0)]
-    assert describe(Prediction(Path("a/b.jpg"), top)) == (
+    assert describe(Path("a/b.jpg"), top) == (
         "a/b.jpg\n"
         "  100.0%  ##############################  temple\n"
         "    5.0%  ##                              a b\n"
@@ -19,9 +19,7 @@ def test_percentages_and_bars_are_aligned():
 
 
 def test_names_are_printed_without_escapes():
-    printed = describe(
-        Prediction(Path("\x1b[2J/\udce9.jpg"), [ClassScore(0, "\x1b]0;x\x07\n", 1.0)])
-    )
+    printed = describe(Path("\x1b[2J/\udce9.jpg"), [ClassScore(0, "\x1b]0;x\x07\n", 1.0)])
     name, guess, end = printed.split("\n")
     assert (name, end) == (r"\x1b[2J/\udce9.jpg", "")
     assert guess.endswith(r"#  \x1b]0;x\x07\n")
@@ -29,7 +27,7 @@ def test_names_are_printed_without_escapes():
 
 def test_a_name_that_is_not_utf_8_is_written(tmp_path):
     photo, other = Path(os.fsdecode(b"caf\xe9.jpg")), Path("größe \x1b.jpg")
-    answers = [Prediction(photo, [ClassScore(0, "\x1b", 1.0)]), Prediction(other, [])]
+    answers = [(photo, [ClassScore(0, "\x1b", 1.0)]), (other, [])]
     write_json(Settings(), answers, tmp_path / "answers.json")
     content = (tmp_path / "answers.json").read_text("utf-8")
     assert "größe" in content
