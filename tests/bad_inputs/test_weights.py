@@ -200,13 +200,14 @@ SAFETENSORS = [
     ("overflow", tensors(bias=np.full(3, -1e300)), "Received: -inf in fc.bias"),
 ]
 
+PICKLES = ("a.pth", "a.pth.tar", "a.pt", "pytorch_model.bin")
 PLACES = [
     ("missing", "none.weights.h5", "that exists. Received: weights="),
     ("folder", "folder.weights.h5", "a folder with model.safetensors or model.weights.h5, or"),
     ("device", "/dev/zero", "that exists"),
     ("too_long", "a" * 5000 + ".weights.h5", "that exists"),
     ("wrong_suffix", "ok.hdf5", "that exists"),
-    ("pickle", "model.pth", "python -m zoo.convert"),
+    *((name, name, "python -m zoo.convert") for name in PICKLES),
     ("number", 5, "Received: weights='5'"),
     ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: 'hf://owner'"),
     ("unpublished", "imagenet", "weights='imagenet' of 'tiny'"),
@@ -283,8 +284,8 @@ def test_safetensors(torch_model, tmp_path, damage, part):
 def test_places(model, saved, tmp_path, monkeypatch, weights, part):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ok.weights.h5").write_bytes(saved)
-    (tmp_path / "ok.hdf5").touch()
-    (tmp_path / "model.pth").touch()
+    for name in ("ok.hdf5", *PICKLES):
+        (tmp_path / name).touch()
     (tmp_path / "folder.weights.h5").mkdir()
     assert_refused(model, weights, part)
 

@@ -44,16 +44,16 @@ def weights(tmp_path) -> str:
 def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, china):
     path = tmp_path / "china.png"
     Image.fromarray(china).save(path)
-    (expected,) = classifier.predict_files([path], 3)
-    assert classifier(path, top=3) == classifier(str(path), top=3) == expected.top
-    assert classifier(china, top=3) == expected.top
-    assert classifier(Image.fromarray(china), top=3) == expected.top
+    ((_, expected),) = classifier.predict_files([path], 3)
+    assert classifier(path, top=3) == classifier(str(path), top=3) == expected
+    assert classifier(china, top=3) == expected
+    assert classifier(Image.fromarray(china), top=3) == expected
     several = [[path, china], [Image.fromarray(china), path], np.stack([china, china])]
     for images in several:
         for scores in classifier(images, top=3):
-            assert [score.name for score in scores] == [score.name for score in expected.top]
+            assert [score.name for score in scores] == [score.name for score in expected]
             assert [score.probability for score in scores] == pytest.approx(
-                [score.probability for score in expected.top], abs=1e-6
+                [score.probability for score in expected], abs=1e-6
             )
     assert classifier([]) == []
     assert len(classifier(china, top=99)) == 10

@@ -201,6 +201,8 @@ def server(published, tmp_path_factory):
     card = (exported / "model_card.md").read_text()
     assert "python -m zoo.client --model detector_lambda_resnet14" in card
     assert "image_bytes " in card
+    assert "`detection_masks`" in card
+    assert (exported / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"
     with serving.command(str(exported.parent)) as (_, url):
         yield url
 

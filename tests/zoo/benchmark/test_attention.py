@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from lambda_keras.layers import AxialAttention, GlobalAttention, LambdaLayer
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import attention
 from zoo.benchmark.attention import Config
@@ -71,23 +72,25 @@ def test_what_was_not_measured_has_no_ratio():
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize(
-    ("seen", "vectors", "shared", "printed"),
+    ("layer", "printed"),
     [
-        pytest.param(lambda side: side**2, 128 * 8, False, 120, id="global"),
-        pytest.param(lambda side: 2 * side, 128 * 8, False, 4.8, id="axial"),
-        pytest.param(lambda side: side**2, 16, False, 1.9, id="lambda"),
-        pytest.param(lambda side: side**2, 8, False, 0.95, id="lambda, k=8"),
-        pytest.param(lambda side: side**2, 16, True, 0.63, id="lambda, shared"),
+        (GlobalAttention(64, num_heads=8), 120),
+        (AxialAttention(64, num_heads=8), 4.8),
+        (LambdaLayer(64, scope=None), 1.9),
+        (LambdaLayer(64, scope=None, key_dim=8), 0.95),
+        (LambdaLayer(64, scope=None, position_embedding="shared"), 0.63),
     ],
 )
-def test_memory_of_table_4(seen, vectors, shared, printed):
+def test_memory_of_table_4(layer, printed):
     """Maps `b h n m` or embeddings `k n m` of a ResNet-50, 224 pixels, batch 128, float32.
 
     All blocks of a stage have its last size, as the printed figures imply; ours pool after it.
     """
-    blocks = {56: 3, 28: 4, 14: 6, 7: 3}
-    blocks = dict.fromkeys(blocks, 1) if shared else blocks
-    numbers = sum(number * vectors * side**2 * seen(side) for side, number in blocks.items())
+    is_shared = getattr(layer, "position_embedding", None) == "shared"
+    numbers = sum(
+        (1 if is_shared else blocks) * layer.count_map_elements((128, side, side, 64))
+        for side, blocks in {56: 3, 28: 4, 14: 6, 7: 3}.items()
+    )
     assert 4 * numbers / 2**30 == pytest.approx(printed, rel=0.025)
     case = MixerLayer("global", size=56, depth=64, batch=128)
     assert case.dense_numbers() == 128 * 8 * 56**4

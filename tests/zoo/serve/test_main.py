@@ -48,9 +48,9 @@ def test_the_same_answers_as_predict(server, photos):
     config = ClientConfig(url=server[1], model=NAME, photos=[str(path) for path in photos])
     with client.connect(config) as send:
         found = [answer.top() for _, answer in client.predict_files(send, config, photos)]
-    for top, expected in zip(found, classifier.predict_files(photos, 5), strict=True):
-        assert [guess[:2] for guess in top] == [guess[:2] for guess in expected.top]
-        np.testing.assert_allclose([a[2] for a in top], [b[2] for b in expected.top], atol=1e-5)
+    for top, (_, expected) in zip(found, classifier.predict_files(photos, 5), strict=True):
+        assert [guess[:2] for guess in top] == [guess[:2] for guess in expected]
+        np.testing.assert_allclose([a[2] for a in top], [b[2] for b in expected], atol=1e-5)
 
 
 def test_listens_on_this_machine_only(server):
