@@ -211,7 +211,8 @@ def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
 
 
 def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_path):
-    loaded = SimpleNamespace(load=lambda: "network")
+    network = SimpleNamespace(computing_in=lambda precision: f"network in {precision}")
+    loaded = SimpleNamespace(load=lambda: network)
     monkeypatch.setattr(source, "choose_source", lambda _: loaded)
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")
     monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
@@ -225,9 +226,10 @@ def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_p
     monkeypatch.setattr(demo_page, "serve", serve)
     port, url = free_port(), "https://hub.example.org/proxy/"
     password = ("--password_file", str(tmp_path / "password"))
-    demo.main(["--run", "runs", "--port", str(port), *password, "--url", url])
+    options = (*password, "--url", url, "--precision", "float32")
+    demo.main(["--run", "runs", "--port", str(port), *options])
     ((shown, *rest),) = served
-    assert shown.classifier == "network"
+    assert shown.classifier == "network in float32"
     assert rest == ["127.0.0.1", port, "12345678", True, url]
     assert modes == [0o700]  # others on this machine neither read uploads nor place links
     assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
