@@ -133,7 +133,7 @@ class Config(Settings):
     data_dir: LocalPath | None = None
     """Folder of data sets; None: ~/tensorflow_datasets."""
     train: bool = True
-    """Train what is missing; false: print what is there."""
+    """Train what is missing; false: compare what is there."""
     time: bool = False
     """Measure the time of a step of each row instead of training."""
 
@@ -151,8 +151,10 @@ def main(arguments: Sequence[str]) -> None:
     experiment = Experiment.model_validate(read_settings(str(config.file)))
     output = config.output or Path("docs/benchmarks") / f"{config.file.stem}.json"
     if config.train:
-        run(experiment, output, *load(experiment, config.data_dir), config.time, config.command)
-    show(experiment, read(output))
+        run(experiment, output, *load(experiment, config.data_dir), config.time)
+    report = read(output) | {"command": f"python -m tools.experiment {config.file}"}
+    show(experiment, report)
+    write(experiment, output, report)
     print(f"\nresults: {printable(output)}")
 
 
@@ -177,7 +179,6 @@ def run(
     train: Images,
     test: Images,
     timed: bool = False,
-    command: str = "",
 ) -> None:
     """Trains and evaluates all rows and seeds that the file lacks, or times a step of the rows."""
     scale = train.images.mean(), train.images.std()
@@ -203,17 +204,21 @@ def run(
             result |= {"seed": seed, "seconds": seconds, **evaluate(model, tests, test.labels)}
         report = read(output)  # again: another process may have written since
         report |= {
-            "benchmark": "experiment",
-            "command": command,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "hardware": find_hardware(),
             "versions": installed(("keras", "tensorflow", "tensorflow-datasets", "numpy"), "pip"),
         }
         report["times" if timed else "runs"].append(result)
-        report["rows"] = [*rows(experiment, report), *claims(experiment, report)]
-        write_json(output, report, indent=1)
+        write(experiment, output, report)
         numbers = {key: value for key, value in result.items() if isinstance(value, float | int)}
         print(name, *(f"{key} {value:.5g}" for key, value in numbers.items()), flush=True)
+
+
+def write(experiment: Experiment, output: Path, report: dict[str, Any]) -> None:
+    """Writes results with the rows and the claims that the experiment has now."""
+    report["benchmark"] = "experiment"
+    report["rows"] = [*rows(experiment, report), *claims(experiment, report)]
+    write_json(output, report, indent=1)
 
 
 def read(output: Path) -> dict[str, Any]:
