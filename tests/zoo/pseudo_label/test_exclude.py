@@ -81,7 +81,9 @@ def test_hashes_by_hand():
     places = np.pi * (2 * np.arange(32) + 1) / 64
     waves = [100 + 50 * np.cos(places * f) * np.ones((32, 1)) for f in (1, 7)]
     waves += [waves[0].T, np.full((32, 32), 130.1)]  # even: rounding errors set no bits
-    expected = [2**63 + 2**62, 2**63 + 2**56, 2**63 + 2**55, 2**63]
+    # Just below the amplitude 1 of an orthonormal transform, which counts as none, and above it.
+    waves += [100 + gray * np.cos(places) * np.ones((32, 1)) for gray in (0.04, 0.05)]
+    expected = [2**63 + 2**62, 2**63 + 2**56, 2**63 + 2**55, 2**63, 2**63, 2**63 + 2**62]
     found = perceptual_hashes(np.stack(waves))
     assert found.dtype == np.int64
     assert found.view("uint64").tolist() == expected
