@@ -77,11 +77,12 @@ test-detection: .venv/installed  ## Run all tests of the detectors, those that t
 	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection \
 	  tests/tools/test_shapes.py tests/tools/test_detection_cost.py
 
-test-benchmark: .venv-benchmark/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
+test-benchmark: .venv-benchmark/installed .venv-tpu/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest -m "not very_slow" \
 	  tests/zoo/benchmark/test_networks.py tests/layers/attention/test_timm.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest -m "not very_slow" \
 	  tests/tools/test_compiled.py tests/tools/test_kernels.py tests/zoo/benchmark/test_backends.py
+	KERAS_BACKEND=tensorflow .venv-benchmark/bin/python -m pytest -m "not very_slow" tests/tools/test_lowering.py
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
 	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \
@@ -122,7 +123,7 @@ demo-docs: demo  ## Train the network of the site's first page anew
 INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv-torch/installed: INSTALL = $(@D)/bin/pip install --quiet --disable-pip-version-check --use-pep517
 .venv/installed .venv-jax/installed .venv-benchmark/installed .venv-pseudo/installed \
-  .venv-docs/installed: | .venv-lock/installed
+  .venv-docs/installed .venv-tpu/installed: | .venv-lock/installed
 
 .venv/installed: requirements/tensorflow.lock
 .venv-jax/installed: requirements/jax.lock
@@ -130,8 +131,9 @@ INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 .venv-benchmark/installed: requirements/benchmark.lock
 .venv-pseudo/installed: requirements/pseudo.lock
 .venv-docs/installed: requirements/docs.lock
+.venv-tpu/installed: requirements/tpu.lock
 .venv/installed .venv-jax/installed .venv-torch/installed .venv-benchmark/installed \
-  .venv-pseudo/installed .venv-docs/installed:
+  .venv-pseudo/installed .venv-docs/installed .venv-tpu/installed:
 	@echo "Installing $< into $(@D), which takes a minute or two"
 	$(VENV) --clear $(@D)
 	$(INSTALL) --requirement $<
@@ -157,6 +159,11 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	$(subst constraints.txt,benchmark.in,$(COMPILE)) --no-annotate --extra train --extra torch \
 	  --group benchmark --group test --output-file requirements/benchmark.lock
 	rm requirements/benchmark.in
+# Of the TPU page: TensorFlow's wheel for TPUs in place of tensorflow.
+	echo 'tensorflow; sys_platform == "none"' > requirements/tpu.in
+	$(COMPILE) --no-annotate --override requirements/tpu.in --extra train --extra tpu \
+	  --output-file requirements/tpu.lock
+	rm requirements/tpu.in
 	sed -i.bak -E '/^(cuda-|nvidia-|triton)/d' requirements/torch.lock requirements/benchmark.lock
 	rm requirements/*.lock.bak
 
@@ -166,5 +173,5 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	@touch $@
 
 clean:  ## Remove the environments and caches; runs/ stays
-	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-docs .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-docs .venv-tpu .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

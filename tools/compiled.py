@@ -1,13 +1,16 @@
 """Compiles for devices that are not there: `python -m tools.compiled`."""
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing import get_context
-from typing import Annotated, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tools.kernels import DEVICES, Device
 from zoo.backend import use_backend
@@ -27,8 +30,10 @@ from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import run_command
 from zoo.fields import LARGEST, Count, checked_by, one_of
+from zoo.registry import precision
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
+IMAGENET = (1_281_167, 50_000), 1000  # images to train and to test on, and classes
 ANALYSIS = ("ideal_ms", "kernels", "bytes_accessed", "operations", "argument_bytes")
 ANALYSIS += ("temporary_bytes", "hbm_bytes", "seconds")
 OF_NETWORKS = ("largest_batch", "ideal_images_per_second")
@@ -57,7 +62,40 @@ class TrainedKeras(Trained, KerasNetwork):
     """A network of keras.applications with the same step."""
 
 
-parse_trained = partial(parse, libraries={"": Trained, "keras": TrainedKeras})
+class Recipe(Trained):
+    """A configuration's training step as `zoo.train` builds it, at the case's size and batch."""
+
+    library = "recipe"
+    arguments = frozenset()
+
+    @cached_property
+    def trained(self) -> Any:
+        from zoo.config import TrainConfig
+        from zoo.data.load import EvalImages, ImageData, TrainingImages
+        from zoo.data.record_files import RecordFile, StreamSource
+        from zoo.devices import Devices, Host
+        from zoo.train.classification import ClassificationRun
+
+        words = ["--config", self.model, "--model.image_size", str(self.image_size)]
+        config = TrainConfig.from_command_line(words)
+        run = ClassificationRun(config, Devices(1, Host(), "TPU"), resumed=False)
+        run.images, run.classes = IMAGENET
+        nothing: Any = None  # reads images, of which there are none
+        train, test = (StreamSource([RecordFile("", 0, count)], nothing, 0) for count in run.images)
+        run.data = ImageData(TrainingImages(train, nothing), EvalImages(test, nothing), ())
+        with precision(self.dtype):
+            run.build()
+            run.model._maybe_symbolic_build()  # variables of metrics
+        return run.model
+
+    def build(self):
+        return self.trained.network
+
+    def compile(self):
+        return self.trained
+
+
+parse_trained = partial(parse, libraries={"": Trained, "keras": TrainedKeras, "recipe": Recipe})
 
 
 class Config(LayerSettings):
@@ -74,8 +112,12 @@ class Config(LayerSettings):
     device: Annotated[str, one_of("device", DEVICES)]
     """Device to compile for."""
     models: tuple[Annotated[str, checked_by(parse_trained)], ...] = ()
-    """Networks in place of the layer: [keras.]NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by
-    commas, with the batch of one device. Minutes to hours each."""
+    """Networks in place of the layer: [keras.]NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., or
+    recipe.NAME@SIZExBATCH for a configuration of zoo.train, separated by commas, with the batch of
+    one device. Minutes to hours each."""
+    tensorflow: Path | None = None
+    """Python of an environment with TensorFlow for TPUs, .venv-tpu/bin/python of `make`: compiles
+    TensorFlow's steps in place of JAX's."""
     dtype: MixedDtype = "mixed_bfloat16"
     """Keras dtype policy."""
     scopes: Scopes = (23,)
@@ -85,6 +127,15 @@ class Config(LayerSettings):
     """Number of kernels to name for each program, the most expensive ones."""
     seconds: Count = 3 * 3600
     """Time limit of one compilation with all that it needs."""
+
+    @model_validator(mode="after")
+    def _steps_of_tensorflow(self) -> Self:
+        if self.tensorflow and not (self.models and DEVICES[self.device].platform == "tpu"):
+            raise ValueError(
+                "tensorflow: expected --models and the device v5e. Received: "
+                f"{self.device}, models={self.models}"
+            )
+        return self
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -116,13 +167,17 @@ class CompiledReport(CaseReport):
 
     def __init__(self, config: Config, device: Device):
         title, known = f"{device.title} (compiled, not run)", device.model_dump(mode="json")
-        super().__init__(config, device.packages, "jax", accelerator=title, device=known)
-        self.config, self.device = config, device
+        backend = "tensorflow" if config.tensorflow else "jax"
+        super().__init__(config, device.packages, backend, accelerator=title, device=known)
+        self.config, self.device, self.compile = config, device, compile_one
+        if config.tensorflow:
+            self.content["versions"]["tensorflow-tpu"] = tensorflow_version(config.tensorflow)
+            self.compile = partial(compile_lowered, config.tensorflow)
 
     def results(self, cases, mode, head):
         found = {}
         calls = [(case, mode, self.device, self.config.kernels) for case in cases]
-        analyses = in_new_process(compile_one, calls, self.config.seconds)
+        analyses = in_new_process(self.compile, calls, self.config.seconds)
         for case in cases:
             progress(f"{head}: compiling {case.name}, which may take minutes to hours")
             found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **next(analyses)}
@@ -150,6 +205,41 @@ def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:
 
     with compiling_for("gpu" if device.platform == "cuda" else device.platform):
         return case.step(mode, Compiler(device, kernels))
+
+
+def compile_lowered(
+    python: Path, case: Network, mode: str, device: Device, kernels: int
+) -> dict[str, Any]:
+    """Returns the analysis of TensorFlow's training step, as `tools.lowering` writes it."""
+    from tools.compiler import Compiler
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "step.hlo")
+        words = ["tools.lowering", case.name, str(case.batch), case.dtype, str(path)]
+        variables = int(_of_python(python, "-m", *words).split()[-1])
+        return Compiler(device, kernels).compile_program(path.read_bytes(), variables)
+
+
+def tensorflow_version(python: Path) -> str:
+    """Looks up the version of TensorFlow for TPUs of another Python."""
+    code = "from importlib.metadata import version; print(version('tensorflow-tpu'))"
+    try:
+        return _of_python(python, "-c", code).strip()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(
+            "tensorflow: expected the Python of an environment with tensorflow-tpu, which `make "
+            f".venv-tpu/installed` creates. Received: {str(python)!r} ({error})"
+        ) from None
+
+
+def _of_python(python: Path, *words: str) -> str:
+    """Runs another Python with TensorFlow; the last line on stderr is the reason of a failure."""
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+    environment.pop("TPU_LIBRARY_PATH", None)  # of JAX's libtpu, with which TensorFlow's crashes
+    done = subprocess.run([python, *words], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
+    return done.stdout
 
 
 def in_new_process(

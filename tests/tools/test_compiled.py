@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 
 import keras
 import pytest
@@ -13,10 +14,12 @@ import pytest
 from lambda_keras.layers import BatchNormalization
 from tools import compiled
 from tools.kernels import DEVICES
+from zoo.benchmark import models
 from zoo.benchmark.layer import MODES
 from zoo.registry import precision
 
 PLUGINS = {"h100": "jax_plugins.xla_cuda12", "v5e": "libtpu"}
+TPU_PYTHON = Path(".venv-tpu/bin/python")
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
@@ -30,6 +33,8 @@ WRONG = [
     ("--device v5e --models timm.lambda_resnet26t@64", "LIBRARY.NAME.*Allowed: keras"),
     ("--device h100 --kernels -1", "kernels"),
     ("--device v5e --seconds 0", "seconds: Input should be greater"),
+    ("--device v5e --tensorflow python", "tensorflow: expected --models and the device v5e"),
+    (f"--device h100 --tensorflow python --models {NETWORK}", "expected --models and the device"),
     ("--device v5e --sizes 4", "such as 56x64. Received: '4'"),
 ]
 
@@ -144,6 +149,30 @@ def test_networks(answers, tiny_networks, capsys, tmp_path):
         compiled.main([*settings.replace("v5e ", "h100 ").split()])
 
 
+def test_a_python_without_tensorflow_for_tpus_is_one_line(answers):
+    settings = f"--device v5e --models {NETWORK} --tensorflow {sys.executable}"
+    with pytest.raises(ValueError, match="expected the Python of an environment with tensorflow-"):
+        compiled.main(settings.split())
+
+
+def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):
+    """With its own optimizer, schedule, L2, objective and metrics, at another size and batch."""
+    monkeypatch.setattr("zoo.train.network.create_model", models.create_model)
+    case = compiled.parse_trained("recipe.lambda_mobilenet_v2_i224_350ep@32x2")
+    model = case.compile()
+    assert (case.batch, model.network.input_shape) == (2, (None, 32, 32, 3))
+    assert model.optimizer.rho == 0.9
+    assert model.optimizer.momentum == 0.9
+    schedules = keras.optimizers.schedules
+    assert isinstance(model.optimizer._learning_rate, schedules.LearningRateSchedule)
+    assert model.averages.decay == 0.9999
+    assert model.objective.loss.label_smoothing == 0.1
+    kernels = [weight for weight in model.network.trainable_variables if weight.regularizer]
+    assert [weight.regularizer.l2 for weight in kernels] == pytest.approx([5e-6] * len(kernels))
+    assert kernels
+    assert len(model.metrics_variables) == 6  # totals and counts of the loss and two accuracies
+
+
 def test_step_has_l2_averages_and_smoothing(tiny_networks):
     (name,) = ["lambda_resnet14@32x2:classes=3"]
     model = compiled.parse_trained(name).compile()
@@ -197,6 +226,25 @@ def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, mod
             assert len(found["most_expensive"]) == (mode != "training")
     if modes == ["training"]:  # weights, momenta and averages in float32 at least
         assert report["rows"][0]["training"]["argument_bytes"] > 3 * 4 * 855_544
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TPU_PYTHON.exists(), reason="needs `make .venv-tpu/installed`")
+def test_compiles_a_step_of_tensorflow(tmp_path):
+    if not is_installed(PLUGINS["v5e"]):
+        pytest.skip("needs the optional packages jax and libtpu")
+    output = tmp_path / "compiled.json"
+    words = ["--device", "v5e", "--models", NETWORK, "--output", str(output)]
+    words += ["--tensorflow", str(TPU_PYTHON)]
+    subprocess.run([sys.executable, "-m", "tools.compiled", *words], check=True)
+    report = json.loads(output.read_text())
+    found = report["rows"][0]["training"]
+    assert found["reason"] is None
+    assert min(found["ideal_ms"], found["kernels"], found["operations"]) > 0
+    # Weights, momenta and averages, updated in place: nothing of them counts twice.
+    assert 3 * 4 * 855_544 < found["argument_bytes"] < 4 * 4 * 855_544
+    assert report["backend"] == "tensorflow"
+    assert report["versions"]["tensorflow-tpu"]
 
 
 @pytest.mark.slow
