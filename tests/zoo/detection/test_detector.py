@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 from pycocotools.mask import decode
 
 from zoo.config.detection import DetectionConfig
@@ -115,3 +116,12 @@ def test_detections_of_all_steps_and_devices_are_evaluated(truth):
 def test_images_of_which_nothing_would_be_left(size):
     with pytest.raises(ValueError, match="expected images less than 128 times as long as wide"):
         Detector.detect(SimpleNamespace(image_size=64), np.zeros((*size, 3), "uint8"))
+
+
+def test_names_of_published_weights():
+    """Paths of attributes; folders that were published have them."""
+    model = tf_keras.Model()
+    model.heads = [tf_keras.layers.Dense(1)]
+    model.heads[0].build((None, 2))
+    named = Detector._variables(SimpleNamespace(model=model))
+    assert list(named) == ["heads/0/kernel", "heads/0/bias"]
