@@ -18,6 +18,7 @@ SHALLOW = "lambda_resnet14"  # in place of a deeper ResNet
 CLASSIFIERS = {
     "350 epochs": ("lambda_resnet50_i128_350ep", SHALLOW),
     "350 epochs, as shipped": ("lambda_resnet50_i128_350ep", None),
+    "MobileNet, as shipped": ("lambda_mobilenet_v2_i224_350ep", None),
     "A1": ("lambda_resnet50_rsb_a1", SHALLOW),
     "fine-tune": ("fine_tune", None),
 }
