@@ -25,6 +25,7 @@ SEQUENCE = {"axes": 1}
 STRIDED = {"axes": 2, "strides": _at_least(2), "xla": False, "positions": _up_to(784)}
 SMALL = {"axes": 2, "batch": _up_to(32), "positions": _at_least(101)}
 WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
+NARROW = {"axes": 2, "positions": (101, 256), "value_dim": _up_to(8), "strides": 1, "xla": False}
 
 # Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
 # numbers. The first row counts that suits a case and whose implementation is capable.
@@ -35,6 +36,8 @@ CHOICES = {
         # Small scopes in inference, where convolutions come from a library.
         ("depthwise_conv", {**LIBRARY, "value_dim": _up_to(32)}),
         ("conv", LIBRARY),
+        # Lambdas of narrow values are less memory than products of queries and embeddings.
+        ("dense_matmul", {**NARROW, "backend": "tensorflow"}),
         # Dense embeddings are the least work on small grids, for wide values on larger ones.
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),

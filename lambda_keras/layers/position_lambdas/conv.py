@@ -2,10 +2,12 @@
 
 import math
 
+import keras
 from keras import ops
 
 from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.position_lambdas.apply import convolve, flatten_grid
+from lambda_keras.layers.position_lambdas.device import device_kind
 from lambda_keras.layers.tiles import strided
 
 
@@ -15,7 +17,10 @@ def conv(queries, values, embeddings, strides: int = 1):
     There are no 4-d convolutions: on a 3-d grid v is folded into the batch instead.
     """
     *scope, u, k = embeddings.shape
-    steps = (strides,) * len(scope)
+    steps, dtype = (strides,) * len(scope), values.dtype
+    if keras.backend.backend() == "tensorflow" and device_kind() == "cpu":
+        # Gradients of oneDNN's 3-d convolutions in bfloat16 write past the end of their memory.
+        values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
     if len(scope) < 3:
         kernel = ops.reshape(embeddings, (*scope, 1, u, k))
         lambdas = convolve(values, kernel, (*steps, 1))
@@ -25,7 +30,8 @@ def conv(queries, values, embeddings, strides: int = 1):
         lambdas = convolve(folded, embeddings, steps)
         lambdas = ops.reshape(lambdas, (batch, v, *strided(grid, strides), k))
         lambdas = ops.moveaxis(lambdas, 1, -2)
-    return contract("bnhk,bnvk->bnhv", flatten_grid(queries), flatten_grid(lambdas))
+    lambdas = ops.cast(flatten_grid(lambdas), dtype)
+    return contract("bnhk,bnvk->bnhv", flatten_grid(queries), lambdas)
 
 
 def depthwise_conv(queries, values, embeddings, strides: int = 1):

@@ -21,6 +21,15 @@ def test_convolved_sequences_have_few_factors_of_two():
         assert int(length) == n + 1
 
 
+TRAIN_IN_BFLOAT16 = """
+import numpy as np
+from support import backends
+from lambda_keras.layers import LambdaLayer
+x = np.random.default_rng(0).normal(size=(128, 14, 14, 32)).astype("float32")
+layer = LambdaLayer(32, implementation="conv", dtype="mixed_bfloat16")
+layer.build(x.shape)
+backends.output_and_gradients(layer, [x], x, training=True)
+"""
 TRAIN_ON_LONG_SEQUENCES = """
 import numpy as np
 from support import backends
@@ -38,10 +47,9 @@ for n, k in [(65536, 4), (32768, 64)]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="XLA does not convolve by oneDNN")
-def test_training_on_65536_positions_does_not_end_the_process():
-    """In a process of its own, which an arithmetic exception inside a library would kill."""
+@pytest.mark.parametrize("code", [TRAIN_ON_LONG_SEQUENCES, TRAIN_IN_BFLOAT16])
+def test_training_does_not_end_the_process(code):
+    """In a process of its own, which an exception inside a library would kill."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(
-        [sys.executable, "-c", TRAIN_ON_LONG_SEQUENCES], env=environment, check=False
-    )
+    result = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
     assert result.returncode == 0
