@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
+from unittest.mock import patch
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -269,7 +270,8 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     import tensorflow as tf
 
     from lambda_keras.applications.build import build, constructor_arguments
-    from tools import two_lambda_layers  # noqa: F401 (a mixer)
+    from lambda_keras.models.mixers import MIXERS
+    from tools.two_lambda_layers import MIXER
     from zoo.train.optimizer import add_weight_decay, create_optimizer
 
     keras.backend.clear_session()
@@ -282,19 +284,20 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     images, labels = tf.constant(train.images), tf.constant(train.labels)
     batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
     batches = batches.map(lambda index: (tf.gather(images, index), tf.gather(labels, index)))
-    model: Any = build(
-        settings["network"],
-        include_top=True,
-        weights=None,
-        input_tensor=None,
-        input_shape=train.images.shape[1:],
-        pooling=None,
-        classes=int(train.labels.max()) + 1,
-        classifier_activation=None,
-        name=None,
-        arguments={},
-        **constructor_arguments(settings["network"], settings["model"]),
-    )
+    with patch.dict(MIXERS, MIXER):
+        model: Any = build(
+            settings["network"],
+            include_top=True,
+            weights=None,
+            input_tensor=None,
+            input_shape=train.images.shape[1:],
+            pooling=None,
+            classes=int(train.labels.max()) + 1,
+            classifier_activation=None,
+            name=None,
+            arguments={},
+            **constructor_arguments(settings["network"], settings["model"]),
+        )
     optimizer = OptimizerConfig(**settings["optimizer"])
     add_weight_decay(model, optimizer.weight_decay)
     model.compile(

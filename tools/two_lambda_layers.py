@@ -38,4 +38,5 @@ class TwoLambdaLayers(LambdaLayer):
         return self.second(x, training=training)
 
 
-MIXERS[NAME] = Mixer(TwoLambdaLayers, MIXERS["lambda"].hyper_parameters, {"scope": 7})
+# To be added to `MIXERS` while a network is built.
+MIXER = {NAME: Mixer(TwoLambdaLayers, MIXERS["lambda"].hyper_parameters, {"scope": 7})}

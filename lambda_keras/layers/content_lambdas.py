@@ -51,7 +51,7 @@ def content_lambdas(
         if ops.shape(weights)[-1] == 1 and ops.dtype(values) != "float16":
             # Lambdas are smaller than keys; float16 would not hold their sums.
             lambdas = contract("bmku,bmvu->bkv", ops.cast(weights, values.dtype), values)
-            return "bkv", ops.cast(lambdas, "float32") / denominator[:, 0]  # (b, k, 1)
+            return "bkv", ops.cast(lambdas, "float32") / ops.squeeze(denominator, 1)  # (b, k, 1)
         weights = ops.cast(weights / denominator, values.dtype)
         return "bkv", contract("bmku,bmvu->bkv", weights, values)
 

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 
 from lambda_keras.layers import LambdaLayer
-from tools.two_lambda_layers import NAME, TwoLambdaLayers
+from lambda_keras.models.mixers import MIXERS
+from tools.two_lambda_layers import MIXER, NAME, TwoLambdaLayers
 from zoo.registry import create_model
 
 
@@ -29,7 +30,8 @@ def test_is_two_layers_with_a_normalization_between():
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
-def test_networks_have_it():
+def test_networks_have_it(monkeypatch):
+    monkeypatch.setitem(MIXERS, NAME, MIXER[NAME])
     model = create_model("lambda_resnet14", classes=3, mixer=NAME, filters=4, key_dim=2)
     found = [layer for layer in model.layers if isinstance(layer, TwoLambdaLayers)]
     assert len(found) == 2

@@ -196,15 +196,15 @@ def test_corruption_errors_are_relative_to_those_of_alexnet(tmp_path, capsys):
 
 
 def test_every_corruption_is_evaluated_at_every_severity(monkeypatch):
-    right, names = iter([1, 0.75, 0.5, 0]), []
+    right, names, precisions = iter([1, 0.75, 0.5, 0]), [], []
 
     def images(data, _=None):
         names.append(data.name)
         return SimpleNamespace(test=None, class_names=())
 
-    source = SimpleNamespace(
-        load_with_images=lambda data: (SimpleNamespace(preprocessing=None), images(data))
-    )
+    network = SimpleNamespace(preprocessing=None)
+    network.computing_in = lambda policy: precisions.append(policy) or network
+    source = SimpleNamespace(load_with_images=lambda data: (network, images(data)))
     for name, replacement in {
         "corruptions": lambda: KINDS,
         "SEVERITIES": (1, 2),
@@ -213,7 +213,8 @@ def test_every_corruption_is_evaluated_at_every_severity(monkeypatch):
         "evaluate": lambda *_: SimpleNamespace(top1=next(right), images=4),
     }.items():
         monkeypatch.setattr(corruptions, name, replacement)
-    _, result = corruptions.run(source, DataConfig())
+    _, result = corruptions.run(source, DataConfig(), "auto")
+    assert precisions == ["auto"]
     assert (result.errors.tolist(), result.images) == (ERRORS.tolist(), 16)
     prefix = "imagenet2012_corrupted/"
     assert names == [f"{prefix}{name}_{number}" for name in KINDS for number in (1, 2)]
