@@ -47,7 +47,7 @@ class Table(Section):
     """Claims about rows, each `A > B` (A is more accurate) or `A = B`."""
 
     about: str
-    """What is compared, and where the paper says so."""
+    """Heading of the table, with the statement of the paper."""
     claims: list[str] = Field(min_length=1)
     metrics: list[Literal["accuracy", "moved", "corrupted", "calibration_error"]] = Field(
         default=["accuracy", "moved"], min_length=1
@@ -343,7 +343,7 @@ class Comparison(NamedTuple):
     detectable: float  # least true difference that the test finds in 80 % of such experiments
 
     def verdict(self, sign: str, less_is_better: bool = False) -> str:
-        """Says what the test says of a claim `A > B`, A is better, or `A = B`."""
+        """Returns the verdict on a claim: `A > B`, A is better, or `A = B`."""
         if self.low <= 0 <= self.high:
             return "no difference found"
         better = self.high < 0 if less_is_better else self.low > 0
