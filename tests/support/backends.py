@@ -91,4 +91,5 @@ def _torch(layer, inputs, cotangent, call):
     output = layer(*inputs, **call)
     gradients = torch.autograd.grad((output * torch.tensor(cotangent)).sum(), inputs + weights)
     arrays = [gradient.numpy() for gradient in gradients]
-    return output.detach().numpy(), arrays[: len(inputs)], arrays[len(inputs) :]
+    output = keras.ops.convert_to_numpy(output)  # NumPy has no bfloat16
+    return output, arrays[: len(inputs)], arrays[len(inputs) :]
