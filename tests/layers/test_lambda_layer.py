@@ -127,6 +127,16 @@ def test_softmax_of_keys_is_computed_in_float32(causal):
     assert received == pytest.approx(others / (1 + others), rel=5e-3)
 
 
+@pytest.mark.parametrize("normalization", ["softmax", "l2", None])
+def test_normalizations_of_keys_train(normalization):
+    """In `fit` on batches whose size is unknown."""
+    model = keras.Sequential([keras.Input((2, 3, 4, 6)), small(key_normalization=normalization)])
+    model.compile("sgd", "mse")
+    x = normal(5, 2, 3, 4, 6)
+    history = model.fit(x, normal(5, *model.output_shape[1:]), batch_size=2, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
 @pytest.mark.parametrize("u", [1, 4])
 def test_sums_over_many_keys_in_bfloat16(u):
     """A mean of ones is one. TensorFlow's einsum said 0.82 on CPUs."""

@@ -83,6 +83,10 @@ def run(config: DemoConfig) -> None:
 
     network = choose_source(config).load()
     if network_task(config.run, config.model) == DETECTION:
+        if config.precision is not None:
+            raise ValueError(
+                f"precision: expected none with a detector. Received: {config.precision!r}"
+            )
         from zoo.demo.detection import Demo
     else:
         from zoo.demo.classification import Demo

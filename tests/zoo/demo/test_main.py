@@ -210,6 +210,14 @@ def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
     assert f"Received: 127.0.0.1:{port}" in error
 
 
+def test_detectors_have_no_other_precision(monkeypatch, capsys):
+    monkeypatch.setattr(source, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
+    run = str(ROOT / "tests" / "fixtures" / "detector_run")
+    arguments = ("--run", run, "--port", str(free_port()), "--precision", "auto")
+    error = fail(monkeypatch, capsys, *arguments)
+    assert error == "error: precision: expected none with a detector. Received: 'auto'\n"
+
+
 def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_path):
     network = SimpleNamespace(computing_in=lambda precision: f"network in {precision}")
     loaded = SimpleNamespace(load=lambda: network)
