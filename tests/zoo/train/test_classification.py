@@ -520,9 +520,10 @@ def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
 
 
 @pytest.mark.very_slow
-def test_run_in_a_bucket(bucket, run, monkeypatch, capsys):
+def test_run_in_a_bucket(bucket, tmp_path, monkeypatch, capsys):
     """Interrupted, it resumes; commands read the finished run where it is."""
-    config = TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)
+    run, config = tmp_path / "run", TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)
+    classification.train(config.model_copy(update={"output_dir": run}))
 
     def terminate(self, batch, logs=None):
         if self.model.steps_done == 9:

@@ -1,85 +1,43 @@
-"""Training under faults of a bucket, and two hosts that label into one folder of it."""
+"""Runs in a bucket: killed, under faults, on two hosts."""
 
-import json
-import os
-import subprocess
-import sys
+import re
+import signal
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from safetensors.numpy import load
 from support.buckets import serving
 from support.pseudo_labels import write_selection
-from support.record_files import jpeg, write_tfrecords
+from support.record_files import jpeg, write_tfds, write_tfrecords
+from support.starter import Starter
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 NAMES = [f"class{number}" for number in range(4)]
+TFDS = (
+    "train --data.source tfds --data.name tiny --data.dir gs://bucket/tfds --data.shuffle_buffer 16 "
+    "--data.train_split train --data.test_split test --data.batch_size 8 "
+    "--model.image_size 16 --training.epochs 2 --training.ema 0.9 --training.checkpoint_steps 5 "
+    "--optimizer.warmup_epochs 0"
+)
 RECORDS = (
     "train --data.source tfrecord --data.dir gs://bucket/records --data.classes 4 "
     "--data.pseudo.dir gs://bucket/selected --data.pseudo.ratio 1 --data.batch_size 8 "
     "--model.image_size 16 --training.epochs 1 --training.checkpoint_steps 5 "
     "--optimizer.warmup_epochs 0"
 )
-# Imports once, and starts a command in a process of its own for each line.
-STARTER = """
-import json, os, sys
-from importlib import import_module
-from zoo.cli.run import run_command
-from zoo.train import classification
-for line in sys.stdin:
-    output, verb, *arguments = json.loads(line)
-    process = os.fork()
-    if not process:
-        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
-        sys.argv = [f"zoo.{verb}", *arguments]
-        run_command(import_module(f"zoo.{verb}.__main__").main)
-        sys.exit()
-    print(process, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-"""
-
-
-class Starter:
-    """Runs commands, each in a process of its own."""
-
-    def __init__(self, server, folder: Path, **environment: str) -> None:
-        self.output = folder / "output.txt"
-        every = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **server.environment}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", STARTER],
-            env={**every, **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def begin(self, command: str, output_dir: str = "") -> None:
-        words = [*command.split(), *(["--output_dir", output_dir] if output_dir else [])]
-        self.process.stdin.write(json.dumps([str(self.output), *words]) + "\n")
-        self.process.stdin.flush()
-        self.process.stdout.readline()  # its number
-
-    def run(self, command: str, output_dir: str = "") -> tuple[int, str]:
-        """Returns the exit status and the output of a command."""
-        self.begin(command, output_dir)
-        return self.end()
-
-    def end(self) -> tuple[int, str]:
-        return int(self.process.stdout.readline()), self.output.read_text()
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
+    import tensorflow_datasets as tfds
+
     folder = tmp_path_factory.mktemp("bucket")
     examples = [(jpeg(number * 37 % 250), number % 4) for number in range(96)]
+    label = tfds.features.ClassLabel(names=NAMES)
+    splits = {"train": examples, "test": examples[5:29]}
+    write_tfds(folder / "tfds", "tiny", splits, label=label, per_shard=6)
     for number in range(4):
         write_tfrecords(folder / f"records/train-{number}", examples[number::4], NAMES)
     write_tfrecords(folder / "records/validation-0", examples[:24], NAMES)
@@ -131,6 +89,52 @@ def assert_same(server, one: str, other: str, tmp_path: Path) -> None:
     assert len(first) > 50
     for name, value in first.items():
         np.testing.assert_array_equal(value, second[name], name)
+
+
+def newest(server, run: str) -> int:
+    """Step of the newest checkpoint, 0 without; every one is whole."""
+    steps = [0]
+    for name in names(server, run):
+        if found := re.fullmatch(r"checkpoints/step-(\d+)\.safetensors", name):
+            assert load(server.objects[f"bucket/{run}/{name}"].data)
+            steps.append(int(found[1]))
+    return max(steps)
+
+
+# Requests in whose middle a run is killed, and how many of them come before in its process.
+KILLS = [
+    ("upload bucket/killed/config.yaml", 0),
+    ("upload bucket/killed/checkpoints/step-", 0),
+    ("read bucket/tfds/", 18),
+    ("start bucket/killed/checkpoints/step-", 1),  # before an upload
+    ("list bucket/killed/checkpoints", 1),  # between two steps
+    ("upload bucket/killed/checkpoints/step-", 1),
+    ("read bucket/tfds/", 10),
+    ("upload bucket/killed/raw.weights.h5", 0),
+    ("upload bucket/killed/metrics.json", 0),
+]
+
+
+@pytest.mark.very_slow
+def test_killed_run_gives_the_same_weights(server, starter, tmp_path):
+    code, output = starter.run(TFDS, "gs://bucket/whole")
+    assert code == 0, output
+    step = 0
+    for place, skip in [*KILLS, ("", 0)]:
+        server.faults.clear()
+        if place:
+            server.fail(
+                503 if place.startswith("start") else "break", place, skip=skip, then=starter.kill
+            )
+        code, output = starter.run(TFDS, "gs://bucket/killed")
+        assert code == (-signal.SIGKILL if place else 0), output
+        assert (f"resuming after step {step} of 24" in output) == (step > 0)
+        step = newest(server, "killed")
+        assert ("metrics.json" in names(server, "killed")) == (not place)
+    assert_same(server, "whole", "killed", tmp_path)
+    code, output = starter.run(TFDS, "gs://bucket/killed")
+    assert code == 2
+    assert output.startswith("error: output_dir: gs://bucket/killed holds a finished run")
 
 
 # What a run with them gets over, in turn.
